@@ -1,0 +1,47 @@
+# make demo | make test: all that a fresh machine needs. Everything installs into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test lint bench bench-quality paper docs clean
+help:
+	@echo "setup          install everything into .venv"
+	@echo "demo           set up and run the main job on embedded data"
+	@echo "test           set up, lint, check types, run the tests"
+	@echo "bench          speed, side by side with peers"
+	@echo "bench-quality  accuracy on tables, side by side with peers"
+	@echo "paper          the paper's tables and figures"
+	@echo "docs           build the documentation into site/"
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+setup: $(READY)
+
+demo: $(READY)
+	$(BIN)/treelu demo --out demo-output
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.speed
+
+bench-quality: $(READY)
+	$(BIN)/python -m benchmarks.quality
+
+paper: $(READY)
+	$(BIN)/python -m experiments
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
