@@ -1,0 +1,126 @@
+"""Checks on the arrays that go into an ObliqueTree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+LINKS = ("identity", "logistic", "softmax", "probability")
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of ``array`` that cannot be written to; nothing is copied."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def as_csr(matrix: Any) -> sparse.csr_array:
+    """Any sparse matrix as CSR, without a copy where it is one."""
+    return sparse.csr_array(matrix)
+
+
+def float_array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    """``value`` as a finite, read-only float64 array of the given shape (None: any length)."""
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from None
+    if array.ndim == 1 and len(shape) > 1 and array.size == 0:
+        array = array.reshape(tuple(length or 0 for length in shape))
+    wanted = "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
+    if array.ndim != len(shape) or any(
+        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
+    check_finite(name, array)
+    return read_only(array)
+
+
+def check_finite(name: str, array: np.ndarray) -> None:
+    """Raise if ``array`` holds NaN or infinity, naming the first place."""
+    finite = np.isfinite(array)
+    if not finite.all():
+        place = [int(i) for i in np.argwhere(~finite)[0]]
+        raise ValueError(f"{name} must be finite, got {array[tuple(place)]} at index {place}")
+
+
+def node_weights(weights: Any) -> np.ndarray | sparse.csr_array:
+    """Node weights as a finite (n_splits, n_features) float64 array, dense or CSR."""
+    if not sparse.issparse(weights):
+        return float_array("weights", weights, (None, None))
+    matrix = as_csr(weights).astype(np.float64)
+    matrix.sum_duplicates()
+    check_finite("weights", matrix.data)
+    return matrix
+
+
+def node_children(children: Any, n_splits: int) -> np.ndarray:
+    """Children as an int64 (n_splits, 2) array that describes one tree rooted at node 0."""
+    array = np.asarray(children)
+    if array.size == 0 and n_splits == 0:
+        return read_only(np.zeros((0, 2), dtype=np.int64))
+    if array.shape != (n_splits, 2):
+        raise ValueError(f"children must have shape ({n_splits}, 2), one row a split, got {array.shape}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"children must be integers, got dtype {array.dtype}")
+    array = array.astype(np.int64)
+    n_nodes = 2 * n_splits + 1
+    outside = (array < 0) | (array >= n_nodes)
+    if outside.any():
+        node = int(np.argwhere(outside)[0, 0])
+        raise ValueError(
+            f"children of node {node} are {array[node].tolist()}, but the nodes are 0 to {n_nodes - 1}: "
+            f"{n_splits} splits, then {n_splits + 1} leaves"
+        )
+    backward = array <= np.arange(n_splits)[:, None]
+    if backward.any():
+        node = int(np.argwhere(backward)[0, 0])
+        raise ValueError(
+            f"children of node {node} are {array[node].tolist()}: a child must have a higher number than "
+            "its parent, or the tree would have a cycle"
+        )
+    parents = np.bincount(array.ravel(), minlength=n_nodes)
+    if (parents[1:] != 1).any():
+        node = int(np.flatnonzero(parents[1:] != 1)[0]) + 1
+        raise ValueError(
+            f"children must name every node but the root once, node {node} {parents[node]} times"
+        )
+    return read_only(array)
+
+
+def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_leaves: bool) -> None:
+    """Raise unless ``link``, ``classes`` and the width of the leaf values fit together."""
+    if link not in LINKS:
+        raise ValueError(f"link must be one of {', '.join(LINKS)}, got {link!r}")
+    if link == "identity":
+        if classes is not None:
+            raise ValueError("classes must be None for link='identity'; a classifier needs another link")
+        return
+    if classes is None:
+        raise ValueError(f"classes must be given for link={link!r}")
+    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+        raise ValueError(f"classes must be a vector of distinct labels, got {classes.tolist()}")
+    wanted = (2, 1) if link == "logistic" else (len(classes), len(classes))
+    if (len(classes), n_outputs) != wanted:
+        raise ValueError(
+            f"link={link!r} needs {wanted[0]} classes and {wanted[1]} outputs a leaf, "
+            f"got {len(classes)} classes and {n_outputs} outputs"
+        )
+    if link == "probability" and linear_leaves:
+        raise ValueError("leaf_weights must be None for link='probability'")
+
+
+def names_tuple(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
+    """Feature names as a tuple of distinct strings, one a feature, or None."""
+    if feature_names is None:
+        return None
+    names = tuple(str(name) for name in feature_names)
+    if len(names) != n_features:
+        raise ValueError(f"feature_names must have {n_features} names, one a feature, got {len(names)}")
+    if len(set(names)) != len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"feature_names must be distinct, {twice!r} is there more than once")
+    return names
