@@ -1,0 +1,19 @@
+"""The paper's networks as torch modules. No scikit-learn, no files."""
+
+from treelu.nn.activations import Activation
+from treelu.nn.canonical import CanonicalNetwork
+from treelu.nn.drop_connect import DropConnect
+from treelu.nn.networks import Head, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.rows import Rows, Table
+
+__all__ = [
+    "Activation",
+    "CanonicalNetwork",
+    "DropConnect",
+    "Head",
+    "LocallyConstantNetwork",
+    "LocallyLinearNetwork",
+    "NeuronChain",
+    "Rows",
+    "Table",
+]

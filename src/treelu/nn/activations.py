@@ -1,0 +1,84 @@
+"""The activation of a neuron and its derivative: ReLU, leaky ReLU, softplus, and what lies between.
+
+One formula covers all of them. With slope s below zero and annealing λ,
+
+    a(z) = s·z + (1 − s)·(λ·max(0, z) + (1 − λ)·log(1 + exp z))
+
+λ = 1 is (leaky) ReLU, λ = 0 its smooth form, and s = 0 is Eq. 5 of the paper. The derivative at z = 0 is that of
+the right side (Eq. 3): o = 1 where z ≥ 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+ActivationKind = Literal["relu", "leaky_relu", "softplus"]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A neuron's activation function.
+
+    Parameters
+    ----------
+    kind : {"relu", "leaky_relu", "softplus"}
+        "softplus" is smooth by default (annealing 0), the other two piece-wise linear (annealing 1).
+    negative_slope : float
+        The slope below zero; must be 0 unless `kind` is "leaky_relu".
+
+    Examples
+    --------
+    >>> value, slope = Activation("leaky_relu", 0.1)(torch.tensor([-2.0, 0.0, 3.0]))
+    >>> value
+    tensor([-0.2000,  0.0000,  3.0000])
+    >>> slope
+    tensor([0.1000, 1.0000, 1.0000])
+    """
+
+    kind: ActivationKind = "relu"
+    negative_slope: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("relu", "leaky_relu", "softplus"):
+            raise ValueError(f"activation must be 'relu', 'leaky_relu' or 'softplus', got {self.kind!r}")
+        if not math.isfinite(self.negative_slope):
+            raise ValueError(f"negative_slope must be finite, got {self.negative_slope!r}")
+        if self.kind != "leaky_relu" and self.negative_slope != 0.0:
+            raise ValueError(
+                f"negative_slope is for activation='leaky_relu' only, got {self.negative_slope!r} "
+                f"with {self.kind!r}"
+            )
+
+    @property
+    def is_piecewise_linear(self) -> bool:
+        """Whether the default (un-annealed) form is piece-wise linear."""
+        return self.kind != "softplus"
+
+    @property
+    def default_annealing(self) -> float:
+        """λ when none is given: 1 for the piece-wise linear kinds, 0 for softplus."""
+        return 1.0 if self.is_piecewise_linear else 0.0
+
+    def __call__(self, z: Tensor, annealing: float | None = None) -> tuple[Tensor, Tensor]:
+        """Return the activation a(z) and its derivative o(z), both differentiable in z."""
+        lam = self.default_annealing if annealing is None else annealing
+        s = self.negative_slope
+        # not torch.relu, whose gradient at 0 is 0
+        active = (z >= 0).to(z.dtype)
+        value, slope = lam * active * z, lam * active
+        if lam != 1.0:
+            value = value + (1 - lam) * F.softplus(z)
+            slope = slope + (1 - lam) * torch.sigmoid(z)
+        return s * z + (1 - s) * value, s + (1 - s) * slope
+
+
+def check_annealing(annealing: float | None) -> None:
+    """Raise unless λ is None or within [0, 1]."""
+    if annealing is not None and not 0.0 <= annealing <= 1.0:
+        raise ValueError(f"annealing must be between 0 (softplus) and 1 (ReLU), got {annealing!r}")

@@ -1,0 +1,423 @@
+"""The paper's trainable networks with one neuron per layer: locally constant (§3.6) and locally linear (§3.2)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from treelu.nn.activations import Activation, check_annealing
+from treelu.nn.coefficients import activate, path_coefficients, path_offsets, project
+from treelu.nn.drop_connect import DropConnect, check_rate
+from treelu.nn.rows import Rows, Table
+
+try:
+    from treelu.nn import fused
+except ImportError:  # no Numba: the torch form runs instead
+    fused = None  # type: ignore[assignment]
+
+Backend = Literal["numba", "torch"]
+TABLE_DEPTH = 12  # up to this depth all leaf values are kept, 2^12 rows
+
+
+class NeuronChain(nn.Module, ABC):
+    """M densely connected neurons, one per layer (Eq. 1): what both networks share.
+
+    Parameters
+    ----------
+    in_features, depth, out_features : int
+        D features, M neurons, L outputs.
+    activation : Activation
+        ReLU by default.
+    drop_connect : float in [0, 1)
+        In training mode each call draws fresh masks, one per row, at this rate.
+    drop_in_jacobian : bool
+        Whether the masks act in the Jacobian too (the paper's text) or on the pre-activations only (its code).
+    backend : {"numba", "torch"} or None
+        None takes the Numba kernels on a CPU where Numba is installed, the torch form elsewhere.
+    """
+
+    weight: nn.Parameter
+    connection: nn.Parameter
+    bias: nn.Parameter
+
+    def __init__(
+        self,
+        in_features: int,
+        depth: int,
+        out_features: int,
+        *,
+        activation: Activation | None = None,
+        drop_connect: float = 0.0,
+        drop_in_jacobian: bool = False,
+        backend: Backend | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        for name, value in (("in_features", in_features), ("depth", depth), ("out_features", out_features)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value!r}")
+        check_rate(drop_connect)
+        if backend not in (None, "numba", "torch"):
+            raise ValueError(f"backend must be 'numba', 'torch' or None, got {backend!r}")
+        self.in_features, self.depth, self.out_features = in_features, depth, out_features
+        self.activation = Activation() if activation is None else activation
+        self.drop_connect, self.drop_in_jacobian = drop_connect, drop_in_jacobian
+        self.requested_backend = backend
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.empty(in_features, depth, **place))
+        self.connection = nn.Parameter(torch.empty(depth, depth, **place))
+        self.bias = nn.Parameter(torch.empty(depth, **place))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw each neuron's weights and bias uniformly within ±1/√fan_in, fan_in = D + i − 1 for neuron i."""
+        bounds = torch.tensor([1 / math.sqrt(self.in_features + i) for i in range(self.depth)])
+        with torch.no_grad():
+            for parameter, bound in (
+                (self.weight, bounds),
+                (self.connection, bounds[:, None]),
+                (self.bias, bounds),
+            ):
+                parameter.copy_(_uniform(parameter.shape, generator) * bound)
+            self.connection.tril_(-1)
+            self._reset_outputs(generator)
+
+    @abstractmethod
+    def _reset_outputs(self, generator: torch.Generator | None) -> None:
+        """Draw the parameters above the neurons."""
+
+    @property
+    def backend(self) -> Backend:
+        """Which code runs here: the Numba kernels or the torch form."""
+        possible = fused is not None and self.weight.device.type == "cpu"
+        possible = possible and self.weight.dtype in (torch.float32, torch.float64)
+        if self.requested_backend == "numba" and not possible:
+            raise RuntimeError(
+                "backend='numba' needs Numba, a CPU and float32 or float64; use backend='torch' or None "
+                f"(device {self.weight.device}, {self.weight.dtype})"
+            )
+        return "numba" if possible and self.requested_backend != "torch" else "torch"
+
+    def activation_pattern(self, x: Tensor | Rows) -> Tensor:
+        """Which neurons are active (z ≥ 0, Eq. 3) in the piece-wise linear network: bool (B, M)."""
+        with torch.no_grad():
+            rows = self._as_rows(x)
+            if rows is not None:
+                return torch.from_numpy(unpack_codes(self._codes(rows), self.depth))
+            z, _, _ = self._neurons(x, 1.0, None)
+            return z >= 0
+
+    def _codes(self, rows: Rows) -> NDArray[np.int64]:
+        packed = fused.pack(self.weight.detach())
+        u, b = self.connection.detach(), self.bias.detach()
+        return fused.activation_codes(rows, packed, u, b, self.activation.negative_slope)
+
+    def _neurons(
+        self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """z, a and o by the torch form; masks act on z only."""
+        _, kept = project(x, self.weight, drop)
+        mask = None if drop is None else self._connection_mask(len(kept), drop)
+        return activate(kept, self.connection, self.bias, self.activation, annealing, mask)
+
+    def _connection_mask(self, n_rows: int, drop: DropConnect) -> Tensor:
+        keys = drop.row_keys(n_rows, self.weight.device)[:, None]
+        sources = torch.arange(self.in_features, self.in_features + self.depth, device=keys.device)
+        return drop.mask(keys, sources, self.depth, self.weight.dtype).transpose(1, 2)  # (B, i, k)
+
+    def _draw(self, drop: DropConnect | None) -> DropConnect | None:
+        """The masks of this call: those given, or fresh ones in training mode."""
+        if drop is None and self.training and self.drop_connect > 0:
+            key = int(torch.randint(2**63 - 1, ()))
+            drop = DropConnect(self.drop_connect, key, self.drop_in_jacobian)
+        return None if drop is not None and drop.rate == 0 else drop
+
+    def _as_rows(self, x: Tensor | Rows) -> Rows | None:
+        """What the kernels read, or None where the torch form has to run."""
+        if x.shape[1] != self.in_features:
+            raise ValueError(f"x must have {self.in_features} features, got {x.shape[1]}")
+        if self.backend != "numba":
+            return None
+        if isinstance(x, Tensor):
+            if x.requires_grad:
+                return None
+            return Table(x.numpy(), _numpy_dtype(self.weight)).rows()
+        if x.table.dtype != _numpy_dtype(self.weight):
+            raise TypeError(f"rows must be {self.weight.dtype} as the network is, got {x.table.dtype}")
+        return x
+
+    def extra_repr(self) -> str:
+        """The settings, for `repr`."""
+        return (
+            f"in_features={self.in_features}, depth={self.depth}, out_features={self.out_features}, "
+            f"activation={self.activation}, drop_connect={self.drop_connect}"
+        )
+
+
+class Head(nn.Module):
+    """g_φ (§3.6): a fully connected network on the vectorised Jacobian and the offsets.
+
+    Parameters
+    ----------
+    in_features, depth, out_features : int
+        D, M and L.
+    hidden_layers : sequence of int
+        Widths of the hidden ReLU layers; none makes g_φ linear.
+
+    **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        depth: int,
+        out_features: int,
+        hidden_layers: Sequence[int] = (),
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if any(width < 1 for width in hidden_layers):
+            raise ValueError(f"hidden_layers must be widths of at least 1, got {tuple(hidden_layers)!r}")
+        widths = [*hidden_layers, out_features]
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = nn.Parameter(torch.empty(widths[0], depth, in_features, **place))
+        self.offset_weight = nn.Parameter(torch.empty(widths[0], depth, **place))
+        self.bias = nn.Parameter(torch.empty(widths[0], **place))
+        layers: list[nn.Module] = []
+        for before, after in zip(widths[:-1], widths[1:], strict=True):
+            layers += [nn.ReLU(), nn.Linear(before, after, **place)]
+        self.hidden = nn.Sequential(*layers)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all uniformly within ±1/√fan_in; the first layer's fan_in is M(D + 1)."""
+        with torch.no_grad():
+            bound = 1 / math.sqrt(self.weight.shape[1] * (self.weight.shape[2] + 1))
+            for parameter in (self.weight, self.offset_weight, self.bias):
+                parameter.copy_(_uniform(parameter.shape, generator) * bound)
+            for layer in self.hidden:
+                if isinstance(layer, nn.Linear):
+                    bound = 1 / math.sqrt(layer.in_features)
+                    layer.weight.copy_(_uniform(layer.weight.shape, generator) * bound)
+                    layer.bias.copy_(_uniform(layer.bias.shape, generator) * bound)
+
+    def forward(self, jacobian: Tensor, offsets: Tensor) -> Tensor:
+        """g_φ on the materialised Jacobian (B, M, D) and the offsets (B, M)."""
+        first = jacobian.flatten(1) @ self.weight.flatten(1).T + offsets @ self.offset_weight.T
+        return self.hidden(first + self.bias)
+
+    def on_coefficients(self, coefficients: Tensor, offsets: Tensor, weight: Tensor) -> Tensor:
+        """The same from the coefficients C (B, M, M), through G_hij = V_hi·w_j.
+
+        `weight` is (D, M), or (B, D, M) where each row has weights of its own.
+        """
+        if weight.dim() == 2:
+            gram = self.weight @ weight  # (H, M, M)
+            first = coefficients.flatten(1) @ gram.flatten(1).T
+        else:
+            gram = torch.einsum("hid,bdj->bhij", self.weight, weight)
+            first = torch.einsum("bij,bhij->bh", coefficients, gram)
+        return self.hidden(first + offsets @ self.offset_weight.T + self.bias)
+
+
+class LocallyConstantNetwork(NeuronChain):
+    """The standard locally constant network (LCN, §3.6), or its approximate form (ALCN) with softplus.
+
+    Takes a dense tensor (B, D) or `Rows` and returns (B, L). With a piece-wise linear activation the output is a
+    function of the activation pattern alone: an oblique decision tree of depth M.
+
+    Examples
+    --------
+    >>> network = LocallyConstantNetwork(5, depth=3, out_features=1).eval()
+    >>> network.reset_parameters(torch.Generator().manual_seed(0))
+    >>> network(torch.zeros(4, 5)).shape
+    torch.Size([4, 1])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        depth: int,
+        out_features: int,
+        *,
+        hidden_layers: Sequence[int] = (),
+        activation: Activation | None = None,
+        drop_connect: float = 0.0,
+        drop_in_jacobian: bool = False,
+        backend: Backend | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            in_features,
+            depth,
+            out_features,
+            activation=activation,
+            drop_connect=drop_connect,
+            drop_in_jacobian=drop_in_jacobian,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+        )
+        self.head = Head(in_features, depth, out_features, hidden_layers, device=device, dtype=dtype)
+        self._leaves: tuple[tuple[Any, ...], Tensor] | None = None
+        self.reset_parameters()
+
+    def _reset_outputs(self, generator: torch.Generator | None) -> None:
+        self.head.reset_parameters(generator)
+
+    def forward(
+        self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None
+    ) -> Tensor:
+        """Outputs (B, L).
+
+        Parameters
+        ----------
+        x : Tensor (B, D) or Rows
+        annealing : float in [0, 1], optional
+            λ of Eq. 5; by default 1 for ReLU and leaky ReLU, 0 for softplus.
+        drop : DropConnect, optional
+            The masks to use; by default fresh ones in training mode, none in evaluation.
+        """
+        check_annealing(annealing)
+        lam = self.activation.default_annealing if annealing is None else annealing
+        drop = self._draw(drop)
+        rows = self._as_rows(x)
+        if rows is not None and drop is None and lam == 1.0 and not torch.is_grad_enabled():
+            return self._by_pattern(rows)
+        if rows is not None and not (drop and drop.in_jacobian):
+            first = fused.locally_constant_layer(
+                rows, lam, self.activation.negative_slope, drop, self.weight, self.connection, self.bias,
+                self.head.weight, self.head.offset_weight, self.head.bias,
+            )  # fmt: skip
+            return self.head.hidden(first)
+        return self._coefficient_form(x, lam, drop)
+
+    def _coefficient_form(self, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
+        weight, connection = self.weight, self.connection
+        s, kept = project(x, weight, drop)
+        mask = None if drop is None else self._connection_mask(len(s), drop)
+        _, a, o = activate(kept, connection, self.bias, self.activation, annealing, mask)
+        if drop is not None and drop.in_jacobian:
+            on_weight, on_connection = drop.dense_masks(
+                len(s), self.in_features, self.depth, weight.dtype, weight.device
+            )
+            s, weight, connection = kept, weight * on_weight, connection * on_connection
+        coefficients = path_coefficients(o, connection)
+        offsets = a - (coefficients @ s[:, :, None])[:, :, 0]
+        return self.head.on_coefficients(coefficients, offsets, weight)
+
+    def leaf_values(self, patterns: Tensor) -> Tensor:
+        """The outputs (K, L) of the piece-wise linear network for activation patterns, bool (K, M)."""
+        slope = self.activation.negative_slope
+        o = patterns.to(self.weight.dtype) * (1 - slope) + slope
+        coefficients = path_coefficients(o, self.connection)
+        return self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
+
+    def _by_pattern(self, rows: Rows) -> Tensor:
+        """Route the rows, then look their leaves' values up."""
+        codes = self._codes(rows)
+        if self.depth <= TABLE_DEPTH:
+            return self._leaf_table()[torch.from_numpy(codes[:, 0])]
+        axis = None if codes.shape[1] == 1 else 0
+        unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
+        patterns = torch.from_numpy(unpack_codes(unique.reshape(len(unique), -1), self.depth))
+        return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
+
+    def _leaf_table(self) -> Tensor:
+        """All 2^M leaf values by code, kept until a parameter changes."""
+        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
+        if self._leaves is None or self._leaves[0] != version:
+            codes = np.arange(2**self.depth)[:, None]
+            self._leaves = version, self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
+        return self._leaves[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_leaves": None}
+
+
+class LocallyLinearNetwork(NeuronChain):
+    """The locally linear network f_θ itself (LLN): an oblique tree with linear leaves.
+
+    out = A x + B a + c on the input and all neurons. `output_weight` (D, L), `output_connection` (M, L),
+    `output_bias` (L,). DropConnect acts on the neurons' weights.
+
+    Examples
+    --------
+    >>> network = LocallyLinearNetwork(5, depth=3, out_features=2).eval()
+    >>> network(torch.zeros(4, 5)).shape
+    torch.Size([4, 2])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        depth: int,
+        out_features: int,
+        *,
+        activation: Activation | None = None,
+        drop_connect: float = 0.0,
+        backend: Backend | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(
+            in_features,
+            depth,
+            out_features,
+            activation=activation,
+            drop_connect=drop_connect,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+        )
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.output_weight = nn.Parameter(torch.empty(in_features, out_features, **place))
+        self.output_connection = nn.Parameter(torch.empty(depth, out_features, **place))
+        self.output_bias = nn.Parameter(torch.empty(out_features, **place))
+        self.reset_parameters()
+
+    def _reset_outputs(self, generator: torch.Generator | None) -> None:
+        bound = 1 / math.sqrt(self.in_features + self.depth)
+        for parameter in (self.output_weight, self.output_connection, self.output_bias):
+            parameter.copy_(_uniform(parameter.shape, generator) * bound)
+
+    def forward(
+        self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None
+    ) -> Tensor:
+        """Outputs (B, L); arguments as for `LocallyConstantNetwork`."""
+        check_annealing(annealing)
+        lam = self.activation.default_annealing if annealing is None else annealing
+        drop = self._draw(drop)
+        rows = self._as_rows(x)
+        if rows is not None:
+            return fused.locally_linear_layer(
+                rows, lam, self.activation.negative_slope, drop, self.weight, self.connection, self.bias,
+                self.output_weight, self.output_connection, self.output_bias,
+            )  # fmt: skip
+        _, a, _ = self._neurons(x, lam, drop)
+        linear, _ = project(x, self.output_weight, None)
+        return linear + a @ self.output_connection + self.output_bias
+
+
+def unpack_codes(codes: NDArray[np.int64], depth: int) -> NDArray[np.bool_]:
+    """Packed patterns (K, words) to bool (K, M); 63 neurons a word, the first neuron in the lowest bit."""
+    neurons = np.arange(depth)
+    return (codes[:, neurons // 63] >> (neurons % 63)) & 1 == 1
+
+
+def _numpy_dtype(tensor: Tensor) -> Any:
+    return np.float64 if tensor.dtype == torch.float64 else np.float32
+
+
+def _uniform(shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+    """Uniform in ±1, drawn on the CPU in float64 so that every device and dtype starts alike."""
+    return torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1

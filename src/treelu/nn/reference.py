@@ -1,0 +1,107 @@
+"""Two slower, independent forms of the Jacobian, for tests and for the benchmark of the paper's claim.
+
+Both return the Jacobian J (B, M, D) of all neurons with respect to the input and the offsets c (B, M), and agree
+with the coefficient form to rounding in value and in every parameter's gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from treelu.nn.activations import Activation
+from treelu.nn.coefficients import activate
+from treelu.nn.drop_connect import DropConnect
+
+
+def dynamic_programme(
+    x: Tensor,
+    weight: Tensor,
+    connection: Tensor,
+    bias: Tensor,
+    activation: Activation,
+    annealing: float | None = None,
+    drop: DropConnect | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The paper's dynamic programme (§3.7) with the materialised Jacobian, Θ(M²·D) a row.
+
+        ∇ₓa_i = o_i (w_i + Σ_{k<i} u_ik ∇ₓa_k)
+
+    Examples
+    --------
+    >>> x, weight = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    >>> connection, bias = torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.zeros(2)
+    >>> dynamic_programme(x, weight, connection, bias, Activation("relu"))[0]
+    tensor([[[1., 0.],
+             [5., 1.]]])
+    """
+    batch, depth = len(x), len(bias)
+    w, u = weight.T.expand(batch, depth, -1), connection.expand(batch, depth, depth)  # (B, M, D), (B, M, M)
+    w_z, u_z = w, u
+    if drop is not None:
+        on_weight, on_connection = drop.dense_masks(batch, x.shape[1], depth, x.dtype, x.device)
+        w_z, u_z = w * on_weight.transpose(1, 2), u * on_connection
+        if drop.in_jacobian:
+            w, u = w_z, u_z
+    activations: list[Tensor] = []
+    gradients: list[Tensor] = []
+    for i in range(depth):
+        z, gradient = (w_z[:, i] * x).sum(dim=1) + bias[i], w[:, i]
+        if i > 0:
+            z = z + (u_z[:, i, :i] * torch.stack(activations, dim=1)).sum(dim=1)
+            gradient = gradient + (u[:, i, :i, None] * torch.stack(gradients, dim=1)).sum(dim=1)
+        a, o = activation(z, annealing)
+        activations.append(a)
+        gradients.append(o[:, None] * gradient)
+    jacobian = torch.stack(gradients, dim=1)  # (B, M, D)
+    return jacobian, torch.stack(activations, dim=1) - (jacobian * x[:, None, :]).sum(dim=2)
+
+
+def autograd_per_neuron(
+    x: Tensor,
+    weight: Tensor,
+    connection: Tensor,
+    bias: Tensor,
+    activation: Activation,
+    annealing: float | None = None,
+    drop: DropConnect | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Back-propagation from each neuron in turn, Θ(M³) a row; knows nothing of the recursions.
+
+    Where masks act on z only, the slopes o come from the masked network, and the network that is differentiated
+    is the undropped one that has these slopes.
+
+    Examples
+    --------
+    >>> x, weight = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    >>> connection, bias = torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.zeros(2)
+    >>> autograd_per_neuron(x, weight, connection, bias, Activation("relu"))[0]
+    tensor([[[1., 0.],
+             [5., 1.]]], grad_fn=<StackBackward0>)
+    """
+    inputs = x.detach().clone().requires_grad_()
+    if drop is None:
+        _, a, _ = activate(inputs @ weight, connection, bias, activation, annealing)
+        neurons = a
+    else:
+        on_weight, on_connection = drop.dense_masks(len(x), x.shape[1], len(bias), x.dtype, x.device)
+        where = inputs if drop.in_jacobian else x.detach()
+        projected = torch.einsum("bd,bdm,dm->bm", where, on_weight, weight)
+        _, a, o = activate(projected, connection, bias, activation, annealing, on_connection)
+        neurons = a if drop.in_jacobian else _with_slopes(inputs @ weight, connection, o)
+    gradients = [
+        torch.autograd.grad(neurons[:, i].sum(), inputs, create_graph=True)[0] for i in range(len(bias))
+    ]
+    jacobian = torch.stack(gradients, dim=1)  # (B, M, D)
+    return jacobian, a - (jacobian * x[:, None, :]).sum(dim=2)
+
+
+def _with_slopes(projected: Tensor, connection: Tensor, o: Tensor) -> Tensor:
+    """The chain of linear neurons whose slopes are given."""
+    neurons: list[Tensor] = []
+    for i in range(projected.shape[1]):
+        z = projected[:, i]
+        if i > 0:
+            z = z + torch.stack(neurons, dim=1) @ connection[i, :i]
+        neurons.append(o[:, i] * z)
+    return torch.stack(neurons, dim=1)

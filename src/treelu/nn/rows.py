@@ -1,0 +1,100 @@
+"""Some rows of a table, dense or CSR, that a network reads where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+class Table:
+    """A dense or CSR table in the one form that kernels read: flat values, feature numbers, row starts.
+
+    A dense table keeps its values as they are (row-major) and needs neither feature numbers nor row starts.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), or a SciPy sparse matrix or array
+        Copied only where its layout or dtype has to change.
+    dtype : {numpy.float32, numpy.float64}
+        The type of the values.
+
+    Examples
+    --------
+    >>> table = Table(np.eye(3), np.float32)
+    >>> table.rows(np.array([2, 0])).to_dense()
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+
+    def __init__(self, X: Any, dtype: Any = np.float32) -> None:
+        self.shape: tuple[int, int] = X.shape
+        self.is_sparse: bool = hasattr(X, "tocsr")
+        if self.is_sparse:
+            csr = X.tocsr()
+            if not csr.has_canonical_format:
+                csr = csr.copy()
+                csr.sum_duplicates()
+            self.values: NDArray[Any] = np.ascontiguousarray(csr.data, dtype)
+            self.features: NDArray[np.int32] = np.ascontiguousarray(csr.indices, np.int32)
+            self.starts: NDArray[np.int64] = np.ascontiguousarray(csr.indptr, np.int64)
+        else:
+            self.values = np.ascontiguousarray(X, dtype).reshape(-1)
+            self.features = np.empty(0, np.int32)
+            self.starts = np.empty(0, np.int64)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values."""
+        return self.values.dtype
+
+    def rows(self, index: NDArray[np.int64] | None = None) -> Rows:
+        """The rows numbered by `index`, or all."""
+        return Rows(self, np.arange(self.shape[0]) if index is None else index)
+
+
+class Rows:
+    """The rows `index` of a `Table`; a network takes it wherever it takes a dense tensor.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> rows = Table(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])).rows()
+    >>> rows.nonzeros()
+    (tensor([0, 1]), tensor([1, 0]), tensor([2., 1.]))
+    """
+
+    def __init__(self, table: Table, index: NDArray[np.int64]) -> None:
+        self.table = table
+        self.index = np.ascontiguousarray(index, np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of features)."""
+        return len(self.index), self.table.shape[1]
+
+    def nonzeros(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row position, feature and value of each stored entry (each entry of a dense table)."""
+        table = self.table
+        if not table.is_sparse:
+            n, d = self.shape
+            row, feature = np.repeat(np.arange(n), d), np.tile(np.arange(d), n)
+            value = table.values.reshape(table.shape)[self.index].reshape(-1)
+        else:
+            start, count = table.starts[self.index], np.diff(table.starts)[self.index]
+            row = np.repeat(np.arange(len(self.index)), count)
+            entry = np.arange(len(row)) + np.repeat(start - np.cumsum(count) + count, count)
+            feature, value = table.features[entry].astype(np.int64), table.values[entry]
+        return torch.from_numpy(row), torch.from_numpy(feature), torch.from_numpy(value)
+
+    def to_dense(self) -> Tensor:
+        """These rows as a dense tensor."""
+        if not self.table.is_sparse:
+            return torch.from_numpy(self.table.values.reshape(self.table.shape)[self.index])
+        row, feature, value = self.nonzeros()
+        dense = value.new_zeros(self.shape)
+        dense[row, feature] = value
+        return dense
