@@ -70,7 +70,7 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
 
 
 def _numbering(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """scikit-learn's numbers of the splits and of the leaves in our order, and our numbers of the children."""
+    """scikit-learn's numbers of splits and leaves in our order, and the children in our numbers."""
     splits = np.flatnonzero(left >= 0)  # numbered in preorder: parents before children
     leaves = np.flatnonzero(left < 0)
     number = np.empty(len(left), dtype=np.int64)

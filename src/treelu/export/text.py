@@ -51,8 +51,7 @@ def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None
     ]  # node, prefix of its line, of its children, depth
     while stack:
         node, prefix, indent, depth = stack.pop()
-        collapsed = node < tree.n_splits and max_depth is not None and depth >= max_depth
-        if collapsed:
+        if node < tree.n_splits and depth == max_depth:
             words = f"… {below[node] - 1:,} splits, {below[node]:,} leaves"
         elif node < tree.n_splits:
             form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits)

@@ -1,0 +1,141 @@
+"""An ObliqueTree as JSON and back, exactly.
+
+The schema, version 1. All keys are there; numbers are written so that they read back to the same float64.
+
+- ``format``: ``"treelu.tree"``; ``version``: ``1``
+- ``n_features``: number of features; ``feature_names``: list of strings, or null
+- ``link``: ``"identity"``, ``"logistic"``, ``"softmax"`` or ``"probability"``
+- ``classes``: list of labels (numbers, strings or booleans), or null for regression
+- ``weights``: one list of ``n_features`` numbers a split; or, sparse, an object with ``indptr``, ``indices``
+  and ``data`` as in the CSR format, one row a split
+- ``biases``: one number a split; a row goes right where ``weights · x + bias >= 0``
+- ``children``: one pair [left, right] of node numbers a split; splits are numbered from 0 (the root), a child
+  higher than its parent, then the leaves
+- ``values``: one list of outputs a leaf
+- ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
+- ``n_samples``: null, or the rows that reach each node, one number a node
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treelu.tree import ObliqueTree
+
+FORMAT, VERSION = "treelu.tree", 1
+_ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples")
+_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS)
+
+
+def to_dict(tree: ObliqueTree) -> dict[str, Any]:
+    """The tree as plain lists, numbers and strings, in the schema of this module.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0], [1]])
+    >>> data = to_dict(tree)
+    >>> data["weights"], data["children"]
+    ([[1.0, -1.0]], [[1, 2]])
+    >>> from_dict(data) == tree
+    True
+    """
+    names = tree.feature_names
+    weights = tree.weights
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "n_features": tree.n_features,
+        "feature_names": None if names is None else list(names),
+        "link": tree.link,
+        "weights": weights.tolist() if isinstance(weights, np.ndarray) else _csr_to_dict(weights),
+        **{name: _to_list(getattr(tree, name)) for name in _ARRAYS},
+    }
+
+
+def to_json(tree: ObliqueTree) -> str:
+    """The tree as JSON text.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[0.1, -1e-300]], [1 / 3], [[1, 2]], [[0], [1]])
+    >>> from_json(to_json(tree)) == tree
+    True
+    """
+    try:
+        return json.dumps(to_dict(tree), allow_nan=False, ensure_ascii=False)
+    except TypeError as error:
+        raise TypeError(
+            f"classes must be numbers, strings or booleans to be written as JSON: {error}"
+        ) from None
+
+
+def from_dict(data: dict[str, Any]) -> ObliqueTree:
+    """The tree that :func:`to_dict` wrote; a ValueError names the field that does not fit."""
+    if not isinstance(data, dict):
+        raise ValueError(f"data must be an object with the keys of a tree, got {type(data).__name__}")
+    if data.get("format") != FORMAT:
+        raise ValueError(f"format must be {FORMAT!r}, got {data.get('format')!r}")
+    if data.get("version") != VERSION:
+        raise ValueError(f"version must be {VERSION}, got {data.get('version')!r}")
+    missing = [name for name in _FIELDS if name not in data]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing; a tree has the keys {', '.join(_FIELDS)}")
+    unknown = [name for name in data if name not in _FIELDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not a key of a tree; they are {', '.join(_FIELDS)}")
+    n_features = data["n_features"]
+    if not isinstance(n_features, int) or n_features < 0:
+        raise ValueError(f"n_features must be a whole number from 0, got {n_features!r}")
+    names = data["feature_names"]
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError("feature_names must be a list of strings or null")
+    return ObliqueTree(
+        _weights(data["weights"], n_features),
+        **{name: data[name] for name in _ARRAYS},
+        link=data["link"],
+        feature_names=names,
+    )
+
+
+def from_json(text: str | bytes) -> ObliqueTree:
+    """The tree that :func:`to_json` wrote."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"text must be JSON: {error}") from None
+    return from_dict(data)
+
+
+def _to_list(array: np.ndarray | None) -> list[Any] | None:
+    return None if array is None else array.tolist()
+
+
+def _csr_to_dict(matrix: sparse.csr_array) -> dict[str, list[Any]]:
+    return {name: getattr(matrix, name).tolist() for name in ("indptr", "indices", "data")}
+
+
+def _weights(weights: Any, n_features: int) -> Any:
+    """The weights field as a dense array or a CSR matrix of width ``n_features``."""
+    if not isinstance(weights, dict):
+        if weights == []:
+            return np.zeros((0, n_features))
+        if not isinstance(weights, list) or not all(
+            isinstance(row, list) and len(row) == n_features for row in weights
+        ):
+            raise ValueError(f"weights must be lists of n_features = {n_features} numbers, one a split")
+        return weights
+    if set(weights) != {"indptr", "indices", "data"}:
+        raise ValueError(f"weights must have the keys indptr, indices and data, got {', '.join(weights)}")
+    try:
+        parts = (weights["data"], weights["indices"], weights["indptr"])
+        matrix: Any = sparse.csr_array(
+            parts, shape=(len(weights["indptr"]) - 1, n_features), dtype=np.float64
+        )
+        matrix.check_format(full_check=True)
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"weights are not a CSR matrix of width {n_features}: {error}") from None
+    return matrix
