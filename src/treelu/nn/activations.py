@@ -51,8 +51,7 @@ class Activation:
             raise ValueError(f"negative_slope must be finite, got {self.negative_slope!r}")
         if self.kind != "leaky_relu" and self.negative_slope != 0.0:
             raise ValueError(
-                f"negative_slope is for activation='leaky_relu' only, got {self.negative_slope!r} "
-                f"with {self.kind!r}"
+                f"negative_slope is for activation='leaky_relu' only, got {self.negative_slope!r} with {self.kind!r}"
             )
 
     @property

@@ -57,9 +57,7 @@ class CanonicalNetwork(nn.Module):
         super().__init__()
         self.in_features, self.layer_sizes, self.out_features = in_features, tuple(layer_sizes), out_features
         if not self.layer_sizes or min(self.layer_sizes) < 1:
-            raise ValueError(
-                f"layer_sizes must be at least one layer of at least one neuron, got {layer_sizes!r}"
-            )
+            raise ValueError(f"layer_sizes must be at least one layer of at least one neuron, got {layer_sizes!r}")
         self.activation = Activation() if activation is None else activation
         if not self.activation.is_piecewise_linear:
             raise ValueError("activation must be 'relu' or 'leaky_relu': a table needs a discrete pattern")
@@ -101,9 +99,7 @@ class CanonicalNetwork(nn.Module):
             wanted = self.patterns[row]
             found[((pattern == wanted) | (wanted < 0)).all(dim=1)] = row
         if (found < 0).any():
-            raise ValueError(
-                f"patterns has no row for {int((found < 0).sum())} of the activation patterns met"
-            )
+            raise ValueError(f"patterns has no row for {int((found < 0).sum())} of the activation patterns met")
         return found
 
     def forward(self, x: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treelu.nn import kernels
-from treelu.nn.drop_connect import DropConnect
+from treelu.nn.drop_connect import WORD, DropConnect
 from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
@@ -83,7 +83,7 @@ class _Trunk:
         if drop is None or drop.threshold == 0:
             self.mask = (np.empty(0, np.uint32), np.uint32(0), dtype.type(1))
         else:
-            keys = drop.row_keys(batch).numpy().astype(np.uint32)
+            keys = kernels.row_keys(batch, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
             self.mask = (keys, np.uint32(drop.threshold), dtype.type(drop.scale))
         self.s = np.empty((n_columns, batch), dtype)
         self.z = np.empty((depth, batch), dtype)
@@ -169,9 +169,7 @@ class _LocallyConstantLayer(torch.autograd.Function):
         offsets = np.empty((depth, batch), trunk.z.dtype)
 
         def unroll(_: int, first: int, last: int) -> None:
-            kernels.unroll(
-                trunk.o, trunk.s, trunk.a, trunk.connection, paths, coefficients, offsets, first, last
-            )
+            kernels.unroll(trunk.o, trunk.s, trunk.a, trunk.connection, paths, coefficients, offsets, first, last)
 
         _share_out(unroll, batch, trunk.n_parts)
         gram = (head_weight.reshape(-1, weight.shape[0]) @ weight).view(len(head_bias), -1)  # G: (H, M·M)

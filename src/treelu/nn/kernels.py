@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON
+from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON, ROW
 
 LANES = 8
-_FEATURE, _NEURON = np.uint32(FEATURE), np.uint32(NEURON)
+_ROW, _FEATURE, _NEURON = np.uint32(ROW), np.uint32(FEATURE), np.uint32(NEURON)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 # sums may be reordered and contracted, NaN and infinity keep their meaning
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
@@ -41,7 +41,25 @@ def _pair(key: Any, feature: Any) -> Any:
 
 @_inline
 def _kept(pair: Any, neuron: Any, threshold: Any) -> Any:
-    return _mix(np.uint32(pair + np.uint32(np.uint32(neuron + 1) * _NEURON))) >= threshold
+    return _mix(np.uint32(pair + neuron)) >= threshold
+
+
+@_kernel
+def row_keys(count: int, low: Any, high: Any) -> Any:
+    """`DropConnect.row_keys` from the two words of its key."""
+    keys = np.empty(count, np.uint32)
+    for r in range(count):
+        keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + low)) + high))
+    return keys
+
+
+@_kernel
+def _neurons(count: int) -> Any:
+    """The counters of the neurons, as `_kept` takes them."""
+    counters = np.empty(count, np.uint32)
+    for i in range(count):
+        counters[i] = np.uint32(np.uint32(i + 1) * _NEURON)
+    return counters
 
 
 @_kernel
@@ -62,7 +80,7 @@ def project(
 ) -> None:
     """s[i, r] = w_i·x_r, and s_kept the same with the surviving weights (untouched where threshold is 0)."""
     padded = weight.shape[1]
-    total, kept = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype)
+    total, kept, neurons = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype), _neurons(padded)
     for r in range(first, last):
         total[:] = 0
         kept[:] = 0
@@ -75,15 +93,13 @@ def project(
             d = np.int64(entry - begin) if width else np.int64(features[entry])
             if threshold:
                 pair = _pair(keys[r], d)
-                for block in range(0, padded, LANES):
-                    for i in range(block, block + LANES):
-                        term = x * weight[d, i]
-                        total[i] += term
-                        kept[i] += term if _kept(pair, i, threshold) else weight.dtype.type(0)
+                for i in range(padded):
+                    term = x * weight[d, i]
+                    total[i] += term
+                    kept[i] += term if _kept(pair, neurons[i], threshold) else weight.dtype.type(0)
             else:
-                for block in range(0, padded, LANES):
-                    for i in range(block, block + LANES):
-                        total[i] += x * weight[d, i]
+                for i in range(padded):
+                    total[i] += x * weight[d, i]
         for i in range(s.shape[0]):
             s[i, r] = total[i]
         if threshold:
@@ -110,6 +126,7 @@ def project_backward(
     """grad_weight[d, i] += x_d (grad_s + mask · grad_kept), (D, padded)."""
     padded = grad_weight.shape[1]
     total, kept = np.zeros(padded, grad_weight.dtype), np.zeros(padded, grad_weight.dtype)
+    neurons = _neurons(padded)
     for r in range(first, last):
         for i in range(grad_s.shape[0]):
             total[i] = grad_s[i, r]
@@ -126,14 +143,12 @@ def project_backward(
             d = np.int64(entry - begin) if width else np.int64(features[entry])
             if threshold:
                 pair = _pair(keys[r], d)
-                for block in range(0, padded, LANES):
-                    for i in range(block, block + LANES):
-                        dropped = kept[i] if _kept(pair, i, threshold) else grad_weight.dtype.type(0)
-                        grad_weight[d, i] += x * (total[i] + dropped)
+                for i in range(padded):
+                    dropped = kept[i] if _kept(pair, neurons[i], threshold) else grad_weight.dtype.type(0)
+                    grad_weight[d, i] += x * (total[i] + dropped)
             else:
-                for block in range(0, padded, LANES):
-                    for i in range(block, block + LANES):
-                        grad_weight[d, i] += x * total[i]
+                for i in range(padded):
+                    grad_weight[d, i] += x * total[i]
 
 
 @_kernel
@@ -154,14 +169,14 @@ def activate(
     last: int,
 ) -> None:
     """Turn projections `z` (M, B) into pre-activations in place; fill a, o = σ'(z) and curvature = σ''(z)."""
-    one = z.dtype.type(1)
-    zero = z.dtype.type(0)
+    one, zero = z.dtype.type(1), z.dtype.type(0)
+    neurons = _neurons(z.shape[0])
     for i in range(z.shape[0]):
         for k in range(i):
             u = connection[i, k]
             if threshold:
                 for r in range(first, last):
-                    mask = scale if _kept(_pair(keys[r], n_features + k), i, threshold) else zero
+                    mask = scale if _kept(_pair(keys[r], n_features + k), neurons[i], threshold) else zero
                     z[i, r] += u * mask * a[k, r]
             else:
                 for r in range(first, last):
@@ -202,7 +217,7 @@ def activate_backward(
     last: int,
 ) -> None:
     """Fill grad_z (M, B); add to grad_connection and grad_bias. `grad_a` is used up."""
-    zero = grad_z.dtype.type(0)
+    zero, neurons = grad_z.dtype.type(0), _neurons(grad_z.shape[0])
     for i in range(grad_z.shape[0] - 1, -1, -1):
         total = zero
         for r in range(first, last):
@@ -215,7 +230,7 @@ def activate_backward(
             total = zero
             if threshold:
                 for r in range(first, last):
-                    mask = scale if _kept(_pair(keys[r], n_features + k), i, threshold) else zero
+                    mask = scale if _kept(_pair(keys[r], n_features + k), neurons[i], threshold) else zero
                     grad = mask * grad_z[i, r]
                     total += grad * a[k, r]
                     grad_a[k, r] += grad * u
@@ -317,9 +332,8 @@ def patterns(
         for entry in range(begin, end):
             x = values[entry]
             d = np.int64(entry - begin) if width else np.int64(features[entry])
-            for block in range(0, padded, LANES):
-                for i in range(block, block + LANES):
-                    z[i] += x * weight[d, i]
+            for i in range(padded):
+                z[i] += x * weight[d, i]
         for i in range(depth):
             z_i = z[i] + bias[i]
             for k in range(i):

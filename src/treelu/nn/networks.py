@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -193,7 +194,7 @@ class Head(nn.Module):
         self.offset_weight = nn.Parameter(torch.empty(widths[0], depth, **place))
         self.bias = nn.Parameter(torch.empty(widths[0], **place))
         layers: list[nn.Module] = []
-        for before, after in zip(widths[:-1], widths[1:], strict=True):
+        for before, after in itertools.pairwise(widths):
             layers += [nn.ReLU(), nn.Linear(before, after, **place)]
         self.hidden = nn.Sequential(*layers)
 
@@ -274,9 +275,7 @@ class LocallyConstantNetwork(NeuronChain):
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
         self.head.reset_parameters(generator)
 
-    def forward(
-        self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
         """Outputs (B, L).
 
         Parameters
@@ -390,9 +389,7 @@ class LocallyLinearNetwork(NeuronChain):
         for parameter in (self.output_weight, self.output_connection, self.output_bias):
             parameter.copy_(_uniform(parameter.shape, generator) * bound)
 
-    def forward(
-        self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
         """Outputs (B, L); arguments as for `LocallyConstantNetwork`."""
         check_annealing(annealing)
         lam = self.activation.default_annealing if annealing is None else annealing

@@ -89,9 +89,7 @@ def autograd_per_neuron(
         projected = torch.einsum("bd,bdm,dm->bm", where, on_weight, weight)
         _, a, o = activate(projected, connection, bias, activation, annealing, on_connection)
         neurons = a if drop.in_jacobian else _with_slopes(inputs @ weight, connection, o)
-    gradients = [
-        torch.autograd.grad(neurons[:, i].sum(), inputs, create_graph=True)[0] for i in range(len(bias))
-    ]
+    gradients = [torch.autograd.grad(neurons[:, i].sum(), inputs, create_graph=True)[0] for i in range(len(bias))]
     jacobian = torch.stack(gradients, dim=1)  # (B, M, D)
     return jacobian, a - (jacobian * x[:, None, :]).sum(dim=2)
 
