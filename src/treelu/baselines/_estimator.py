@@ -1,0 +1,124 @@
+"""What the estimators of this room share whose fitted model is an ObliqueTree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from treelu.tree import ObliqueTree
+
+Matrix = NDArray[np.float64] | sparse.csr_array
+
+
+class TreeEstimator(BaseEstimator):
+    """Prediction, routing and importances from ``tree_``, for dense and sparse rows."""
+
+    tree_: ObliqueTree
+    n_features_in_: int
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict a label (classification) or a value (regression) for each row.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) for several regression targets
+        """
+        rows = self._rows(X)
+        return self.tree_.predict(rows)
+
+    def apply(self, X: Any) -> NDArray[np.int64]:
+        """The leaf of each row, as a node number of ``tree_``."""
+        rows = self._rows(X)
+        return self.tree_.apply(rows)
+
+    def decision_path(self, X: Any) -> sparse.csr_array:
+        """The nodes each row passes: a CSR matrix of ones of shape (n_rows, n_nodes)."""
+        rows = self._rows(X)
+        return self.tree_.decision_path(rows)
+
+    def get_depth(self) -> int:
+        """Decisions on the longest path of ``tree_``."""
+        check_is_fitted(self)
+        return self.tree_.depth
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves of ``tree_``."""
+        check_is_fitted(self)
+        return self.tree_.n_leaves
+
+    def _rows(self, X: Any) -> Matrix:
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _set_tree(self, tree: ObliqueTree, X: Matrix, sample_weight: NDArray[np.float64]) -> None:
+        self.tree_ = tree
+        self.feature_importances_ = tree.feature_importances(scale=spread(X, sample_weight))
+
+    def _feature_names(self) -> tuple[str, ...] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else tuple(str(name) for name in names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class TreeClassifier(TreeEstimator):
+    """Class probabilities from a tree whose leaf values are class frequencies."""
+
+    classes_: NDArray[Any]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class frequencies of each row's leaf.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes), columns in the order of ``classes_``
+        """
+        rows = self._rows(X)
+        return self.tree_.predict_proba(rows)
+
+    def _encode(self, y: Any) -> NDArray[np.int64]:
+        """Set ``classes_`` and return each row's class number."""
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return codes.reshape(-1)
+
+
+def check_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
+    """Row weights as float64: ones where none are given, an error where one is negative or all are zero."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight must be positive for at least one row, but all weights are zero")
+    return weights
+
+
+def spread(X: Matrix, sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weighted standard deviation of each column; sparse rows stay sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
+    array([1., 0.])
+    """
+    share = sample_weight / sample_weight.sum()
+    mean = share @ X
+    if sparse.issparse(X):
+        return np.sqrt(np.maximum(share @ X.multiply(X) - mean**2, 0.0))
+    return np.sqrt(share @ (X - mean) ** 2)

@@ -1,0 +1,418 @@
+"""HHCART: oblique trees grown greedily by axis-parallel splits in reflected feature spaces."""
+
+from __future__ import annotations
+
+from collections import deque
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import eigh
+from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator, check_weights
+from treelu.baselines._splits import Split, best_split, reflector
+from treelu.tree import ObliqueTree
+
+Eigenvectors = Literal["all", "dominant"]
+
+_LANCZOS_FROM = 256  # features from which the dominant eigenvector comes without the covariance matrix
+
+
+def covariance_eigenvectors(X: Matrix, sample_weight: NDArray[np.float64], which: Eigenvectors) -> NDArray[np.float64]:
+    """Eigenvectors of the weighted covariance of X whose eigenvalues are not zero, largest first.
+
+    Sparse rows are never centred. For ``"all"`` one symmetric matrix of side min(n_rows, n_features) is
+    formed; the ``"dominant"`` one of a wide table comes from products with X alone (Lanczos).
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    sample_weight : array of shape (n_rows,)
+    which : {"all", "dominant"}
+
+    Returns
+    -------
+    array of shape (n_vectors, n_features)
+        Unit vectors; none where the rows are all the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+    >>> abs(covariance_eigenvectors(X, np.ones(3), "all")).round(3)
+    array([[0.6, 0.8]])
+    """
+    n_rows, n_features = X.shape
+    root = np.sqrt(sample_weight / sample_weight.sum())
+    mean = (root * root) @ X
+    if not sparse.issparse(X):
+        X, mean = X - mean, np.zeros(n_features)
+    if which == "dominant" and min(n_rows, n_features) >= _LANCZOS_FROM:
+        return _dominant_by_lanczos(X, root * root, mean)
+    rows = sparse.diags_array(root) @ X if sparse.issparse(X) else root[:, None] * X
+    if n_rows < n_features:
+        # Eigenvectors v of the small matrix A Aᵀ give those of AᵀA as Aᵀv, where A = √w (X − mean).
+        gram, shift = _dense(rows @ rows.T), rows @ mean
+        gram += np.multiply.outer(root, root) * (mean @ mean)
+        gram -= np.multiply.outer(root, shift) + np.multiply.outer(shift, root)
+        values, vectors = eigh(gram)
+        keep = _not_zero(values, which)
+        found = (rows.T @ vectors[:, keep]).T - np.multiply.outer(root @ vectors[:, keep], mean)
+    else:
+        values, vectors = eigh(_dense(rows.T @ rows) - np.multiply.outer(mean, mean))
+        keep = _not_zero(values, which)
+        found = vectors[:, keep].T
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def _not_zero(values: NDArray[np.float64], which: Eigenvectors) -> NDArray[np.int64]:
+    """Places of the eigenvalues that count, largest first; ``values`` ascend."""
+    floor = len(values) * 1e-12 * max(values[-1], 0.0)
+    keep = np.flatnonzero(values > floor)[::-1]
+    return keep[:1] if which == "dominant" else keep
+
+
+def _dominant_by_lanczos(X: Matrix, share: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    n_features = X.shape[1]
+    squares = share @ X.multiply(X) if sparse.issparse(X) else np.einsum("i,ij,ij->j", share, X, X)
+    variances = squares - mean * mean
+    if variances.sum() <= 1e-12 * squares.sum():
+        return np.empty((0, n_features))
+
+    def covariance(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+        return X.T @ (share * (X @ vector - mean @ vector))
+
+    operator = LinearOperator((n_features, n_features), matvec=covariance, dtype=np.float64)
+    # The start must not be orthogonal to the answer; signs that alternate at random make that unlikely.
+    start = np.random.default_rng(0).choice([-1.0, 1.0], n_features) * np.sqrt(np.maximum(variances, 0.0))
+    _, vectors = eigsh(operator, k=1, which="LA", v0=start, tol=1e-6)
+    return vectors.T
+
+
+def grow(
+    X: Matrix,
+    targets: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    sample_weight: NDArray[np.float64],
+    *,
+    eigenvectors: Eigenvectors,
+    max_depth: int | None,
+    min_samples_split: int,
+    min_samples_leaf: int,
+    twoing: bool = False,
+    **describe: Any,
+) -> ObliqueTree:
+    """Grow a tree breadth first; leaf values are the weighted means of ``targets``.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    targets : array of shape (n_rows, n_targets)
+        One-hot classes or real values.
+    groups : array of shape (n_rows,)
+        The rows of one group share a covariance matrix: classes, or one group in regression.
+    sample_weight : array of shape (n_rows,)
+        Positive weights.
+    eigenvectors, max_depth, min_samples_split, min_samples_leaf
+        As in :class:`HHCARTClassifier`.
+    twoing : bool
+        Rank splits by the twoing rule instead of Gini impurity or squared error.
+    **describe
+        What else :class:`~treelu.tree.ObliqueTree` takes: link, classes, feature names.
+
+    Returns
+    -------
+    ObliqueTree
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0]])
+    >>> tree = grow(X, np.array([[0.0], [0.0], [1.0], [1.0]]), np.array([0, 0, 1, 1]), np.ones(4),
+    ...             eigenvectors="all", max_depth=1, min_samples_split=2, min_samples_leaf=1)
+    >>> tree.predict(X)  # one oblique split; along the axes it takes two
+    array([0., 0., 1., 1.])
+    """
+    splits: list[Split] = []
+    split_counts: list[float] = []
+    values: list[NDArray[np.float64]] = []
+    leaf_counts: list[float] = []
+    children: list[list[int]] = []
+    waiting = deque([(np.arange(X.shape[0]), 0, -1, 0)])
+    while waiting:
+        rows, depth, parent, side = waiting.popleft()
+        weight, target = sample_weight[rows], targets[rows]
+        split = None
+        may_split = (max_depth is None or depth < max_depth) and len(rows) >= min_samples_split
+        if may_split and (target != target[0]).any():
+            X_node = X[rows]
+            reflectors = _reflectors(X_node, groups[rows], weight, eigenvectors)
+            split = best_split(X_node, target, weight, reflectors, min_samples_leaf, twoing)
+        if split is None:
+            number = -1 - len(values)  # leaves are numbered after the splits, when their number is known
+            values.append(np.average(target, axis=0, weights=weight))
+            leaf_counts.append(weight.sum())
+        else:
+            number = len(splits)
+            right = X_node @ split.weights + split.bias >= 0
+            splits.append(split)
+            split_counts.append(weight.sum())
+            children.append([0, 0])
+            waiting.append((rows[~right], depth + 1, number, 0))
+            waiting.append((rows[right], depth + 1, number, 1))
+        if parent >= 0:
+            children[parent][side] = number
+    numbers = np.array(children, dtype=np.int64).reshape(-1, 2)
+    return ObliqueTree(
+        np.array([split.weights for split in splits]).reshape(-1, X.shape[1]),
+        np.array([split.bias for split in splits]),
+        np.where(numbers < 0, len(splits) - 1 - numbers, numbers),
+        np.array(values),
+        n_samples=np.array(split_counts + leaf_counts),
+        **describe,
+    )
+
+
+def _reflectors(
+    X: Matrix,
+    groups: NDArray[np.int64],
+    sample_weight: NDArray[np.float64],
+    eigenvectors: Eigenvectors,
+) -> list[NDArray[np.float64]]:
+    """A reflector for each eigenvector of each group's covariance; a single feature has nothing to reflect."""
+    found: list[NDArray[np.float64]] = []
+    for group in np.unique(groups) if X.shape[1] > 1 else ():
+        own = np.flatnonzero(groups == group)
+        if len(own) > 1:
+            directions = covariance_eigenvectors(X[own], sample_weight[own], eigenvectors)
+            found.extend(reflector(direction) for direction in directions)
+    return found
+
+
+_PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
+    "eigenvectors": [StrOptions({"all", "dominant"})],
+    "max_depth": [Interval(Integral, 1, None, closed="left"), None],
+    "min_samples_split": [Interval(Integral, 2, None, closed="left")],
+    "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+}
+
+
+class HHCARTClassifier(ClassifierMixin, TreeClassifier):
+    """Oblique classification tree by Householder reflections (HHCART).
+
+    At a node, each eigenvector of each class's covariance matrix is mapped to the first axis by a Householder
+    reflection I − 2uuᵀ. Axis-parallel splits are sought in each reflected space and in the raw one; the best by
+    ``criterion`` wins, a raw one where equal. Splits along axis j of the reflected space are oblique in the
+    raw one, with weights e_j − 2u_j u.
+
+    Parameters
+    ----------
+    eigenvectors : {"dominant", "all"}
+        The eigenvectors taken of each class: the one of the largest eigenvalue, the paper's HHCART(D), or
+        all whose eigenvalues are not zero, HHCART(A). A search costs the number of eigenvectors times that
+        of CART: with thousands of features only "dominant" is practical.
+    criterion : {"twoing", "gini"}
+        Breiman's twoing rule, which parts the classes into two groups of like weight, or Gini impurity,
+        which likes to cut off one class. They agree for two classes; for many classes in a shallow tree
+        twoing is the more accurate.
+    max_depth : int or None
+        None grows until leaves are pure or hold fewer than ``min_samples_split`` rows.
+    min_samples_split : int
+        Rows that a node needs to be split.
+    min_samples_leaf : int
+        Rows that each side of a split must keep.
+
+    Attributes
+    ----------
+    tree_ : ObliqueTree
+        The fitted tree. Leaf values are class frequencies.
+    classes_ : array of shape (n_classes,)
+    feature_importances_ : array of shape (n_features,)
+        Shares of the features' spread in the decisions: see ``ObliqueTree.feature_importances``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Sparse rows stay sparse: no column of them is ever dense. Dense rows are reflected in blocks of columns of
+    at most 2²² values (32 MB).
+
+    References
+    ----------
+    Wickramarachchi, Robertson, Reale, Price and Brown, "HHCART: An oblique decision tree", Computational
+    Statistics & Data Analysis 96, 2016.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from treelu.baselines import HHCARTClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = HHCARTClassifier(max_depth=2).fit(X, y)
+    >>> model.tree_
+    ObliqueTree(3 leaves, depth 2, 4 features, 3 classes)
+    >>> round(model.score(X, y), 2)
+    0.96
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_PARAMETER_CONSTRAINTS,
+        "criterion": [StrOptions({"twoing", "gini"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        eigenvectors: Eigenvectors = "dominant",
+        criterion: Literal["twoing", "gini"] = "twoing",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+    ) -> None:
+        self.eigenvectors = eigenvectors
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HHCARTClassifier:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+            Class labels.
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        codes = self._encode(y)
+        weights = check_weights(sample_weight, X)
+        kept = np.flatnonzero(weights)
+        X, codes, weights = X[kept], codes[kept], weights[kept]
+        tree = grow(
+            X,
+            np.eye(len(self.classes_))[codes],
+            codes,
+            weights,
+            eigenvectors=self.eigenvectors,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            twoing=self.criterion == "twoing",
+            link="probability",
+            classes=self.classes_,
+            feature_names=self._feature_names(),
+        )
+        self._set_tree(tree, X, weights)
+        return self
+
+
+class HHCARTRegressor(RegressorMixin, TreeEstimator):
+    """Oblique regression tree by Householder reflections (HHCART).
+
+    As :class:`HHCARTClassifier`, with two changes. Splits minimise the squared error. Regression has no
+    classes: as in other implementations that regress, the rows of a node count as one class, and the
+    eigenvectors are those of their one covariance matrix.
+
+    Parameters
+    ----------
+    eigenvectors : {"all", "dominant"}
+        The eigenvectors taken at a node: all whose eigenvalues are not zero, or the one of the largest.
+    max_depth : int or None
+        None grows until leaves are pure or hold fewer than ``min_samples_split`` rows.
+    min_samples_split : int
+        Rows that a node needs to be split.
+    min_samples_leaf : int
+        Rows that each side of a split must keep.
+
+    Attributes
+    ----------
+    tree_ : ObliqueTree
+        The fitted tree.
+    feature_importances_ : array of shape (n_features,)
+        Shares of the features' spread in the decisions: see ``ObliqueTree.feature_importances``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    References
+    ----------
+    As :class:`HHCARTClassifier`, which treats classification only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from treelu.baselines import HHCARTRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = HHCARTRegressor(max_depth=3).fit(X, y)
+    >>> model.tree_
+    ObliqueTree(8 leaves, depth 3, 10 features, regression)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _PARAMETER_CONSTRAINTS
+
+    def __init__(
+        self,
+        *,
+        eigenvectors: Eigenvectors = "dominant",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+    ) -> None:
+        self.eigenvectors = eigenvectors
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HHCARTRegressor:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+        y : array of shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), optional
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
+        weights = check_weights(sample_weight, X)
+        kept = np.flatnonzero(weights)
+        X, targets, weights = X[kept], targets[kept], weights[kept]
+        tree = grow(
+            X,
+            targets,
+            np.zeros(len(kept), dtype=np.int64),
+            weights,
+            eigenvectors=self.eigenvectors,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            feature_names=self._feature_names(),
+        )
+        self._set_tree(tree, X, weights)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
