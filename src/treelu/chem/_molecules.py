@@ -1,0 +1,68 @@
+"""SMILES in, RDKit molecules out, and a word about those that RDKit refuses."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+_SHOWN_ROWS = 10  # refused rows that a message shows with their SMILES
+
+
+def chem_extra(module: str) -> Any:
+    """Import a module of the ``chem`` extra, or say how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f"treelu.chem needs {package}: pip install 'treelu[chem]'") from error
+
+
+def as_smiles(X: Any, name: str = "X") -> list[str | None]:
+    """SMILES strings of a list, array, Series or one-column table; None where one is missing or blank."""
+    if isinstance(X, str):
+        raise TypeError(f"{name} must be a sequence of SMILES, got the single string {X!r}; pass [{X!r}]")
+    values = X if isinstance(X, list | tuple) else np.asarray(X, dtype=object)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise ValueError(f"{name} must be one column of SMILES, got shape {values.shape}")
+    return [_as_text(value, row, name) for row, value in enumerate(values)]
+
+
+def _as_text(value: Any, row: int, name: str) -> str | None:
+    if isinstance(value, str):
+        return str(value) if value.strip() else None
+    # None, NaN, pandas.NA and NaT are what tables use for "missing"; only NaN is unequal to itself.
+    if value is None or type(value).__name__ in {"NAType", "NaTType"} or value != value:
+        return None
+    raise TypeError(f"{name} must hold SMILES strings, got {value!r} in row {row}")
+
+
+def parse(smiles: Sequence[str | None]) -> list[Any]:
+    """RDKit molecules, None where RDKit refuses a SMILES (or there is none)."""
+    Chem = chem_extra("rdkit.Chem")
+    # RDKit would print its complaints on stderr, without the row they belong to.
+    with chem_extra("rdkit.rdBase").BlockLogs():
+        return [None if text is None else Chem.MolFromSmiles(text) for text in smiles]
+
+
+def check_refused(
+    refused: np.ndarray, smiles: Sequence[str | None], invalid: str, consequence: str, remedy: str
+) -> None:
+    """Raise for ``invalid="error"``, else warn, with the numbers of the refused rows. Nothing for none."""
+    if not len(refused):
+        return
+    shown = ", ".join(f"{row} ({_shortened(smiles[row])})" for row in refused[:_SHOWN_ROWS])
+    more = f" and rows {refused[_SHOWN_ROWS:].tolist()}" if len(refused) > _SHOWN_ROWS else ""
+    found = f"RDKit cannot read {len(refused)} of {len(smiles)} SMILES: rows {shown}{more}"
+    if invalid == "error":
+        raise ValueError(f"{found}. Correct them, or pass {remedy}.")
+    warnings.warn(f"{found}. {consequence}", UserWarning, stacklevel=3)
+
+
+def _shortened(text: str | None, length: int = 40) -> str:
+    return repr(text if text is None or len(text) <= length else f"{text[:length]}…")

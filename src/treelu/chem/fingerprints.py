@@ -1,0 +1,331 @@
+"""Morgan fingerprints as a scikit-learn transformer that remembers what its bits stand for."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from treelu.chem._molecules import as_smiles, check_refused, chem_extra, parse
+
+_CHUNK = 2000  # molecules that are alive at once; 41,127 of them at once take some 400 MB
+
+
+class Environment(NamedTuple):
+    """An atom environment that sets a bit: the atoms within ``radius`` bonds of ``atom`` in ``smiles``."""
+
+    smiles: str
+    atom: int
+    radius: int
+    n_molecules: int  # training molecules that have it
+
+
+class MorganFingerprint(TransformerMixin, BaseEstimator):
+    """SMILES to Morgan (extended-connectivity) fingerprints.
+
+    A feature is one of ``n_bits`` bits; a bit is set where a molecule has one of the atom environments
+    that hash to it. ``fit`` remembers the most frequent environments of each bit, each with the smallest
+    training molecule that has it, so that the bit can be drawn later (:func:`treelu.chem.draw_bit`). The
+    bits themselves are not learned: ``transform`` works without ``fit``.
+
+    Parameters
+    ----------
+    radius : int, default 2
+        Largest environment, in bonds from its centre. 2 is also called ECFP4.
+    n_bits : int, default 2048
+    counts : bool, default False
+        How often environments occur instead of whether they do.
+    invalid : {"error", "drop", "empty"}, default "error"
+        What to do with SMILES that RDKit refuses and with missing ones: raise an error that lists their
+        rows; leave the rows out of the result; or keep them as rows of zeros. The last two warn with the
+        row numbers.
+    n_examples : int, default 3
+        Environments remembered for each bit.
+
+    Attributes
+    ----------
+    examples_ : dict from bit to tuple of :class:`Environment`
+        Most frequent first; bits that no training molecule sets are absent.
+    refused_ : int array
+        Rows of the training data whose SMILES RDKit refuses.
+    kept_ : int array
+        Rows of the training data that ``fit_transform`` returns; all of them unless ``invalid="drop"``.
+
+    References
+    ----------
+    D. Rogers and M. Hahn. Extended-connectivity fingerprints. J. Chem. Inf. Model. 50, 742–754, 2010.
+
+    Examples
+    --------
+    >>> from treelu.chem import MorganFingerprint
+    >>> fingerprint = MorganFingerprint()
+    >>> X = fingerprint.fit_transform(["CCO", "CCN", "c1ccccc1O"])
+    >>> X.shape, X.nnz
+    ((3, 2048), 23)
+    >>> fingerprint.get_feature_names_out()[807]
+    'bit_0807'
+    >>> fingerprint.examples(807)
+    [Environment(smiles='CCO', atom=2, radius=0, n_molecules=2)]
+    """
+
+    def __init__(
+        self,
+        radius: int = 2,
+        n_bits: int = 2048,
+        *,
+        counts: bool = False,
+        invalid: str = "error",
+        n_examples: int = 3,
+    ) -> None:
+        self.radius = radius
+        self.n_bits = n_bits
+        self.counts = counts
+        self.invalid = invalid
+        self.n_examples = n_examples
+
+    def fit(self, X: Any, y: Any = None) -> MorganFingerprint:
+        """Remember example environments for each bit.
+
+        Parameters
+        ----------
+        X : list, array or Series of SMILES, or a table with one column
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> sparse.csr_matrix:
+        """Fit to X and return its fingerprints, reading the molecules once."""
+        return self._fit(X)
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Fingerprints of SMILES.
+
+        Parameters
+        ----------
+        X : list, array or Series of SMILES, or a table with one column
+
+        Returns
+        -------
+        float64 CSR matrix of shape (n_rows, n_bits)
+            With ``invalid="drop"`` only the rows that RDKit reads; :meth:`transform_kept` says which.
+        """
+        return self.transform_kept(X)[0]
+
+    def transform_kept(self, X: Any) -> tuple[sparse.csr_matrix, np.ndarray]:
+        """Fingerprints and the row numbers of X that they belong to.
+
+        Examples
+        --------
+        >>> from treelu.chem import MorganFingerprint
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     X, kept = MorganFingerprint(invalid="drop").transform_kept(["CCO", "no SMILES", "CCN"])
+        >>> X.shape, kept
+        ((2, 2048), array([0, 2]))
+        """
+        self._check_parameters()
+        smiles = as_smiles(X)
+        found = _find_environments(smiles, self.radius)
+        check_refused(found.refused, smiles, self.invalid, *self._about_refused())
+        return self._matrix(found)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the bits, ``bit_0000``, ``bit_0001``, …, as an object array of shape (n_bits,)."""
+        width = len(str(self.n_bits - 1))
+        return np.array([f"bit_{bit:0{width}d}" for bit in range(self.n_bits)], dtype=object)
+
+    def examples(self, bit: int) -> list[Environment]:
+        """The remembered environments of a bit, most frequent first; empty where training had none."""
+        check_is_fitted(self, "examples_")
+        if not 0 <= bit < self.n_bits:
+            raise ValueError(f"bit must be from 0 to {self.n_bits - 1}, got {bit}")
+        return list(self.examples_.get(int(bit), ()))
+
+    def environments(self, bit: int, smiles: str) -> list[tuple[int, int]]:
+        """Where a molecule sets a bit: (atom, radius) of each environment.
+
+        Examples
+        --------
+        >>> from treelu.chem import MorganFingerprint
+        >>> MorganFingerprint().environments(807, "OCCO")
+        [(0, 0), (3, 0)]
+        """
+        (molecule,) = parse(as_smiles([smiles], "smiles"))
+        if molecule is None:
+            raise ValueError(f"RDKit cannot read smiles={smiles!r}")
+        places = _places(molecule, _generator(self.radius))
+        return sorted(place for key, found in places.items() if key % self.n_bits == bit for place in found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Parameters and memory as plain JSON types; the inverse of :meth:`from_dict`."""
+        check_is_fitted(self, "examples_")
+        molecules = sorted({found.smiles for group in self.examples_.values() for found in group})
+        number = {smiles: index for index, smiles in enumerate(molecules)}
+        return {
+            "parameters": self.get_params(),
+            "n_rows": self._n_rows,
+            "refused": self.refused_.tolist(),
+            "molecules": molecules,
+            "examples": {
+                str(bit): [[number[found.smiles], *found[1:]] for found in group]
+                for bit, group in self.examples_.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> MorganFingerprint:
+        """A fitted transformer from what :meth:`to_dict` gave.
+
+        Examples
+        --------
+        >>> from treelu.chem import MorganFingerprint
+        >>> fingerprint = MorganFingerprint(n_bits=64).fit(["CCO"])
+        >>> MorganFingerprint.from_dict(fingerprint.to_dict()).examples_ == fingerprint.examples_
+        True
+        """
+        fingerprint = cls(**data["parameters"])
+        molecules = data["molecules"]
+        fingerprint.examples_ = {
+            int(bit): tuple(Environment(molecules[number], *place) for number, *place in group)
+            for bit, group in data["examples"].items()
+        }
+        fingerprint._set_rows(int(data["n_rows"]), np.asarray(data["refused"], dtype=np.int64))
+        return fingerprint
+
+    def _fit(self, X: Any) -> sparse.csr_matrix:
+        self._check_parameters()
+        smiles = as_smiles(X)
+        found = _find_environments(smiles, self.radius)
+        check_refused(found.refused, smiles, self.invalid, *self._about_refused())
+        self.examples_ = _choose_examples(found, smiles, self.radius, self.n_bits, self.n_examples)
+        self._set_rows(len(smiles), found.refused)
+        return self._matrix(found)[0]
+
+    def _set_rows(self, n_rows: int, refused: np.ndarray) -> None:
+        self._n_rows = n_rows
+        self.refused_ = refused
+        self.kept_ = _kept(n_rows, refused, self.invalid)
+
+    def _matrix(self, found: _Environments) -> tuple[sparse.csr_matrix, np.ndarray]:
+        # Bits are the environments' numbers modulo n_bits, as RDKit folds them; csr_matrix adds up
+        # environments that fall on the same bit.
+        shape = (found.n_rows, self.n_bits)
+        entries = (found.counts.astype(np.float64), (found.rows, (found.keys % self.n_bits).astype(np.int32)))
+        matrix = sparse.csr_matrix(entries, shape=shape)
+        matrix.sum_duplicates()
+        if not self.counts:
+            matrix.data[:] = 1.0
+        kept = _kept(found.n_rows, found.refused, self.invalid)
+        return (matrix if len(kept) == found.n_rows else matrix[kept]), kept
+
+    def _check_parameters(self) -> None:
+        for name, least in (("radius", 0), ("n_bits", 1), ("n_examples", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        if self.invalid not in ("error", "drop", "empty"):
+            raise ValueError(f"invalid must be 'error', 'drop' or 'empty', got {self.invalid!r}")
+
+    def _about_refused(self) -> tuple[str, str]:
+        consequence = "They are left out." if self.invalid == "drop" else "They become rows of zeros."
+        return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.requires_fit = False
+        return tags
+
+
+class _Environments(NamedTuple):
+    """Environments of molecules as parallel arrays, one entry for each molecule and environment."""
+
+    rows: np.ndarray  # int32 row of the molecule
+    keys: np.ndarray  # int64 Morgan number of the environment, before folding
+    counts: np.ndarray  # int64 times it occurs in the molecule
+    sizes: np.ndarray  # (n_rows,) heavy atoms of each molecule, -1 where there is none
+    refused: np.ndarray  # rows without a molecule
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.sizes)
+
+
+def _generator(radius: int) -> Any:
+    return chem_extra("rdkit.Chem.rdFingerprintGenerator").GetMorganGenerator(radius=int(radius))
+
+
+def _find_environments(smiles: list[str | None], radius: int) -> _Environments:
+    generator = _generator(radius)
+    lengths: list[int] = []
+    keys: list[int] = []
+    counts: list[int] = []
+    sizes: list[int] = []  # -1 for a refused row
+    for start in range(0, len(smiles), _CHUNK):
+        molecules = parse(smiles[start : start + _CHUNK])
+        readable = [molecule for molecule in molecules if molecule is not None]
+        bags = iter(generator.GetSparseCountFingerprints(readable))
+        for molecule in molecules:
+            bag = {} if molecule is None else next(bags).GetNonzeroElements()
+            lengths.append(len(bag))
+            keys.extend(bag.keys())
+            counts.extend(bag.values())
+            sizes.append(-1 if molecule is None else molecule.GetNumHeavyAtoms())
+    rows = np.repeat(np.arange(len(smiles), dtype=np.int32), np.array(lengths, dtype=np.int64))
+    heavy = np.array(sizes, dtype=np.int64)
+    refused = np.flatnonzero(heavy < 0)
+    return _Environments(rows, np.array(keys, dtype=np.int64), np.array(counts, dtype=np.int64), heavy, refused)
+
+
+def _kept(n_rows: int, refused: np.ndarray, invalid: str) -> np.ndarray:
+    rows = np.arange(n_rows)
+    return np.delete(rows, refused) if invalid == "drop" else rows
+
+
+def _choose_examples(
+    found: _Environments, smiles: list[str | None], radius: int, n_bits: int, n_examples: int
+) -> dict[int, tuple[Environment, ...]]:
+    """The most frequent environments of each bit, each in the smallest molecule that has it."""
+    keys, first, n_molecules = _smallest_holders(found)
+    order = np.lexsort((keys, -n_molecules, keys % n_bits))
+    bits = (keys % n_bits)[order]
+    rank = np.arange(len(bits)) - np.searchsorted(bits, bits)
+    chosen = order[rank < n_examples]
+    places = _places_in(smiles, np.unique(found.rows[first[chosen]]), radius)
+    examples: dict[int, tuple[Environment, ...]] = {}
+    for index in chosen.tolist():
+        key, row = int(keys[index]), int(found.rows[first[index]])
+        atom, reach = places[row][key][0]
+        environment = Environment(str(smiles[row]), atom, reach, int(n_molecules[index]))
+        examples[key % n_bits] = (*examples.get(key % n_bits, ()), environment)
+    return examples
+
+
+def _smallest_holders(found: _Environments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct keys, the entry of the smallest molecule with each, and how many molecules have it."""
+    order = np.lexsort((found.rows, found.sizes[found.rows], found.keys))
+    keys, start, n_molecules = np.unique(found.keys[order], return_index=True, return_counts=True)
+    return keys, order[start], n_molecules
+
+
+def _places_in(smiles: list[str | None], rows: np.ndarray, radius: int) -> dict[int, dict[int, Any]]:
+    generator = _generator(radius)
+    return {int(row): _places(parse([smiles[row]])[0], generator) for row in rows}
+
+
+def _places(molecule: Any, generator: Any) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Environment keys of a molecule, each with the (atom, radius) pairs where it occurs."""
+    output = chem_extra("rdkit.Chem.rdFingerprintGenerator").AdditionalOutput()
+    output.AllocateBitInfoMap()
+    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
+    return output.GetBitInfoMap()
