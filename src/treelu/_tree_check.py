@@ -31,9 +31,7 @@ def float_array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndar
     if array.ndim == 1 and len(shape) > 1 and array.size == 0:
         array = array.reshape(tuple(length or 0 for length in shape))
     wanted = "(" + ", ".join("any" if length is None else str(length) for length in shape) + ")"
-    if array.ndim != len(shape) or any(
-        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
-    ):
+    if array.ndim != len(shape) or any(n is not None and n != m for n, m in zip(shape, array.shape, strict=True)):
         raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
     check_finite(name, array)
     return read_only(array)
@@ -85,9 +83,7 @@ def node_children(children: Any, n_splits: int) -> np.ndarray:
     parents = np.bincount(array.ravel(), minlength=n_nodes)
     if (parents[1:] != 1).any():
         node = int(np.flatnonzero(parents[1:] != 1)[0]) + 1
-        raise ValueError(
-            f"children must name every node but the root once, node {node} {parents[node]} times"
-        )
+        raise ValueError(f"children must name every node but the root once, node {node} {parents[node]} times")
     return read_only(array)
 
 

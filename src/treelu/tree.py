@@ -77,9 +77,7 @@ class ObliqueTree:
         n_outputs = values.shape[1]
         leaf_weights = self.leaf_weights
         if leaf_weights is not None:
-            leaf_weights = check.float_array(
-                "leaf_weights", leaf_weights, (n_splits + 1, n_outputs, n_features)
-            )
+            leaf_weights = check.float_array("leaf_weights", leaf_weights, (n_splits + 1, n_outputs, n_features))
         classes = None if self.classes is None else check.read_only(np.asarray(self.classes))
         check.check_outputs(self.link, classes, n_outputs, leaf_weights is not None)
         n_samples = self.n_samples

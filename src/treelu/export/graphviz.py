@@ -69,7 +69,7 @@ def _split_words(tree: ObliqueTree, node: int, top: int, digits: int) -> str:
     """A node's test, one term a line."""
     weights = tree.node_weights(node)
     named = top_terms(weights, top)
-    terms = []
+    terms: list[str] = []
     for feature in named:
         size = number(weights[feature], digits)
         sign = {"1": "", "-1": "-"}.get(size, f"{size}·")

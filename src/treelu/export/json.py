@@ -68,9 +68,7 @@ def to_json(tree: ObliqueTree) -> str:
     try:
         return json.dumps(to_dict(tree), allow_nan=False, ensure_ascii=False)
     except TypeError as error:
-        raise TypeError(
-            f"classes must be numbers, strings or booleans to be written as JSON: {error}"
-        ) from None
+        raise TypeError(f"classes must be numbers, strings or booleans to be written as JSON: {error}") from None
 
 
 def from_dict(data: dict[str, Any]) -> ObliqueTree:
@@ -97,7 +95,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         _weights(data["weights"], n_features),
         **{name: data[name] for name in _ARRAYS},
         link=data["link"],
-        feature_names=names,
+        feature_names=None if names is None else tuple(names),
     )
 
 
@@ -132,9 +130,7 @@ def _weights(weights: Any, n_features: int) -> Any:
         raise ValueError(f"weights must have the keys indptr, indices and data, got {', '.join(weights)}")
     try:
         parts = (weights["data"], weights["indices"], weights["indptr"])
-        matrix: Any = sparse.csr_array(
-            parts, shape=(len(weights["indptr"]) - 1, n_features), dtype=np.float64
-        )
+        matrix: Any = sparse.csr_array(parts, shape=(len(weights["indptr"]) - 1, n_features), dtype=np.float64)
         matrix.check_format(full_check=True)
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(f"weights are not a CSR matrix of width {n_features}: {error}") from None

@@ -31,9 +31,7 @@ def number(value: float, digits: int) -> str:
     return f"{value + 0.0:.{digits}g}"
 
 
-def linear_form(
-    tree: ObliqueTree, weights: np.ndarray, constant: float | None, top: int, digits: int = 3
-) -> str:
+def linear_form(tree: ObliqueTree, weights: np.ndarray, constant: float | None, top: int, digits: int = 3) -> str:
     """A linear form in the tree's feature names: its largest terms, a count of the rest, the constant.
 
     Examples

@@ -46,9 +46,7 @@ def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None
     """
     lines = []
     below = leaves_below(tree)
-    stack: list[tuple[int, str, str, int]] = [
-        (0, "", "", 0)
-    ]  # node, prefix of its line, of its children, depth
+    stack: list[tuple[int, str, str, int]] = [(0, "", "", 0)]  # node, prefix of its line, of its children, depth
     while stack:
         node, prefix, indent, depth = stack.pop()
         if node < tree.n_splits and depth == max_depth:

@@ -1,0 +1,135 @@
+"""Network to tree: Theorem 3 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from treelu._tree_rows import as_rows
+from treelu.convert._chain import Chain, all_patterns, block_length, float64_on_cpu, pattern_splits
+from treelu.convert._table import table_patterns
+from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
+from treelu.tree import ObliqueTree
+
+Network = LocallyConstantNetwork | LocallyLinearNetwork | CanonicalNetwork
+
+
+def network_to_tree(
+    network: Network,
+    *,
+    feature_names: Sequence[str] | None = None,
+    classes: Any = None,
+    link: str = "identity",
+    visited_by: Any = None,
+    max_depth: int = 16,
+) -> ObliqueTree:
+    """The oblique tree that a locally constant or locally linear network is (Theorem 3).
+
+    A decision node after the decisions r_1 … r_{i−1} tests ω·x + β >= 0 with ω = ∇ₓz_i and β = z_i − ω·x,
+    both fixed by those decisions; the leaves are the network's outputs. A network of M neurons becomes a tree of
+    2^M leaves, leaf j that of the j-th activation pattern in lexicographic order (first neuron first).
+
+    Parameters
+    ----------
+    network : LocallyConstantNetwork, LocallyLinearNetwork or CanonicalNetwork
+        Layers of several neurons are read as so many layers of one neuron. A canonical network whose table
+        has only some `patterns` gives a tree with no more leaves than it needs for these.
+    feature_names, classes, link
+        Passed on to the tree.
+    visited_by : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
+        Build only the branches that these rows reach. A node of which they reach one side only is left out:
+        whoever comes there is sent to that side. The tree then gives the network's output for each row whose
+        activation pattern occurs among these rows, and the output of another pattern for any other row. Its
+        size is that of the patterns met, so any depth will do.
+    max_depth : int
+        Neurons up to which the whole tree is built; beyond, ``visited_by`` is needed.
+
+    Returns
+    -------
+    ObliqueTree
+
+    Examples
+    --------
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype=torch.float64).eval()
+    >>> tree = network_to_tree(network, feature_names=["a", "b", "c"])
+    >>> tree
+    ObliqueTree(4 leaves, depth 2, 3 features, regression)
+    >>> x = np.array([[0.5, -1.0, 2.0]])
+    >>> bool(np.isclose(tree.predict(x), network(torch.from_numpy(x)).item())[0])
+    True
+    """
+    if not isinstance(network, (LocallyConstantNetwork, LocallyLinearNetwork, CanonicalNetwork)):
+        raise TypeError(
+            "network must be a LocallyConstantNetwork, LocallyLinearNetwork or CanonicalNetwork, "
+            f"got {type(network).__name__}"
+        )
+    network = float64_on_cpu(network)
+    chain = Chain.of(network)
+    if visited_by is not None:
+        names = None if feature_names is None else tuple(feature_names)
+        patterns = _visited_patterns(network, as_rows(visited_by, network.in_features, names))
+    elif isinstance(network, CanonicalNetwork) and network.patterns is not None:
+        patterns = table_patterns(network, chain)
+    elif len(chain.bias) > max_depth:
+        raise ValueError(
+            f"network has {len(chain.bias)} neurons, a tree of 2^{len(chain.bias)} leaves; build the branches "
+            f"that rows X reach with visited_by=X (an estimator's to_tree(visited_by=X)), or raise max_depth, "
+            f"now {max_depth}"
+        )
+    else:
+        patterns = all_patterns(len(chain.bias))
+    neurons, examples, children = pattern_splits(patterns)
+    weights, biases = chain.affine(patterns[examples], neurons)
+    values, leaf_weights = _leaves(network, chain, patterns)
+    return ObliqueTree(
+        weights, biases, children, values, leaf_weights=leaf_weights,
+        link=link, classes=classes, feature_names=None if feature_names is None else tuple(feature_names),
+    )  # fmt: skip
+
+
+def _visited_patterns(network: Network, rows: Any) -> np.ndarray:
+    """The distinct activation patterns of some rows, bool (K, N), in lexicographic order."""
+    if rows.shape[0] == 0:
+        raise ValueError("visited_by must have at least one row, got none")
+    if isinstance(network, CanonicalNetwork):
+        step = 4096
+        parts = []
+        for start in range(0, rows.shape[0], step):
+            block = rows[start : start + step]
+            block = block if isinstance(block, np.ndarray) else block.toarray()
+            x = torch.from_numpy(np.ascontiguousarray(block, dtype=np.float64))
+            parts.append(network.activation_pattern(x).numpy())
+        return np.unique(np.concatenate(parts), axis=0)
+    table = Table(rows, np.float64)
+    return np.unique(network.activation_pattern(table.rows()).numpy(), axis=0)
+
+
+def _leaves(network: Network, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Leaf values (K, L) of activation patterns and, for a locally linear network, leaf weights (K, L, D)."""
+    if isinstance(network, LocallyLinearNetwork):
+        return _linear_leaves(network, chain, patterns)
+    values = np.empty((len(patterns), network.out_features))
+    with torch.no_grad():
+        step = block_length(patterns.shape[1])
+        for start in range(0, len(patterns), step):
+            part = torch.from_numpy(patterns[start : start + step])
+            if isinstance(network, CanonicalNetwork):
+                here = network.table[network.table_rows(part)]
+            else:
+                here = network.leaf_values(part)
+            values[start : start + step] = here.numpy()
+    return values, None
+
+
+def _linear_leaves(network: LocallyLinearNetwork, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """out = A x + B a + c with a = C (Wᵀ x + b), the same in all of a leaf: weights A + B C Wᵀ, value B C b + c."""
+    outputs = network.output_connection.detach().T  # (L, M)
+    mixed = np.empty((len(patterns), *outputs.shape))
+    for part, coefficients in chain.path_blocks(patterns, np.arange(len(outputs[0]))):
+        mixed[part] = (outputs @ coefficients).numpy()
+    weights = mixed @ chain.weight.T.numpy()  # (K, L, D)
+    weights += network.output_weight.detach().T.numpy()
+    return mixed @ chain.bias.numpy() + network.output_bias.detach().numpy(), weights
