@@ -1,3 +1,51 @@
-"""Oblique decision trees trained by gradient descent, as the derivatives of ReLU networks."""
+"""Oblique decision trees trained by gradient descent, as the derivatives of ReLU networks.
+
+Imports are lazy: `import treelu` costs nothing until a name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ObliqueTree": "treelu.tree",
+    **{
+        f"{family}{task}": "treelu.estimators"
+        for family in ("LCN", "ALCN", "LLN")
+        for task in ("Classifier", "Regressor")
+    },
+}
+
+if TYPE_CHECKING:
+    from treelu.estimators import (
+        ALCNClassifier,
+        ALCNRegressor,
+        LCNClassifier,
+        LCNRegressor,
+        LLNClassifier,
+        LLNRegressor,
+    )
+    from treelu.tree import ObliqueTree
+
+__all__ = [
+    "ALCNClassifier",
+    "ALCNRegressor",
+    "LCNClassifier",
+    "LCNRegressor",
+    "LLNClassifier",
+    "LLNRegressor",
+    "ObliqueTree",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'treelu' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

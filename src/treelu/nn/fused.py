@@ -150,7 +150,7 @@ class _LocallyConstantLayer(torch.autograd.Function):
     """First layer of g_φ: h = β + Σ_ij C_ij G_hij + Σ_i v_hi c_i with G_hij = V_hi·w_j."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         rows: Rows,
         annealing: float,
@@ -179,7 +179,7 @@ class _LocallyConstantLayer(torch.autograd.Function):
         return out.addmm_(head_offset, torch.from_numpy(offsets)).T
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         weight, head_weight, head_offset, gram = ctx.saved_tensors
         trunk, paths, coefficients = ctx.trunk, ctx.paths, ctx.coefficients
         (depth, batch), width = trunk.z.shape, len(gram)
@@ -212,7 +212,7 @@ class _LocallyLinearLayer(torch.autograd.Function):
     """Outputs of f_θ: A x + B a + c on the neurons' activations a."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         rows: Rows,
         annealing: float,
@@ -235,7 +235,7 @@ class _LocallyLinearLayer(torch.autograd.Function):
         return out.addmm_(output_connection.T, torch.from_numpy(trunk.a)).T
 
     @staticmethod
-    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         (output_connection,) = ctx.saved_tensors
         trunk = ctx.trunk
         depth, batch = trunk.z.shape

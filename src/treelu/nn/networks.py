@@ -108,17 +108,18 @@ class NeuronChain(nn.Module, ABC):
 
     def activation_pattern(self, x: Tensor | Rows) -> Tensor:
         """Which neurons are active (z ≥ 0, Eq. 3) in the piece-wise linear network: bool (B, M)."""
+        return torch.from_numpy(unpack_codes(self.activation_codes(x), self.depth))
+
+    def activation_codes(self, x: Tensor | Rows) -> NDArray[np.int64]:
+        """Activation patterns as integers (B, words): 63 neurons a word, the first neuron in the lowest bit."""
         with torch.no_grad():
             rows = self._as_rows(x)
-            if rows is not None:
-                return torch.from_numpy(unpack_codes(self._codes(rows), self.depth))
-            z, _, _ = self._neurons(x, 1.0, None)
-            return z >= 0
-
-    def _codes(self, rows: Rows) -> NDArray[np.int64]:
-        packed = fused.pack(self.weight.detach())
-        u, b = self.connection.detach(), self.bias.detach()
-        return fused.activation_codes(rows, packed, u, b, self.activation.negative_slope)
+            if rows is None:
+                z, _, _ = self._neurons(x, 1.0, None)
+                return pack_pattern((z >= 0).cpu().numpy())
+            u, b = self.connection.detach(), self.bias.detach()
+            packed = fused.pack(self.weight.detach())
+            return fused.activation_codes(rows, packed, u, b, self.activation.negative_slope)
 
     def _neurons(
         self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None
@@ -301,7 +302,8 @@ class LocallyConstantNetwork(NeuronChain):
         return self._coefficient_form(x, lam, drop)
 
     def _coefficient_form(self, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
-        weight, connection = self.weight, self.connection
+        weight: Tensor = self.weight
+        connection: Tensor = self.connection
         s, kept = project(x, weight, drop)
         mask = None if drop is None else self._connection_mask(len(s), drop)
         _, a, o = activate(kept, connection, self.bias, self.activation, annealing, mask)
@@ -323,7 +325,7 @@ class LocallyConstantNetwork(NeuronChain):
 
     def _by_pattern(self, rows: Rows) -> Tensor:
         """Route the rows, then look their leaves' values up."""
-        codes = self._codes(rows)
+        codes = self.activation_codes(rows)
         if self.depth <= TABLE_DEPTH:
             return self._leaf_table()[torch.from_numpy(codes[:, 0])]
         axis = None if codes.shape[1] == 1 else 0
@@ -403,6 +405,15 @@ class LocallyLinearNetwork(NeuronChain):
         _, a, _ = self._neurons(x, lam, drop)
         linear, _ = project(x, self.output_weight, None)
         return linear + a @ self.output_connection + self.output_bias
+
+
+def pack_pattern(pattern: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The inverse of `unpack_codes`."""
+    depth = pattern.shape[1]
+    codes = np.zeros((len(pattern), -(-depth // 63)), np.int64)
+    for i in range(depth):
+        codes[:, i // 63] |= pattern[:, i].astype(np.int64) << (i % 63)
+    return codes
 
 
 def unpack_codes(codes: NDArray[np.int64], depth: int) -> NDArray[np.bool_]:

@@ -1,0 +1,229 @@
+"""What all estimators share: validating, scaling, training a network, and the network on raw features."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
+from treelu.estimators._trees import count_visits, feature_spread
+from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
+from treelu.objectives import Targets
+from treelu.progress import epoch_bar
+from treelu.scaling import fit_scaling, fold
+from treelu.training import Sample, batches, evaluate, make_optimizer, run_epoch, train
+
+PATIENCE = 10  # epochs, for early_stopping=True
+BLOCK = 8192  # rows that are converted to float64 at once
+
+
+class NetworkEstimator(BaseEstimator, ABC):
+    """A scikit-learn estimator around one network.
+
+    Subclasses build the network, turn y into targets, and turn raw scores into predictions.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "depth": [Interval(Integral, 1, None, closed="left")],
+        "drop_connect": [Interval(Real, 0, 1, closed="left")],
+        "hidden_layers": ["array-like"],
+        "negative_slope": [Interval(Real, None, None, closed="neither")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "optimizer": [StrOptions({"sgd", "amsgrad"})],
+        "schedule": [StrOptions({"step", "cosine", "constant"}), callable],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "standardize": ["boolean", StrOptions({"auto"})],
+        "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "device": [str, torch.device],
+        "n_jobs": [None, Integral],
+        "callbacks": [None, "array-like"],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+    # which network, and whether it is kept smooth
+    _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
+    _activation_kind: ClassVar[str] = "relu"
+
+    @abstractmethod
+    def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
+        """y → targets. `first` learns the classes or the targets' scale; otherwise they are given."""
+
+    # Fitting
+
+    def _fit_single(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+        """Fit one network to validated parameters and raw input."""
+        X, y = self._read_rows(X, y, first=True)
+        targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
+        self.scaling_ = fit_scaling(X, self.standardize)
+        validation = self._read_eval_set(eval_set)
+        sample = Sample(self._scaled_table(X), targets)
+        seed = self._seeds(1)[0]
+        if validation is None and self.early_stopping:
+            sample, validation = hold_out(sample, seed)
+        self._fit_network(sample, validation, seed)
+        return self
+
+    def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
+        """Train a network on scaled rows; keep it on the raw features, in float64."""
+        network = self._start(sample.targets.n_outputs, seed)
+        patience = None
+        if self.early_stopping:
+            patience = PATIENCE if self.early_stopping is True else int(self.early_stopping)
+        history = train(
+            network,
+            self._on_device(sample),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            validation=None if validation is None else self._on_device(validation),
+            patience=patience,
+            callbacks=self.callbacks or (),
+            progress=epoch_bar(type(self).__name__, self.epochs) if self.verbose else None,
+            rng=np.random.default_rng(seed),
+        )
+        self.network_, self.history_ = self._folded(network), history
+        self._describe_rows(network, sample, n_passes=self.epochs)
+
+    def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """One pass over a piece of data; λ is the share of `epochs` passes that have been made."""
+        first = not hasattr(self, "network_")
+        X, y = self._read_rows(X, y, first=first)
+        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
+        if first:
+            self.scaling_ = fit_scaling(X, self.standardize)
+            network = self._start(targets.n_outputs, self._seeds(1)[0])
+        else:
+            network = self._unfolded(self.network_)
+        optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self.weight_decay)
+        if not first and hasattr(self, "_optimizer_state"):
+            optimizer.load_state_dict(self._optimizer_state)
+        n_passes = 1 if first else self.n_passes_ + 1
+        annealing = min(1.0, n_passes / self.epochs) if network.activation.is_piecewise_linear else 0.0
+        sample = self._on_device(Sample(self._scaled_table(X), targets))
+        rng = np.random.default_rng([self._seeds(1)[0], n_passes])
+        stream = batches(sample.rows, self.batch_size, rng)
+        run_epoch(network, sample, optimizer, stream, -(-len(sample) // self.batch_size), annealing, rng)
+        self._optimizer_state = optimizer.state_dict()
+        self.network_ = self._folded(network)
+        self._describe_rows(network, sample, n_passes)
+        return self
+
+    def _describe_rows(self, network: NeuronChain, sample: Sample, n_passes: int) -> None:
+        """What the tree tells of the training rows: how many reach each node, how far each feature spreads."""
+        self.n_passes_ = n_passes
+        self.visits_ = count_visits(network, sample)
+        self.spread_ = feature_spread(sample.table) * self.scaling_.scale
+
+    # The network
+
+    def _start(self, n_outputs: int, seed: int) -> NeuronChain:
+        """A fresh network on scaled features, or with warm_start the fitted one."""
+        if self.warm_start and hasattr(self, "network_"):
+            if self.network_.depth != self.depth or self.network_.out_features != n_outputs:
+                raise ValueError(
+                    f"warm_start=True continues a network of depth {self.network_.depth} with "
+                    f"{self.network_.out_features} outputs, but depth={self.depth} with {n_outputs} is asked for; "
+                    "set warm_start=False"
+                )
+            return self._unfolded(self.network_)
+        slope = float(self.negative_slope)
+        kind = "leaky_relu" if slope and self._activation_kind == "relu" else self._activation_kind
+        settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": float(self.drop_connect)}
+        if issubclass(self._network_class, LocallyConstantNetwork):
+            settings["hidden_layers"] = tuple(self.hidden_layers)
+        network = self._network_class(self.n_features_in_, int(self.depth), n_outputs, **settings)
+        network.reset_parameters(torch.Generator().manual_seed(seed))
+        return network.to(self.device)
+
+    def _folded(self, network: NeuronChain) -> NeuronChain:
+        """A copy on the raw features, in float64, on the CPU."""
+        raw = copy.deepcopy(network).to("cpu", torch.float64).eval()
+        raw.requires_grad_(False)
+        fold(raw, self.scaling_, getattr(self, "target_scaling_", None))
+        return raw
+
+    def _unfolded(self, network: NeuronChain) -> NeuronChain:
+        """The inverse of `_folded`."""
+        scaled = copy.deepcopy(network)
+        target = getattr(self, "target_scaling_", None)
+        fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
+        scaled.drop_connect = float(self.drop_connect)
+        return scaled.to(self.device, torch.float32).requires_grad_(True)
+
+    def _raw_scores(self, X: Any) -> NDArray[np.float64]:
+        """The network's outputs (n, n_outputs) for raw rows."""
+        check_is_fitted(self, "network_")
+        X, _ = self._read_rows(X, first=False)
+        outputs = [evaluate(self.network_, table).numpy() for table in _float64_tables(X)]
+        return np.concatenate(outputs) if outputs else np.empty((0, self.network_.out_features))
+
+    # Reading input
+
+    def _check_parameters(self) -> None:
+        """Everything that can be wrong before any data is looked at."""
+        self._validate_params()
+        if not issubclass(self._network_class, LocallyConstantNetwork) and len(self.hidden_layers):
+            raise ValueError(
+                f"hidden_layers must be () for {type(self).__name__}, which has no g_φ; got {self.hidden_layers!r}"
+            )
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device={str(self.device)!r} is not there ({error}); use device='cpu'") from error
+
+    def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
+        """Validated X (float32 or float64, dense or CSR); y only has its length checked."""
+        refuse_text_columns(X)
+        X = validate_data(self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if y is not None:
+            check_consistent_length(X, y)
+        return X, y
+
+    def _read_eval_set(self, eval_set: Any) -> Sample | None:
+        if eval_set is None:
+            return None
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError("eval_set must be a pair (X_valid, y_valid)")
+        try:
+            X, y = self._read_rows(*eval_set, first=False)
+            targets = self._read_targets(y, None, first=False)
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
+        if targets.task == "binary" and targets.y.min() == targets.y.max():
+            raise ValueError("eval_set has one class only; its AUC is not defined")
+        return Sample(self._scaled_table(X), targets)
+
+    def _scaled_table(self, X: Any) -> Table:
+        return Table(self.scaling_.transform(X), np.float32)
+
+    def _on_device(self, sample: Sample) -> Sample:
+        return Sample(sample.table, sample.targets.to(torch.device(self.device), torch.float32), sample.index)
+
+    def _seeds(self, count: int) -> list[int]:
+        """Seeds of single fits, the same for the same random_state."""
+        draws = check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1, size=count)
+        return [int(seed) for seed in draws]
+
+
+def _float64_tables(X: Any) -> Iterator[Table]:
+    """X in float64 a block at a time; whole where that needs no copy."""
+    step = max(1, X.shape[0]) if X.dtype == np.float64 else BLOCK
+    for start in range(0, X.shape[0], step):
+        yield Table(X if step >= X.shape[0] else X[start : start + step], np.float64)

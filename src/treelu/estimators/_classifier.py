@@ -1,0 +1,211 @@
+"""Classifiers: two classes, several classes, or several 0/1 labels of which some are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._rows import check_weight, hold_out
+from treelu.estimators._targets import as_weight, check_label_matrix, class_targets, encode_classes, is_label_matrix
+from treelu.objectives import Targets, probabilities
+from treelu.scaling import fit_scaling
+from treelu.training import Callback, Sample, Schedule
+
+
+class NetworkClassifier(ClassifierMixin, NetworkEstimator):
+    """A classifier around one network, or one network per label."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NetworkEstimator._parameter_constraints,
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        depth: int = 8,
+        drop_connect: float = 0.0,
+        hidden_layers: Sequence[int] = (),
+        negative_slope: float = 0.0,
+        epochs: int = 60,
+        batch_size: int = 64,
+        learning_rate: float = 0.01,
+        optimizer: str = "amsgrad",
+        schedule: Schedule = "cosine",
+        weight_decay: float = 0.0,
+        standardize: bool | str = "auto",
+        early_stopping: bool | int = False,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        device: str | torch.device = "cpu",
+        n_jobs: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        random_state: Any = None,
+    ) -> None:
+        self.depth = depth
+        self.drop_connect = drop_connect
+        self.hidden_layers = hidden_layers
+        self.negative_slope = negative_slope
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.device = device
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Train on rows X with labels y.
+
+        Parameters
+        ----------
+        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+        y : array of shape (n,), or (n, labels) of 0, 1 and NaN
+            Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
+        sample_weight : array of shape (n,), optional
+        eval_set : (X_valid, y_valid), optional
+            Scored after each epoch (AUC for two classes, log-loss for more); the best epoch's parameters are kept.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if is_label_matrix(y):
+            return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
+        vars(self).pop("estimators_", None)
+        return self._fit_single(X, y, sample_weight, eval_set)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One pass of training over a piece of the data.
+
+        The annealing moves on with each call and ends after `epochs` calls. Features are scaled by the first piece.
+
+        Parameters
+        ----------
+        X, y : as for `fit`, a vector y only
+        classes : array, optional
+            All classes, at the first call if that piece does not show them all.
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_parameters()
+        if is_label_matrix(y):
+            raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
+        if classes is not None and not hasattr(self, "network_"):
+            self.classes_ = np.unique(classes)
+        return self._partial_fit_single(X, y, sample_weight)
+
+    def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
+        check_classification_targets(y)
+        given = getattr(self, "classes_", None) if not first or self._has_given_classes() else None
+        self.classes_, number = encode_classes(y, given)
+        if self.class_weight is not None and first:
+            by_class = compute_sample_weight(self.class_weight, self.classes_[number])
+            weight = by_class if weight is None else weight * by_class
+        return class_targets(number, len(self.classes_), weight)
+
+    def _has_given_classes(self) -> bool:
+        """Whether partial_fit was told the classes before the first piece."""
+        return hasattr(self, "classes_") and not hasattr(self, "scaling_")
+
+    # Several labels
+
+    def _fit_labels(self, X: Any, y: NDArray[np.float64], sample_weight: Any, eval_set: Any) -> Self:
+        """One network per label on the rows where it is observed; all share one table."""
+        X, _ = self._read_rows(X, y, first=True)
+        weight = check_weight(sample_weight, X)
+        self.scaling_ = fit_scaling(X, self.standardize)
+        table = self._scaled_table(X)
+        valid = None
+        if eval_set is not None:
+            if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+                raise ValueError("eval_set must be a pair (X_valid, y_valid)")
+            X_valid, _ = self._read_rows(*eval_set, first=False)
+            valid = self._scaled_table(X_valid), check_label_matrix(eval_set[1])
+        members = [clone(self).set_params(n_jobs=None, random_state=seed) for seed in self._seeds(y.shape[1])]
+        for member in members:
+            member.scaling_, member.n_features_in_ = self.scaling_, self.n_features_in_
+            member.classes_ = np.array([0, 1])
+            if hasattr(self, "feature_names_in_"):
+                member.feature_names_in_ = self.feature_names_in_
+        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_label)(
+                member,
+                member._label_sample(table, y[:, label], weight),
+                None if valid is None else member._label_sample(valid[0], valid[1][:, label], None),
+            )
+            for label, member in enumerate(members)
+        )
+        self.classes_ = [member.classes_ for member in self.estimators_]
+        for single in ("network_", "history_", "visits_"):
+            vars(self).pop(single, None)
+        return self
+
+    def _label_sample(self, table: Any, y: NDArray[np.float64], weight: NDArray[Any] | None) -> Sample:
+        """The rows with an observed label."""
+        observed = np.flatnonzero(~np.isnan(y))
+        label = np.nan_to_num(y).astype(np.float32)
+        if self.class_weight is not None:
+            by_class = np.ones(len(y))
+            by_class[observed] = compute_sample_weight(self.class_weight, y[observed])
+            weight = by_class if weight is None else weight * by_class
+        return Sample(table, Targets("binary", torch.from_numpy(label)[:, None], 1, as_weight(weight)), observed)
+
+    # Predicting
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Raw scores: (n,) for two classes, (n, classes) for more, (n, labels) for several labels."""
+        check_is_fitted(self, "classes_")
+        if hasattr(self, "estimators_"):
+            return np.column_stack([member.decision_function(X) for member in self.estimators_])
+        scores = self._raw_scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities (n, classes) in the order of `classes_`; (n, labels) of a 1 for several labels."""
+        check_is_fitted(self, "classes_")
+        if hasattr(self, "estimators_"):
+            return np.column_stack([member.predict_proba(X)[:, 1] for member in self.estimators_])
+        return probabilities(self._raw_scores(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row; 0 or 1 for each of several labels."""
+        chances = self.predict_proba(X)
+        if hasattr(self, "estimators_"):
+            return (chances >= 0.5).astype(np.int64)
+        return self.classes_[chances.argmax(axis=1)]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _fit_label(member: NetworkClassifier, sample: Sample, validation: Sample | None) -> NetworkClassifier:
+    seed = member._seeds(1)[0]
+    if validation is None and member.early_stopping:
+        sample, validation = hold_out(sample, seed)
+    member._fit_network(sample, validation, seed)
+    return member

@@ -1,0 +1,115 @@
+"""Regressors: one or several real targets from one network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array
+
+from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._targets import value_targets
+from treelu.objectives import Targets
+from treelu.scaling import Scaling, fit_scaling
+from treelu.training import Callback, Schedule
+
+
+class NetworkRegressor(RegressorMixin, NetworkEstimator):
+    """A regressor around one network."""
+
+    def __init__(
+        self,
+        *,
+        depth: int = 8,
+        drop_connect: float = 0.0,
+        hidden_layers: Sequence[int] = (),
+        negative_slope: float = 0.0,
+        epochs: int = 60,
+        batch_size: int = 64,
+        learning_rate: float = 0.01,
+        optimizer: str = "amsgrad",
+        schedule: Schedule = "cosine",
+        weight_decay: float = 0.0,
+        standardize: bool | str = "auto",
+        early_stopping: bool | int = False,
+        warm_start: bool = False,
+        device: str | torch.device = "cpu",
+        n_jobs: int | None = None,
+        callbacks: Sequence[Callback] | None = None,
+        verbose: bool | int = False,
+        random_state: Any = None,
+    ) -> None:
+        self.depth = depth
+        self.drop_connect = drop_connect
+        self.hidden_layers = hidden_layers
+        self.negative_slope = negative_slope
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.standardize = standardize
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.device = device
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+        """Train on rows X with real targets y.
+
+        Parameters
+        ----------
+        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+        eval_set : (X_valid, y_valid), optional
+            Scored by RMSE after each epoch; the best epoch's parameters are kept.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        return self._fit_single(X, y, sample_weight, eval_set)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One pass of training over a piece of the data.
+
+        The annealing moves on with each call and ends after `epochs` calls. Features and targets are scaled by the
+        first piece.
+        """
+        self._check_parameters()
+        return self._partial_fit_single(X, y, sample_weight)
+
+    def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
+        if y is None:
+            raise ValueError("a regressor requires y to be passed, but the target y is None")
+        values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        columns = values.reshape(len(values), -1)
+        if first:
+            self.n_outputs_ = None if values.ndim == 1 else values.shape[1]
+            scale = self.standardize is not False
+            self.target_scaling_ = fit_scaling(columns, True) if scale else Scaling.identity(columns.shape[1])
+        elif columns.shape[1] != len(self.target_scaling_.scale):
+            raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
+        return value_targets(columns, self.target_scaling_, weight)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted values, of the shape of y at fit: (n,) or (n, outputs)."""
+        values = self._raw_scores(X)
+        return values[:, 0] if self.n_outputs_ is None else values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        return tags

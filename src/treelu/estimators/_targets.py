@@ -1,0 +1,74 @@
+"""y as users give it → targets of a network: classes, several 0/1 labels, real values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, column_or_1d
+
+from treelu.objectives import Targets
+from treelu.scaling import Scaling
+
+
+def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The sorted classes and each row's class number; `classes` fixes them (a new label is then an error)."""
+    y = column_or_1d(y, warn=True)
+    if classes is None:
+        classes = np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs at least two classes")
+    number = np.searchsorted(classes, y)
+    number[number == len(classes)] = 0
+    unknown = classes[number] != y
+    if unknown.any():
+        raise ValueError(f"y has the label {y[unknown][0]!r}, which is not among the classes {list(classes)}")
+    return classes, number
+
+
+def class_targets(number: NDArray[np.int64], n_classes: int, weight: NDArray[Any] | None = None) -> Targets:
+    """Targets of one network for class numbers: one raw score for two classes, K for more."""
+    if n_classes == 2:
+        return Targets("binary", torch.from_numpy(number.astype(np.float32))[:, None], 1, as_weight(weight))
+    return Targets("multiclass", torch.from_numpy(number), n_classes, as_weight(weight))
+
+
+def value_targets(y: NDArray[Any], scaling: Scaling, weight: NDArray[Any] | None = None) -> Targets:
+    """Targets of one network for real values (n, L), scaled."""
+    scaled = torch.from_numpy(scaling.transform(y).astype(np.float32))
+    unit = torch.from_numpy(scaling.scale.astype(np.float32))
+    return Targets("regression", scaled, y.shape[1], as_weight(weight), unit=unit)
+
+
+def as_weight(weight: NDArray[Any] | None) -> torch.Tensor | None:
+    """Row weights with mean 1."""
+    if weight is None:
+        return None
+    return torch.from_numpy((weight / weight.mean()).astype(np.float32))
+
+
+def is_label_matrix(y: Any) -> bool:
+    """Whether y is a table of several 0/1 labels (or of one with missing values) rather than a vector of classes."""
+    if y is None:
+        raise ValueError("a classifier requires y to be passed, but the target y is None")
+    y = np.asarray(y)
+    if y.ndim != 2:
+        return False
+    return y.shape[1] > 1 or (y.dtype.kind == "f" and bool(np.isnan(y).any()))
+
+
+def check_label_matrix(y: Any) -> NDArray[np.float64]:
+    """Several labels (n, labels) of 0, 1 and NaN for missing; each must have both classes observed."""
+    y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    if not (np.isnan(y) | (y == 0) | (y == 1)).all():
+        wrong = y[~(np.isnan(y) | (y == 0) | (y == 1))][0]
+        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong!r}")
+    for label in range(y.shape[1]):
+        observed = y[~np.isnan(y[:, label]), label]
+        if len(observed) == 0:
+            raise ValueError(f"y has no observed value in column {label}; drop that label")
+        if observed.min() == observed.max():
+            raise ValueError(f"y has one class only in column {label} ({observed[0]:g}); drop that label")
+    return y

@@ -1,0 +1,138 @@
+"""From a fitted network to its tree: conversion on first access, row counts, importances."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from treelu.convert import network_to_tree
+from treelu.nn import NeuronChain, Table
+from treelu.nn.networks import pack_pattern, unpack_codes
+from treelu.training import EVALUATION_ROWS, Sample
+from treelu.tree import ObliqueTree
+
+MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
+MAX_PATTERNS = 100_000  # the most frequent patterns of the training rows are remembered
+
+
+@dataclass(frozen=True)
+class Visits:
+    """How many training rows have each activation pattern, and how far each feature spreads.
+
+    Attributes
+    ----------
+    codes : int64 array of shape (K, words)
+        Patterns as `treelu.nn` packs them.
+    counts : int64 array of shape (K,)
+    """
+
+    codes: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def count_visits(network: NeuronChain, sample: Sample) -> Visits:
+    """Route the rows of a sample and count them by pattern."""
+    codes = np.zeros((0, -(-network.depth // 63)), np.int64)
+    counts = np.zeros(0, np.int64)
+    rows = sample.rows
+    for start in range(0, len(rows), EVALUATION_ROWS):
+        block = network.activation_codes(sample.table.rows(rows[start : start + EVALUATION_ROWS]))
+        codes, inverse = np.unique(np.concatenate([codes, block]), axis=0, return_inverse=True)
+        ones = np.ones(len(block), np.int64)
+        counts = np.bincount(inverse.reshape(-1), np.concatenate([counts, ones])).astype(np.int64)
+        if len(counts) > MAX_PATTERNS:
+            kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_PATTERNS])
+            codes, counts = codes[kept], counts[kept]
+    return Visits(codes, counts)
+
+
+class TreeMixin:
+    """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
+
+    @abstractmethod
+    def _tree_settings(self) -> dict[str, Any]:
+        """Link and classes of the tree."""
+
+    @property
+    def tree_(self) -> ObliqueTree:
+        """The exact oblique tree on the raw features, built on first access, with training rows counted."""
+        self._check_single()
+        if self.network_.depth > MAX_DEPTH:
+            raise AttributeError(
+                f"tree_ would have 2^{self.network_.depth} leaves; to_tree(visited_by=X) builds the branches that "
+                "rows X reach"
+            )
+        built = getattr(self, "_tree", None)
+        if built is None or built[0] is not self.network_:
+            tree = self.to_tree()
+            built = self._tree = self.network_, replace(tree, n_samples=_node_counts(tree, self.visits_, self.depth))
+        return built[1]
+
+    def to_tree(self, *, visited_by: Any = None) -> ObliqueTree:
+        """The network as an `ObliqueTree` on the raw features.
+
+        Parameters
+        ----------
+        visited_by : array, DataFrame or sparse matrix, optional
+            Build only the branches that these rows reach, at any depth. The tree is then exact for rows whose
+            activation pattern occurs among these.
+        """
+        self._check_single()
+        names = getattr(self, "feature_names_in_", None)
+        return network_to_tree(
+            self.network_,
+            feature_names=None if names is None else [str(name) for name in names],
+            visited_by=visited_by,
+            max_depth=MAX_DEPTH,
+            **self._tree_settings(),
+        )
+
+    def apply(self, X: Any) -> NDArray[np.int64]:
+        """The leaf of `tree_` that each row reaches, as a node number."""
+        X, _ = self._read_rows(X, first=False)
+        return self.tree_.apply(X)
+
+    def decision_path(self, X: Any) -> sparse.csr_array:
+        """The nodes of `tree_` that each row passes: a CSR matrix (n, n_nodes)."""
+        X, _ = self._read_rows(X, first=False)
+        return self.tree_.decision_path(X)
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Each feature's |weight| × spread, summed over the nodes by the rows that reach them; they sum to 1."""
+        check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
+        return self.tree_.feature_importances(scale=self.spread_)
+
+    def _check_single(self) -> None:
+        check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            raise AttributeError("there is one tree per label: use estimators_[label].tree_")
+
+
+def _node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:
+    """Rows at each node of the full tree of a network, whose leaves stand in lexicographic order of patterns."""
+    pattern = unpack_codes(visits.codes, depth)
+    counts = np.zeros(tree.n_nodes)
+    leaf = pack_pattern(pattern[:, ::-1])[:, 0]  # the first neuron decides first
+    counts[tree.n_splits + leaf] = visits.counts
+    for node in range(tree.n_splits - 1, -1, -1):
+        counts[node] = counts[tree.children[node]].sum()
+    return counts
+
+
+def feature_spread(table: Table) -> NDArray[np.float64]:
+    """The standard deviation of each feature."""
+    n, d = table.shape
+    if not table.is_sparse:
+        return table.values.reshape(n, d).std(axis=0, dtype=np.float64)
+    mean = np.bincount(table.features, table.values, d) / n
+    square = np.bincount(table.features, table.values.astype(np.float64) ** 2, d) / n
+    return np.sqrt(np.maximum(square - mean**2, 0))

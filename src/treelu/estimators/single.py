@@ -1,0 +1,182 @@
+"""LCN, ALCN and LLN as scikit-learn estimators: one network each."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from treelu.estimators._classifier import NetworkClassifier
+from treelu.estimators._regressor import NetworkRegressor
+from treelu.estimators._trees import TreeMixin
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+
+
+class LCNClassifier(TreeMixin, NetworkClassifier):
+    """A classifier that is an oblique decision tree: a locally constant network (LCN, §3.6).
+
+    Two classes, more, or several 0/1 labels with NaN where one was not observed (a network for each).
+
+    Parameters
+    ----------
+    depth : int
+        Neurons M: the tree has up to 2^M leaves.
+    drop_connect : float in [0, 1)
+        The share of weights dropped, anew for each row, in training.
+    hidden_layers : sequence of int
+        Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
+    negative_slope : float
+        Slope of the activation below zero; 0 is ReLU.
+    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+        The training: passes over the rows, rows a step, step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
+        (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
+    standardize : bool or "auto"
+        Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
+        Unless False, a regressor scales its targets as well.
+    early_stopping : bool or int
+        Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    class_weight : dict, "balanced" or None
+        Weights of the classes.
+    warm_start : bool
+        Whether `fit` goes on from the fitted network.
+    device : str or torch.device
+        Where to train.
+    n_jobs : int, optional
+        Processes for several labels.
+    callbacks : sequence of callables, optional
+        Called as callback(record, network) after each epoch; a true answer ends the training.
+    verbose : bool
+        Show a progress bar.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    network_ : LocallyConstantNetwork
+        On the raw features, in float64, in evaluation mode.
+    tree_ : ObliqueTree
+        The same function as a tree, built on first access; past depth 16 use `to_tree(visited_by=X)`.
+    history_ : History
+    classes_, n_features_in_, feature_names_in_, feature_importances_
+        As in scikit-learn.
+    estimators_ : list of LCNClassifier
+        One per label, where y has several.
+
+    References
+    ----------
+    Lee & Jaakkola, "Oblique Decision Trees from Derivatives of ReLU Networks", ICLR 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = LCNClassifier(depth=3, random_state=0).fit(X, y)
+    >>> classifier.score(X, y) > 0.9
+    True
+    >>> classifier.tree_
+    ObliqueTree(8 leaves, depth 3, 4 features, 3 classes)
+    """
+
+    _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
+
+    def _tree_settings(self) -> dict[str, Any]:
+        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
+
+
+class LCNRegressor(TreeMixin, NetworkRegressor):
+    """A regressor that is an oblique decision tree: a locally constant network (LCN, §3.6).
+
+    Parameters
+    ----------
+    depth : int
+        Neurons M: the tree has up to 2^M leaves.
+    drop_connect : float in [0, 1)
+        The share of weights dropped, anew for each row, in training.
+    hidden_layers : sequence of int
+        Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
+    negative_slope : float
+        Slope of the activation below zero; 0 is ReLU.
+    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+        The training: passes over the rows, rows a step, step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
+        (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
+    standardize : bool or "auto"
+        Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
+        Unless False, a regressor scales its targets as well.
+    early_stopping : bool or int
+        Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    warm_start : bool
+        Whether `fit` goes on from the fitted network.
+    device : str or torch.device
+        Where to train.
+    n_jobs : int, optional
+        Processes for several labels.
+    callbacks : sequence of callables, optional
+        Called as callback(record, network) after each epoch; a true answer ends the training.
+    verbose : bool
+        Show a progress bar.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    network_, tree_, history_, n_features_in_, feature_names_in_, feature_importances_
+        As for `LCNClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
+    >>> regressor = LCNRegressor(depth=4, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> regressor.score(X, np.abs(X[:, 0])) > 0.8
+    True
+    """
+
+    _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
+
+    def _tree_settings(self) -> dict[str, Any]:
+        return {"link": "identity"}
+
+
+class ALCNClassifier(NetworkClassifier):
+    """The approximately locally constant network (ALCN, §3.6): an LCN that stays smooth, and is no tree.
+
+    Parameters, attributes and methods are those of `LCNClassifier` but for the tree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ALCNClassifier(depth=3, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    _activation_kind: ClassVar[str] = "softplus"
+
+
+class ALCNRegressor(NetworkRegressor):
+    """The approximately locally constant network (ALCN, §3.6) for real targets.
+
+    Parameters, attributes and methods are those of `LCNRegressor` but for the tree.
+    """
+
+    _activation_kind: ClassVar[str] = "softplus"
+
+
+class LLNClassifier(TreeMixin, NetworkClassifier):
+    """The locally linear network f_θ itself (LLN, §3.6): an oblique tree with linear leaves.
+
+    Parameters, attributes and methods are those of `LCNClassifier`; `hidden_layers` must stay empty.
+    """
+
+    _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
+
+    def _tree_settings(self) -> dict[str, Any]:
+        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
+
+
+class LLNRegressor(TreeMixin, NetworkRegressor):
+    """The locally linear network f_θ (LLN, §3.6) for real targets: an oblique tree with linear leaves.
+
+    Parameters, attributes and methods are those of `LCNRegressor`; `hidden_layers` must stay empty.
+    """
+
+    _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
+
+    def _tree_settings(self) -> dict[str, Any]:
+        return {"link": "identity"}

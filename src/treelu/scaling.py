@@ -1,0 +1,120 @@
+"""Scaling of features, and networks on scaled features rewritten as networks on the raw ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x ↦ (x − center) / scale for each feature.
+
+    Examples
+    --------
+    >>> scaling = Scaling(np.array([1.0]), np.array([2.0]))
+    >>> scaling.transform(np.array([[5.0]]))
+    array([[2.]])
+    """
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def identity(cls, n_features: int) -> Scaling:
+        """The scaling that changes nothing."""
+        return cls(np.zeros(n_features), np.ones(n_features))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes nothing."""
+        return not self.center.any() and bool((self.scale == 1).all())
+
+    def transform(self, X: Any) -> Any:
+        """Scaled rows; sparse ones stay sparse where nothing is centred."""
+        if self.is_identity:
+            return X
+        if hasattr(X, "tocsr"):
+            if self.center.any():
+                raise ValueError("sparse X cannot be centred; use standardize=False or a dense X")
+            return X.multiply(1 / self.scale).tocsr()
+        return (X - self.center) / self.scale
+
+    def inverse(self) -> Scaling:
+        """The scaling that undoes this one."""
+        return Scaling(-self.center / self.scale, 1 / self.scale)
+
+
+def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
+    """Mean and deviation of each feature that is to be scaled.
+
+    Parameters
+    ----------
+    X : ndarray or SciPy sparse
+        The training rows.
+    standardize : bool or "auto"
+        True scales all features (sparse ones are not centred), False none, "auto" those of a dense table that are
+        not binary. Constant features are centred and keep their scale.
+    """
+    n_features = X.shape[1]
+    if standardize is False or (standardize == "auto" and hasattr(X, "tocsr")):
+        return Scaling.identity(n_features)
+    if hasattr(X, "tocsr"):
+        squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).reshape(-1)
+        return Scaling(np.zeros(n_features), _safe(np.sqrt(squares)))
+    center, scale = X.mean(axis=0, dtype=np.float64), _safe(X.std(axis=0, dtype=np.float64))
+    if standardize == "auto":
+        binary = ((X == 0) | (X == 1)).all(axis=0)
+        center, scale = np.where(binary, 0.0, center), np.where(binary, 1.0, scale)
+    return Scaling(center, scale)
+
+
+def _safe(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Deviations with those of constant columns (up to rounding) replaced by 1."""
+    return np.where(scale > 10 * np.finfo(np.float64).eps * np.max(scale, initial=0.0), scale, 1.0)
+
+
+def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) -> None:
+    """Rewrite in place a network on scaled features (and targets) as the same function of the raw ones.
+
+    With x' = (x − μ)/s: w·x' = (w/s)·x − (w/s)·μ. The Jacobian with respect to x' is s times that with respect to
+    x, and an offset gains J·μ, so g_φ's first layer takes V·s + v μᵀ for V. `fold(…, scaling.inverse())` undoes it.
+    """
+    with torch.no_grad():
+        center, scale = (torch.as_tensor(v, dtype=network.weight.dtype) for v in (scaling.center, scaling.scale))
+        center, scale = center.to(network.weight.device), scale.to(network.weight.device)
+        network.weight.div_(scale[:, None])
+        network.bias.sub_(center @ network.weight)
+        if isinstance(network, LocallyConstantNetwork):
+            head = network.head
+            head.weight.mul_(scale).add_(head.offset_weight[:, :, None] * center)
+        elif isinstance(network, LocallyLinearNetwork):
+            network.output_weight.div_(scale[:, None])
+            network.output_bias.sub_(center @ network.output_weight)
+        if target is not None:
+            _fold_target(network, target)
+
+
+def _fold_target(network: NeuronChain, target: Scaling) -> None:
+    """Outputs o become o · scale + center."""
+    scale = torch.as_tensor(target.scale, dtype=network.weight.dtype, device=network.weight.device)
+    center = torch.as_tensor(target.center, dtype=network.weight.dtype, device=network.weight.device)
+    if isinstance(network, LocallyLinearNetwork):
+        network.output_weight.mul_(scale)
+        network.output_connection.mul_(scale)
+        network.output_bias.mul_(scale).add_(center)
+    elif isinstance(network, LocallyConstantNetwork) and len(network.head.hidden):
+        last = network.head.hidden[-1]
+        assert isinstance(last, torch.nn.Linear)
+        last.weight.mul_(scale[:, None])
+        last.bias.mul_(scale).add_(center)
+    elif isinstance(network, LocallyConstantNetwork):
+        network.head.weight.mul_(scale[:, None, None])
+        network.head.offset_weight.mul_(scale[:, None])
+        network.head.bias.mul_(scale).add_(center)

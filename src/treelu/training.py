@@ -1,0 +1,306 @@
+"""The one training loop: batches, annealing, schedules, early stopping, callbacks → a `History`."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from treelu.nn import DropConnect, NeuronChain, Rows, Table
+from treelu.objectives import METRICS, Targets
+
+Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
+EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch: λ, learning rate, mean training loss, score on the validation rows, seconds since the start."""
+
+    epoch: int
+    annealing: float
+    learning_rate: float
+    train_loss: float
+    valid_score: float | None
+    seconds: float
+
+
+Callback = Callable[[EpochRecord, NeuronChain], bool | None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows `index` of a table with their targets; all rows where `index` is None."""
+
+    table: Table
+    targets: Targets
+    index: NDArray[np.int64] | None = None
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The row numbers."""
+        return np.arange(self.table.shape[0]) if self.index is None else self.index
+
+    def __len__(self) -> int:
+        return self.table.shape[0] if self.index is None else len(self.index)
+
+
+@dataclass
+class History:
+    """What happened during training.
+
+    Attributes
+    ----------
+    records : list of EpochRecord
+    metric : str or None
+        Name of the validation score: "auc", "log_loss" or "rmse".
+    best_epoch : int
+        The epoch whose parameters were kept: the best on validation rows, or the last.
+    ended : {"finished", "early", "callback", "interrupted"}
+
+    Examples
+    --------
+    >>> history = History(metric=None)
+    >>> history.records.append(EpochRecord(1, 1.0, 0.1, 0.69, None, 0.2))
+    >>> history["train_loss"]
+    [0.69]
+    """
+
+    metric: str | None = None
+    records: list[EpochRecord] = field(default_factory=list)
+    best_epoch: int = 0
+    ended: str = "finished"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, column: str) -> list[Any]:
+        return [getattr(record, column) for record in self.records]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> History:
+        """The inverse of `to_dict`."""
+        return cls(**{**fields, "records": [EpochRecord(**record) for record in fields["records"]]})
+
+
+def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
+    """What multiplies the learning rate in epoch 1 … epochs.
+
+    "step" is the paper's: × 0.1 after each third. A callable gets (epoch, epochs).
+
+    Examples
+    --------
+    >>> [round(learning_rate_factor("step", epoch, 30), 4) for epoch in (1, 9, 10, 20, 30)]
+    [1.0, 1.0, 0.1, 0.01, 0.001]
+    """
+    if callable(schedule):
+        return schedule(epoch, epochs)
+    if schedule == "step":
+        return 0.1 ** (3 * epoch // epochs)
+    if schedule == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * (epoch - 1) / epochs))
+    return 1.0
+
+
+def make_optimizer(
+    network: NeuronChain, name: str, learning_rate: float, weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum 0.9, or AMSGrad, from torch.optim, in their fused form."""
+    settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
+    if name == "sgd":
+        return torch.optim.SGD(network.parameters(), momentum=0.9, nesterov=True, **settings)
+    return torch.optim.AdamW(network.parameters(), amsgrad=True, **settings)
+
+
+def batches(rows: NDArray[np.int64], batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    """Batches of row numbers, shuffled anew for each pass, without end; a pass's last short batch is kept."""
+    while True:
+        order = rng.permutation(rows)
+        for start in range(0, len(rows), batch_size):
+            yield order[start : start + batch_size]
+
+
+def train_step(
+    network: NeuronChain,
+    rows: Rows,
+    targets: Targets,
+    optimizer: torch.optim.Optimizer,
+    annealing: float,
+    drop: DropConnect | None,
+) -> float:
+    """One update; returns the batch's loss."""
+    optimizer.zero_grad()
+    output = network(rows, annealing=annealing, drop=drop)
+    loss = targets.loss(output, torch.from_numpy(rows.index))
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def run_epoch(
+    network: NeuronChain,
+    sample: Sample,
+    optimizer: torch.optim.Optimizer,
+    stream: Iterator[NDArray[np.int64]],
+    n_updates: int,
+    annealing: float,
+    rng: np.random.Generator,
+    after_step: Callable[[NeuronChain, float], None] | None = None,
+) -> float:
+    """`n_updates` steps; returns the mean loss. `after_step(network, learning_rate)` may move the parameters."""
+    network.train()
+    total, seen = 0.0, 0
+    for _ in range(n_updates):
+        index = next(stream)
+        drop = None
+        if network.drop_connect > 0:
+            drop = DropConnect(network.drop_connect, int(rng.integers(2**63)), network.drop_in_jacobian)
+        total += len(index) * train_step(network, sample.table.rows(index), sample.targets, optimizer, annealing, drop)
+        seen += len(index)
+        if after_step is not None:
+            after_step(network, optimizer.param_groups[0]["lr"])
+    network.eval()
+    return total / seen
+
+
+def evaluate(network: NeuronChain, table: Table, index: NDArray[np.int64] | None = None) -> Tensor:
+    """The network's outputs for the rows `index` (or all) in evaluation form, a block of rows at a time."""
+    network.eval()
+    rows = np.arange(table.shape[0]) if index is None else index
+    with torch.no_grad():
+        parts = [
+            network(table.rows(rows[start : start + EVALUATION_ROWS])) for start in range(0, len(rows), EVALUATION_ROWS)
+        ]
+    return torch.cat(parts) if parts else network.weight.new_zeros(0, network.out_features)
+
+
+def score_of(network: NeuronChain, sample: Sample) -> float:
+    """The score (AUC, log-loss or RMSE) of the network on a sample."""
+    return sample.targets.score(evaluate(network, sample.table, sample.index), sample.rows)
+
+
+class _Best:
+    """The best parameters so far and how long they have been the best."""
+
+    def __init__(self, network: NeuronChain, targets: Targets) -> None:
+        self.metric = METRICS[targets.task]
+        self.network, self.epoch = network, 0
+        self.score: float | None = None
+        self.state: dict[str, Tensor] | None = None
+
+    def offer(self, score: float, epoch: int) -> None:
+        if self.metric.improves(score, self.score):
+            self.score, self.epoch = score, epoch
+            self.state = copy.deepcopy(self.network.state_dict())
+
+    def restore(self) -> None:
+        if self.state is not None:
+            self.network.load_state_dict(self.state)
+
+
+def train(
+    network: NeuronChain,
+    sample: Sample,
+    *,
+    epochs: int,
+    batch_size: int,
+    optimizer: str,
+    learning_rate: float,
+    schedule: Schedule = "step",
+    weight_decay: float = 0.0,
+    updates_per_epoch: int | None = None,
+    validation: Sample | None = None,
+    patience: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    after_step: Callable[[NeuronChain, float], None] | None = None,
+    progress: AbstractContextManager[Callback] | None = None,
+    rng: np.random.Generator,
+) -> History:
+    """Train `network` in place.
+
+    Parameters
+    ----------
+    network : NeuronChain
+        λ goes from 1/epochs to 1 where its activation is piece-wise linear (§3.7), and stays 0 for softplus.
+    sample : Sample
+        The training rows.
+    epochs, batch_size, updates_per_epoch : int
+        An epoch is one pass over the rows unless `updates_per_epoch` says otherwise.
+    validation : Sample, optional
+        Judged after each epoch; the best epoch's parameters are restored at the end.
+    patience : int, optional
+        Stop after so many epochs without a better validation score.
+    callbacks : sequence of callables
+        Called as callback(record, network) after each epoch; a true answer stops the training.
+    after_step : callable, optional
+        Called as after_step(network, learning_rate) after each update, for proximal steps.
+    progress : context manager that yields a callback, optional
+        Shows the progress.
+    rng : numpy.random.Generator
+        Shuffles the rows and draws the masks.
+
+    Ctrl-C ends training, keeps the best parameters so far and warns.
+    """
+    optimiser = make_optimizer(network, optimizer, learning_rate, weight_decay)
+    n_updates = updates_per_epoch or -(-len(sample) // batch_size)
+    stream = batches(sample.rows, batch_size, rng)
+    history = History(None if validation is None else METRICS[sample.targets.task].name)
+    best = _Best(network, sample.targets)
+    started = time.perf_counter()
+    with progress or nullcontext(_silent) as show:
+        try:
+            for epoch in range(1, epochs + 1):
+                rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                annealing = epoch / epochs if network.activation.is_piecewise_linear else 0.0
+                loss = run_epoch(network, sample, optimiser, stream, n_updates, annealing, rng, after_step)
+                _check_finite(loss, epoch, learning_rate)
+                score = None
+                if validation is not None:
+                    score = score_of(network, validation)
+                    best.offer(score, epoch)
+                record = EpochRecord(epoch, annealing, rate, loss, score, time.perf_counter() - started)
+                history.records.append(record)
+                show(record, network)
+                answers = [callback(record, network) for callback in callbacks]
+                if any(answers):
+                    history.ended = "callback"
+                    break
+                if patience is not None and validation is not None and epoch - best.epoch >= patience:
+                    history.ended = "early"
+                    break
+        except KeyboardInterrupt:
+            history.ended = "interrupted"
+            kept = f"those of epoch {best.epoch}" if best.state else f"those after {len(history)} finished epochs"
+            warnings.warn(f"training interrupted: the parameters kept are {kept} of {epochs}", stacklevel=2)
+    best.restore()
+    network.eval()
+    history.best_epoch = best.epoch or len(history)
+    return history
+
+
+def _silent(record: EpochRecord, network: NeuronChain) -> None:
+    return None
+
+
+def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"the training loss became {loss} in epoch {epoch}: lower learning_rate (now {learning_rate}), "
+            "or set standardize=True if features or targets are large"
+        )
