@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
 from treelu.estimators._trees import count_visits, feature_spread
 from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
+from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
 from treelu.scaling import fit_scaling, fold
@@ -56,7 +57,8 @@ class NetworkEstimator(BaseEstimator, ABC):
     }
     # which network, and whether it is kept smooth
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
-    _activation_kind: ClassVar[str] = "relu"
+    _activation_kind: ClassVar[ActivationKind] = "relu"
+    _optimizer_state: dict[str, Any] | None = None  # of the last partial_fit
 
     @abstractmethod
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
@@ -99,6 +101,7 @@ class NetworkEstimator(BaseEstimator, ABC):
             rng=np.random.default_rng(seed),
         )
         self.network_, self.history_ = self._folded(network), history
+        self._optimizer_state = None
         self._describe_rows(network, sample, n_passes=self.epochs)
 
     def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -112,7 +115,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         else:
             network = self._unfolded(self.network_)
         optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self.weight_decay)
-        if not first and hasattr(self, "_optimizer_state"):
+        if not first and self._optimizer_state is not None:
             optimizer.load_state_dict(self._optimizer_state)
         n_passes = 1 if first else self.n_passes_ + 1
         annealing = min(1.0, n_passes / self.epochs) if network.activation.is_piecewise_linear else 0.0
@@ -144,7 +147,7 @@ class NetworkEstimator(BaseEstimator, ABC):
                 )
             return self._unfolded(self.network_)
         slope = float(self.negative_slope)
-        kind = "leaky_relu" if slope and self._activation_kind == "relu" else self._activation_kind
+        kind: ActivationKind = "leaky_relu" if slope and self._activation_kind == "relu" else self._activation_kind
         settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": float(self.drop_connect)}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)

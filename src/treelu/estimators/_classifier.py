@@ -27,6 +27,9 @@ from treelu.training import Callback, Sample, Schedule
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     """A classifier around one network, or one network per label."""
 
+    classes_: Any  # an array, or one per label
+    estimators_: list[NetworkClassifier]
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkEstimator._parameter_constraints,
         "class_weight": [None, dict, StrOptions({"balanced"})],
@@ -94,7 +97,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self._check_parameters()
         if is_label_matrix(y):
             return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
-        vars(self).pop("estimators_", None)
+        self.__dict__.pop("estimators_", None)
         return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -159,7 +162,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         )
         self.classes_ = [member.classes_ for member in self.estimators_]
         for single in ("network_", "history_", "visits_"):
-            vars(self).pop(single, None)
+            self.__dict__.pop(single, None)
         return self
 
     def _label_sample(self, table: Any, y: NDArray[np.float64], weight: NDArray[Any] | None) -> Sample:

@@ -55,9 +55,18 @@ def count_visits(network: NeuronChain, sample: Sample) -> Visits:
 class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
+    depth: int
+    network_: NeuronChain
+    visits_: Visits
+    spread_: NDArray[np.float64]
+
     @abstractmethod
     def _tree_settings(self) -> dict[str, Any]:
         """Link and classes of the tree."""
+
+    @abstractmethod
+    def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
+        """Validated rows."""
 
     @property
     def tree_(self) -> ObliqueTree:

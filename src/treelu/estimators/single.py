@@ -8,6 +8,7 @@ from treelu.estimators._classifier import NetworkClassifier
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators._trees import TreeMixin
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.activations import ActivationKind
 
 
 class LCNClassifier(TreeMixin, NetworkClassifier):
@@ -146,7 +147,7 @@ class ALCNClassifier(NetworkClassifier):
     True
     """
 
-    _activation_kind: ClassVar[str] = "softplus"
+    _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
 class ALCNRegressor(NetworkRegressor):
@@ -155,7 +156,7 @@ class ALCNRegressor(NetworkRegressor):
     Parameters, attributes and methods are those of `LCNRegressor` but for the tree.
     """
 
-    _activation_kind: ClassVar[str] = "softplus"
+    _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
 class LLNClassifier(TreeMixin, NetworkClassifier):
