@@ -1,5 +1,6 @@
 """The methods the paper compares with that scikit-learn does not have, as scikit-learn estimators."""
 
 from treelu.baselines.hhcart import HHCARTClassifier, HHCARTRegressor
+from treelu.baselines.tao import TAOClassifier, TAORegressor
 
-__all__ = ["HHCARTClassifier", "HHCARTRegressor"]
+__all__ = ["HHCARTClassifier", "HHCARTRegressor", "TAOClassifier", "TAORegressor"]

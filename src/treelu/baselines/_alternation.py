@@ -1,0 +1,281 @@
+"""Tree alternating optimisation: the nodes of a tree refitted in turn, so that its training loss never rises."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from treelu.baselines._estimator import Matrix
+from treelu.tree import ObliqueTree
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The rows to fit.
+
+    Attributes
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    targets : array of shape (n_rows, n_targets)
+        One-hot classes, or real values.
+    sample_weight : array of shape (n_rows,)
+        Positive weights.
+    hard : bool
+        Whether a leaf predicts one class instead of the mean of its targets. Half the squared distance
+        between targets and prediction is then the 0/1 loss.
+    """
+
+    X: Matrix
+    targets: NDArray[np.float64]
+    sample_weight: NDArray[np.float64]
+    hard: bool
+
+    def loss(self, rows: NDArray[np.int64], predictions: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The loss of one prediction for each of some rows."""
+        return 0.5 * ((self.targets[rows] - predictions) ** 2).sum(axis=1)
+
+
+class Alternation:
+    """A tree while it is being optimised, with the side that every row would take at every node.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+        Where to start; its leaf values are not used.
+    problem : Problem
+    C : float
+        Inverse strength of the ℓ1 penalty of each node's logistic regression.
+    seed : int
+        For the order in which liblinear visits the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.tree import ObliqueTree
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 2.0]])
+    >>> problem = Problem(X, np.eye(2)[[0, 0, 1, 1]], np.ones(4), hard=True)
+    >>> start = ObliqueTree([[0.0, 1.0]], [-1.5], [[1, 2]], np.eye(2))  # along the second axis
+    >>> alternation = Alternation(start, problem, C=100.0, seed=0)
+    >>> alternation.loss(), alternation.sweep(), alternation.loss()
+    (0.25, True, 0.0)
+    """
+
+    def __init__(self, tree: ObliqueTree, problem: Problem, *, C: float, seed: int) -> None:
+        self.tree, self.problem, self.C, self.seed = tree, problem, C, seed
+        self.children, self.depths = tree.children, tree.node_depths()
+        self.weights = [tree.node_weights(node) for node in range(tree.n_splits)]
+        self.biases = tree.biases.copy()
+        self.scaling = ColumnScaling.fit(problem.X)
+        self.goes_right = np.empty((tree.n_splits, problem.X.shape[0]), dtype=bool)
+        for node in range(tree.n_splits):
+            self._decide(node)
+        self.predictions: NDArray[np.float64] | None = None
+        self._refit_leaves()
+
+    def loss(self) -> float:
+        """The weighted mean loss over the training rows."""
+        rows = np.arange(self.problem.X.shape[0])
+        loss = self.problem.loss(rows, self._predict_from(rows, np.zeros_like(rows)))
+        return float(np.average(loss, weights=self.problem.sample_weight))
+
+    def sweep(self) -> bool:
+        """Refit the nodes of each depth, deepest first, then the leaves; whether any node changed.
+
+        Nodes of one depth do not see the same rows, and what a node does changes only the depths below it.
+        """
+        places = self._places()
+        changed = False
+        for depth in range(len(places) - 1, -1, -1):
+            rows = np.flatnonzero(places[depth] < self.tree.n_splits)
+            nodes = places[depth][rows]
+            left, right = (
+                self.problem.loss(rows, self._predict_from(rows, self.children[nodes, side])) for side in (0, 1)
+            )
+            gain = left - right
+            # The rows that a node should care about: those whose loss depends on the side they take.
+            care = np.flatnonzero(gain)
+            care = care[np.argsort(nodes[care], kind="stable")]
+            present, starts = np.unique(nodes[care], return_index=True)
+            for node, own in zip(present, np.split(care, starts[1:]), strict=False):
+                changed |= self._refit_node(int(node), rows[own], gain[own])
+        self._refit_leaves()
+        return changed
+
+    def finish(self, **describe: Any) -> ObliqueTree:
+        """The tree without dead branches; leaf values are the weighted means of the targets.
+
+        ``describe`` is what else the tree takes: link, classes, feature names.
+        """
+        matrix = np.array(self.weights).reshape(self.tree.n_splits, self.tree.n_features)
+        tree = ObliqueTree(
+            sparse.csr_array(matrix) if sparse.issparse(self.problem.X) else matrix,
+            self.biases,
+            self.children,
+            self._leaf_means()[1],
+            **describe,
+        )
+        return without_dead_branches(tree.with_counts(self.problem.X, self.problem.sample_weight))
+
+    def _places(self) -> list[NDArray[np.int64]]:
+        """The node of each row at each depth; a row that has met its leaf stays there."""
+        rows = np.arange(self.problem.X.shape[0])
+        places = [np.zeros(len(rows), dtype=np.int64)]
+        for _ in range(int(self.depths.max()) - 1):
+            places.append(self._step(rows, places[-1]))
+        return places
+
+    def _step(self, rows: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        moved = nodes.copy()
+        inner = nodes < self.tree.n_splits
+        side = self.goes_right[nodes[inner], rows[inner]].astype(np.int64)
+        moved[inner] = self.children[nodes[inner], side]
+        return moved
+
+    def _leaves_from(self, rows: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        while (nodes < self.tree.n_splits).any():
+            nodes = self._step(rows, nodes)
+        return nodes
+
+    def _predict_from(self, rows: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+        assert self.predictions is not None
+        return self.predictions[self._leaves_from(rows, nodes) - self.tree.n_splits]
+
+    def _refit_leaves(self) -> None:
+        """The best prediction of each leaf for its rows; one without rows keeps its own, or has the overall one."""
+        counts, means = self._leaf_means()
+        best = np.eye(means.shape[1])[means.argmax(axis=1)] if self.problem.hard else means
+        reached = counts > 0
+        self.predictions = best if self.predictions is None else np.where(reached[:, None], best, self.predictions)
+
+    def _leaf_means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The weight of each leaf's rows and the mean of their targets; the overall mean where there are none."""
+        rows = np.arange(self.problem.X.shape[0])
+        leaves = self._leaves_from(rows, np.zeros_like(rows)) - self.tree.n_splits
+        weight, n_leaves = self.problem.sample_weight, self.tree.n_leaves
+        counts = np.bincount(leaves, weight, n_leaves).astype(np.float64)
+        sums = np.column_stack([np.bincount(leaves, weight * t, n_leaves) for t in self.problem.targets.T])
+        sums[counts == 0] = sums.sum(axis=0) / counts.sum()
+        return counts, sums / np.where(counts > 0, counts, 1.0)[:, None]
+
+    def _refit_node(self, node: int, rows: NDArray[np.int64], gain: NDArray[np.float64]) -> bool:
+        """Take the refitted node if it does not raise the loss of the rows that it can change."""
+        wanted = gain > 0  # the right side loses less
+        cost = np.abs(gain) * self.problem.sample_weight[rows]
+        before = cost[self.goes_right[node, rows] != wanted].sum()
+        if wanted.all() or not wanted.any():
+            if before == 0:
+                return False
+            weights, bias = np.zeros(self.tree.n_features), 1.0 if wanted[0] else -1.0
+        else:
+            weights, bias = self._logistic_regression(rows, wanted, cost)
+        after = cost[(self.problem.X[rows] @ weights + bias >= 0) != wanted].sum()
+        if after > before or (bias == self.biases[node] and (weights == self.weights[node]).all()):
+            return False
+        self.weights[node], self.biases[node] = weights, bias
+        self._decide(node)
+        return True
+
+    def _logistic_regression(
+        self, rows: NDArray[np.int64], wanted: NDArray[np.bool_], cost: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        model = LogisticRegression(
+            C=self.C, l1_ratio=1, solver="liblinear", tol=1e-3, max_iter=200, random_state=self.seed
+        )
+        with warnings.catch_warnings():
+            # A solution short of the optimum is as good a proposal: what counts is the loss it leaves.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(self.scaling.transform(self.problem.X[rows]), wanted, sample_weight=cost)
+        return self.scaling.unscale(model.coef_[0], float(model.intercept_[0]))
+
+    def _decide(self, node: int) -> None:
+        self.goes_right[node] = self.problem.X @ self.weights[node] + self.biases[node] >= 0
+
+
+@dataclass(frozen=True)
+class ColumnScaling:
+    """Columns brought to length 1 around zero while a node is fitted: (x − shift) / scale.
+
+    The shift is the value of the column's range nearest to zero, so that columns with zeros, sparse ones
+    among them, are not shifted, and bits stay bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scaling = ColumnScaling.fit(np.array([[0.0, 5.0], [2.0, 9.0]]))
+    >>> scaling.transform(np.array([[1.0, 6.0]]))
+    array([[0.5 , 0.25]])
+    >>> weights, bias = scaling.unscale(np.array([2.0, 4.0]), -1.0)
+    >>> float(weights @ [1.0, 6.0] + bias)  # 2 · 0.5 + 4 · 0.25 − 1
+    1.0
+    """
+
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, X: Matrix) -> ColumnScaling:
+        """The scaling of the columns of some rows."""
+        low, high = (_column_extreme(X, name) for name in ("min", "max"))
+        length = high - low
+        shift = np.zeros(X.shape[1]) if sparse.issparse(X) else np.clip(0.0, low, high)
+        return cls(shift, np.where(length > 0, length, 1.0))
+
+    def transform(self, X: Matrix) -> Matrix:
+        """Scaled rows; sparse rows stay sparse."""
+        return X @ sparse.diags_array(1.0 / self.scale) if sparse.issparse(X) else (X - self.shift) / self.scale
+
+    def unscale(self, weights: NDArray[np.float64], bias: float) -> tuple[NDArray[np.float64], float]:
+        """The weights and the bias on the raw columns that give what these give on the scaled ones."""
+        raw = weights / self.scale
+        return raw, bias - float(raw @ self.shift)
+
+
+def _column_extreme(X: Any, name: str) -> NDArray[np.float64]:
+    extreme = getattr(X, name)(axis=0)
+    return np.asarray(extreme.todense() if sparse.issparse(X) else extreme, dtype=np.float64).reshape(-1)
+
+
+def without_dead_branches(tree: ObliqueTree) -> ObliqueTree:
+    """The tree without nodes that no row reaches (``n_samples`` 0); a node left with one child gives way to it.
+
+    Examples
+    --------
+    >>> from treelu.tree import ObliqueTree
+    >>> tree = ObliqueTree([[1.0], [1.0]], [0, 9], [[1, 2], [3, 4]], [[0], [1], [2]], n_samples=[5, 2, 3, 0, 2])
+    >>> without_dead_branches(tree)
+    ObliqueTree(2 leaves, depth 1, 1 features, regression)
+    """
+    assert tree.n_samples is not None
+    reached = tree.n_samples > 0
+
+    def alive(node: int) -> int:
+        while node < tree.n_splits and not reached[tree.children[node]].all():
+            left, right = tree.children[node]
+            node = int(right if reached[right] else left)
+        return node
+
+    waiting, splits, leaves = [alive(0)], [], []
+    pairs: dict[int, tuple[int, int]] = {}
+    for node in waiting:  # grows while it is read: breadth first, parents before children
+        if node < tree.n_splits:
+            splits.append(node)
+            pairs[node] = (alive(int(tree.children[node, 0])), alive(int(tree.children[node, 1])))
+            waiting.extend(pairs[node])
+        else:
+            leaves.append(node)
+    number = {node: place for place, node in enumerate(splits + leaves)}
+    return replace(
+        tree,
+        weights=tree.weights[splits],
+        biases=tree.biases[splits],
+        children=np.array([[number[child] for child in pairs[node]] for node in splits]).reshape(-1, 2),
+        values=tree.values[np.array(leaves) - tree.n_splits],
+        n_samples=tree.n_samples[splits + leaves],
+    )
