@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,7 +102,7 @@ def read_grid_features(path: str | os.PathLike[str]) -> GridFeatures:
     """Read the authors' own PDBbind file, the paper's 2,052 grid features with affinities.
 
     The file is a gzipped pickle of six arrays. A pickle can run any code when it is read; this reader
-    admits NumPy arrays and nothing else, and refuses a file that asks for more.
+    admits NumPy arrays of numbers and nothing else, and refuses a file that asks for more.
 
     Parameters
     ----------
@@ -128,20 +129,15 @@ def read_grid_features(path: str | os.PathLike[str]) -> GridFeatures:
         try:
             # The encoding lets pickles of Python 2 keep the bytes of their arrays.
             content = _ArrayUnpickler(file, encoding="latin1").load()
-        except (pickle.UnpicklingError, EOFError, OSError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # there is no end to what a crafted pickle can raise
             raise ValueError(f"{path} is not a gzipped pickle of NumPy arrays only: {error}") from error
-    return _check_grid(content, path)
-
-
-def _check_grid(content: Any, path: str | os.PathLike[str]) -> GridFeatures:
     if not isinstance(content, list | tuple) or len(content) != len(GridFeatures._fields):
         raise ValueError(f"{path} must hold six arrays ({', '.join(GridFeatures._fields)})")
-    arrays = []
-    for name, array in zip(GridFeatures._fields, content, strict=True):
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-            kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-            raise ValueError(f"{path}: {name} must be an array of numbers, got {kind}")
-        arrays.append(np.ascontiguousarray(array, dtype=np.float64))
+    arrays: list[np.ndarray] = []
+    for name, item in zip(GridFeatures._fields, content, strict=True):
+        if not isinstance(item, _Array):
+            raise ValueError(f"{path}: {name} must be an array, got {type(item).__name__}")
+        arrays.append(item.values.astype(np.float64))
     for X, y in zip(arrays[::2], arrays[1::2], strict=True):
         if X.ndim != 2 or y.shape not in {(len(X),), (len(X), 1)} or X.shape[1] != arrays[0].shape[1]:
             raise ValueError(f"{path}: the arrays do not fit together: {[a.shape for a in arrays]}")
@@ -149,10 +145,14 @@ def _check_grid(content: Any, path: str | os.PathLike[str]) -> GridFeatures:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Reads pickled NumPy arrays; any other class or function in the pickle is an error."""
+    """Reads pickled arrays of numbers; whatever else a pickle asks for is an error.
+
+    The names that NumPy writes into pickles stand for the classes below, so that not even NumPy's own
+    reading of array states, which trusts them, meets what the file holds.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
-        """What an admitted name stands for; nothing is ever imported by name."""
+        """What an admitted name stands for; nothing is ever imported."""
         # NumPy 2 renamed numpy.core to numpy._core.
         admitted = _ADMITTED.get((module.replace("numpy._core", "numpy.core"), name))
         if admitted is None:
@@ -160,29 +160,56 @@ class _ArrayUnpickler(pickle.Unpickler):
         return admitted
 
 
-def _empty_array(subtype: Any, shape: Any, typecode: Any) -> np.ndarray:
-    """Stands for NumPy's ``_reconstruct``: an empty array that the pickle then fills."""
-    if subtype is not np.ndarray:
-        raise pickle.UnpicklingError(f"it asks for an array of type {subtype!r}")
-    return np.ndarray.__new__(np.ndarray, shape, typecode)
+class _NumberType:
+    """Stands for ``numpy.dtype``: booleans, integers and floats only."""
+
+    def __init__(self, code: str, align: Any = False, copy: Any = False) -> None:
+        if not re.fullmatch(r"b1|[iu][1248]|f[248]", str(code)):
+            raise pickle.UnpicklingError(f"it asks for an array of type {code!r}")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: Any) -> None:
+        self.dtype = self.dtype.newbyteorder(">" if state[1] == ">" else "<")
 
 
-def _array_of_buffer(buffer: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray:
+class _Array:
+    """Stands for ``numpy.ndarray``; its state is (version, shape, type, Fortran's order or not, bytes)."""
+
+    def __init__(self) -> None:
+        self.values: np.ndarray = np.empty(0)
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, fortran, data = state
+        self.fill(data.encode("latin1") if isinstance(data, str) else data, kind, shape, "F" if fortran else "C")
+
+    def fill(self, data: Any, kind: _NumberType, shape: Any, order: Any) -> _Array:
+        self.values = np.frombuffer(data, dtype=kind.dtype).reshape(shape, order=order)
+        return self
+
+
+def _reconstruct(subtype: Any, shape: Any, typecode: Any) -> _Array:
+    """Stands for NumPy's function of this name: an array that the pickle then fills."""
+    if subtype is not _Array:
+        raise pickle.UnpicklingError(f"it asks for an array of class {subtype!r}")
+    return _Array()
+
+
+def _from_buffer(data: Any, kind: Any, shape: Any, order: Any) -> _Array:
     """Stands for NumPy's ``_frombuffer``, which pickles of protocol 5 use."""
-    return np.frombuffer(buffer, dtype=dtype).reshape(shape, order=order)
+    return _Array().fill(data, kind, shape, order)
 
 
-def _latin1_bytes(text: Any, encoding: Any) -> bytes:
+def _encode(text: str, encoding: str) -> bytes:
     """Stands for ``_codecs.encode``, by which Python 3 writes bytes into pickles of protocols up to 2."""
-    if encoding != "latin1" or not isinstance(text, str):
+    if encoding != "latin1":
         raise pickle.UnpicklingError(f"it asks for the encoding {encoding!r}")
     return text.encode("latin1")
 
 
 _ADMITTED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _empty_array,
-    ("numpy.core.numeric", "_frombuffer"): _array_of_buffer,
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin1_bytes,
+    ("numpy", "dtype"): _NumberType,
+    ("numpy", "ndarray"): _Array,
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _from_buffer,
+    ("_codecs", "encode"): _encode,
 }

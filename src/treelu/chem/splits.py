@@ -31,9 +31,9 @@ def scaffold_split(
     """Split molecules so that those with the same ring skeleton stay together.
 
     Rows are grouped by Bemis–Murcko scaffold (without chirality; molecules without rings are one group).
-    Groups, taken by size and then by first row, both descending, go into the training part as long as it
-    does not exceed its fraction, then into the validation part, and else into the test part. This is
-    MoleculeNet's procedure, and on Bace it gives the paper's split.
+    Groups, taken by size and then by first row, both descending, go into the training part where it would
+    not exceed its fraction, else into the validation part where the two together would not exceed theirs,
+    else into the test part. This is MoleculeNet's procedure, and on Bace it gives the paper's split.
 
     Parameters
     ----------
