@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,9 @@ class TreeMixin:
     def _tree_settings(self) -> dict[str, Any]:
         """Link and classes of the tree."""
 
-    @abstractmethod
-    def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
-        """Validated rows."""
+    if TYPE_CHECKING:  # defined by the class this is mixed into: a body here would hide it
+
+        def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]: ...
 
     @property
     def tree_(self) -> ObliqueTree:
