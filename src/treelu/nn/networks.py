@@ -270,7 +270,7 @@ class LocallyConstantNetwork(NeuronChain):
             dtype=dtype,
         )
         self.head = Head(in_features, depth, out_features, hidden_layers, device=device, dtype=dtype)
-        self._leaves: tuple[tuple[Any, ...], Tensor] | None = None
+        self._leaves: tuple[Tensor, Tensor] | None = None
         self.reset_parameters()
 
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
@@ -335,10 +335,11 @@ class LocallyConstantNetwork(NeuronChain):
 
     def _leaf_table(self) -> Tensor:
         """All 2^M leaf values by code, kept until a parameter changes."""
-        version = tuple((p.data_ptr(), p._version) for p in self.parameters())
-        if self._leaves is None or self._leaves[0] != version:
+        # compared by value: fused optimisers and edits of `.data` leave no trace in a tensor's version counter
+        now = torch.cat([parameter.reshape(-1) for parameter in self.parameters()])
+        if self._leaves is None or self._leaves[0].dtype != now.dtype or not torch.equal(self._leaves[0], now):
             codes = np.arange(2**self.depth)[:, None]
-            self._leaves = version, self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
+            self._leaves = now, self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
         return self._leaves[1]
 
     def __getstate__(self) -> dict[str, Any]:
