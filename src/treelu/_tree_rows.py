@@ -91,21 +91,16 @@ def node_scores(X: Rows, rows: np.ndarray, weights: Rows, biases: np.ndarray, no
 
 
 def route(X: Rows, weights: Rows, biases: np.ndarray, children: np.ndarray) -> np.ndarray:
-    """The node number of each row's leaf.
-
-    Parents come before children, so one pass over the splits routes every row; a node multiplies only the
-    rows that reach it.
-    """
-    rows_at = {0: np.arange(X.shape[0])}
-    for node, (left, right) in enumerate(children.tolist()):
-        rows = rows_at.pop(node)
-        goes_right = np.zeros(0, dtype=bool)
-        if rows.size:
-            goes_right = node_scores(X, rows, weights, biases, node) >= 0
-        rows_at[left], rows_at[right] = rows[~goes_right], rows[goes_right]
+    """The node number of each row's leaf. Only nodes that rows reach are visited, each with these rows only."""
     leaves = np.empty(X.shape[0], dtype=np.int64)
-    for leaf, rows in rows_at.items():
-        leaves[rows] = leaf
+    stack = [(0, np.arange(X.shape[0]))]
+    while stack:
+        node, rows = stack.pop()
+        if node >= len(children):
+            leaves[rows] = node
+        elif rows.size:
+            right = node_scores(X, rows, weights, biases, node) >= 0
+            stack += [(int(children[node, 0]), rows[~right]), (int(children[node, 1]), rows[right])]
     return leaves
 
 

@@ -44,6 +44,8 @@ class ObliqueTree:
     feature_names : sequence of str, optional
     n_samples : array of shape (n_nodes,), optional
         Rows (or their weight) that reach each node, where known.
+    notes : sequence of str
+        What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class ObliqueTree:
     classes: np.ndarray | None = field(default=None, kw_only=True)
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         weights = check.node_weights(self.weights)
@@ -92,6 +95,7 @@ class ObliqueTree:
             "classes": classes,
             "feature_names": check.names_tuple(self.feature_names, n_features),
             "n_samples": n_samples,
+            "notes": tuple(self.notes),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)

@@ -14,6 +14,7 @@ The schema, version 1. All keys are there; numbers are written so that they read
 - ``values``: one list of outputs a leaf
 - ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
 - ``n_samples``: null, or the rows that reach each node, one number a node
+- ``notes``: list of strings, what was done to the tree and what that kept exact
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from treelu.tree import ObliqueTree
 
 FORMAT, VERSION = "treelu.tree", 1
 _ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples")
-_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS)
+_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "notes")
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def to_dict(tree: ObliqueTree) -> dict[str, Any]:
         "link": tree.link,
         "weights": weights.tolist() if isinstance(weights, np.ndarray) else _csr_to_dict(weights),
         **{name: _to_list(getattr(tree, name)) for name in _ARRAYS},
+        "notes": list(tree.notes),
     }
 
 
@@ -88,14 +90,17 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
     n_features = data["n_features"]
     if not isinstance(n_features, int) or n_features < 0:
         raise ValueError(f"n_features must be a whole number from 0, got {n_features!r}")
-    names = data["feature_names"]
-    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+    names, notes = data["feature_names"], data["notes"]
+    if names is not None and not _is_strings(names):
         raise ValueError("feature_names must be a list of strings or null")
+    if not _is_strings(notes):
+        raise ValueError("notes must be a list of strings")
     return ObliqueTree(
         _weights(data["weights"], n_features),
         **{name: data[name] for name in _ARRAYS},
         link=data["link"],
         feature_names=None if names is None else tuple(names),
+        notes=tuple(notes),
     )
 
 
@@ -106,6 +111,10 @@ def from_json(text: str | bytes) -> ObliqueTree:
     except ValueError as error:
         raise ValueError(f"text must be JSON: {error}") from None
     return from_dict(data)
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _to_list(array: np.ndarray | None) -> list[Any] | None:
