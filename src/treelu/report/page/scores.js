@@ -1,0 +1,207 @@
+// Scores with intervals, ROC or residuals, calibration, importances, training curves.
+
+const modelColour = (i) => (i === 0 ? "var(--accent)" : "var(--ink-soft)");
+const modelDash = (i) => (i === 0 ? null : i === 1 ? "5 4" : "1.5 3.5");
+
+function showScores(summary) {
+  if (!summary.metrics.length) return;
+  show("scores");
+  const others = summary.models.slice(1).map((model) => model.name);
+  byId("scores-about").textContent =
+    `On ${plural(summary.n_rows, "hold-out row")}, with 95 % bootstrap intervals (${count(summary.resamples)} resamples).` +
+    (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows and resamples.` : "");
+  byId("score-cards").append(...summary.metrics.map((metric) => scoreCard(summary, metric)));
+}
+
+function scoreCard(summary, metric) {
+  const rows = summary.models.map((model) => ({ name: model.name, ...model.scores[metric.key] })).filter((row) => row.value !== null);
+  const main = summary.models[0].scores[metric.key];
+  const span = range(rows.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]), 0.08);
+  const at = (v) => `${((100 * (v - span[0])) / (span[1] - span[0])).toFixed(2)}%`;
+  return h("article", { class: "score-card" },
+    h("h3", {}, metric.name, h("span", { class: "muted" }, metric.higher_is_better ? " higher is better" : " lower is better")),
+    h("p", { class: "headline" }, h("span", { class: "big number" }, score(main.value)), h("span", { class: "muted number" }, interval(main))),
+    h("div", { class: "whiskers" }, rows.map((row, i) => [
+      h("span", { class: "name", title: row.name }, row.name),
+      h("span", { class: "whisker", style: { "--low": at(row.low ?? row.value), "--high": at(row.high ?? row.value), "--value": at(row.value), "--colour": modelColour(i) } }, h("i"), h("b")),
+      h("span", { class: "number" }, score(row.value, main.value)),
+    ])),
+    summary.models.slice(1).map((model) => leadText(metric, model, main.value)));
+}
+
+const interval = ({ value, low, high }) => (low === null ? "" : `${score(low, value)} – ${score(high, value)}`);
+
+/** The paired difference to a model beside it, in words that do not claim more than the interval allows. */
+function leadText(metric, model, like) {
+  const lead = model.lead[metric.key];
+  if (lead.value === null || lead.low === null) return null;
+  const clear = lead.low > 0 || lead.high < 0;
+  const better = lead.value > 0 === metric.higher_is_better;
+  const difference = score(Math.abs(lead.value), like);
+  const bounds = `95 % CI of the difference ${signedScore(lead.low, like)} to ${signedScore(lead.high, like)}`;
+  const words = clear ? `${difference} ${better ? "better" : "worse"} than ${model.name}` : `No clear difference from ${model.name}`;
+  return h("p", { class: clear ? (better ? "lead better" : "lead worse") : "lead" }, words, h("span", { class: "muted number" }, ` ${bounds}`));
+}
+
+const signedScore = (value, like) => (value > 0 ? "+" : "") + score(value, like);
+
+function showPerformance(summary) {
+  if (!summary.metrics.length) return;
+  show("performance");
+  const box = byId("performance-charts");
+  if (summary.classes) {
+    byId("performance-about").textContent = "How well the hold-out rows are ranked, and how far predicted chances come true.";
+    if (summary.models.some((model) => model.roc.length)) box.append(rocFigure(summary));
+  } else {
+    byId("performance-about").textContent = "How far predictions are off on the hold-out rows, and whether they are right on average.";
+    box.append(observedFigure(summary), residualFigure(summary));
+  }
+  box.append(calibrationFigure(summary));
+}
+
+/** Curves of an ROC chart: two classes, one a model; more, one a class of the first model. */
+function rocCurves(summary) {
+  if (summary.classes.length === 2) {
+    return summary.models.flatMap((model, i) => model.roc.map((curve) => ({
+      ...curve, name: model.name, colour: modelColour(i), dash: modelDash(i), note: `AUC ${score(curve.auc)}`,
+    })));
+  }
+  return summary.models[0].roc.map((curve) => ({
+    ...curve, name: summary.classes[curve.class], colour: classColour(curve.class), note: `AUC ${score(curve.auc)}`,
+  }));
+}
+
+function rocFigure(summary) {
+  const curves = rocCurves(summary);
+  const remark = summary.classes.length === 2
+    ? `Positive: ${summary.classes[1]}. Share of positives found against share of negatives taken for positive.`
+    : `${summary.models[0].name}, each class against the rest.`;
+  return figure("ROC curve", remark, curves.length > 12 ? null : curves, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: [0, 1], y: [0, 1], xLabel: "False positive rate", yLabel: "True positive rate",
+    label: `ROC curves: ${curves.map((curve) => `${curve.name} ${curve.note}`).join(", ")}`,
+    plot: (x, y) => [
+      line([[0, 0], [1, 1]], x, y, "var(--line)", "2 4", 1.5),
+      [...curves].reverse().map((curve) => line(curve.false_positive.map((v, i) => [v, curve.true_positive[i]]), x, y, curve.colour, curve.dash)),
+      curves.length === 1 || summary.classes.length === 2
+        ? curves[0].false_positive.map((v, i) => dot(x(v), y(curves[0].true_positive[i]), 7, "transparent", `${percent(curves[0].true_positive[i])} of positives found, ${percent(v)} of negatives taken for positive`))
+        : null,
+    ],
+  }));
+}
+
+function calibrationFigure(summary) {
+  const models = summary.models.map((model, i) => ({ ...model.calibration, name: model.name, colour: modelColour(i), dash: modelDash(i) }));
+  const chance = Boolean(summary.classes);
+  const legend = models.map((model) => ({ ...model, note: chance ? `error ${score(model.ece)}` : null }));
+  const all = models.flatMap((model) => model.bins.flatMap((bin) => [bin.low, bin.high, bin.predicted]));
+  const span = chance ? [0, 1] : range(all);
+  const what = summary.classes?.length === 2 ? `chance of ${summary.classes[1]}` : chance ? "chance of the predicted class" : summary.target;
+  const remark = chance
+    ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, chances are right.`
+    : "Mean observed against mean predicted, by tenths of the prediction. On the diagonal, predictions are right on average.";
+  return figure("Calibration", remark, legend, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: span, y: span, xLabel: `Predicted ${chance ? "chance" : "value"}`, yLabel: `Observed ${chance ? "share" : "mean"}`,
+    label: "Calibration: observed against predicted",
+    plot: (x, y) => [
+      line([[span[0], span[0]], [span[1], span[1]]], x, y, "var(--line)", "2 4", 1.5),
+      [...models].reverse().map((model) => [
+        line(model.bins.map((bin) => [bin.predicted, bin.observed]), x, y, model.colour, model.dash, 1.5),
+        model.bins.map((bin) => [
+          s("line", { x1: x(bin.predicted), x2: x(bin.predicted), y1: y(bin.low), y2: y(bin.high), "stroke-width": 1.25, style: { stroke: model.colour, opacity: 0.55 } }),
+          dot(x(bin.predicted), y(bin.observed), 4, model.colour, `${model.name}: predicted ${brief(bin.predicted)}, observed ${brief(bin.observed)} (${plural(bin.n, "row")})`),
+        ]),
+      ]),
+    ],
+  }));
+}
+
+function observedFigure(summary) {
+  const { predicted, observed } = summary.models[0].points;
+  const span = range([...predicted, ...observed]);
+  return figure("Observed against predicted", pointsRemark(summary), null, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: span, y: span, xLabel: `Predicted ${short(summary.target, 30)}`, yLabel: `Observed ${short(summary.target, 30)}`,
+    label: "Observed against predicted values",
+    plot: (x, y) => [
+      line([[span[0], span[0]], [span[1], span[1]]], x, y, "var(--line)", "2 4", 1.5),
+      predicted.map((v, i) => point(x(v), y(observed[i]), `predicted ${brief(v)}, observed ${brief(observed[i])}`)),
+    ],
+  }));
+}
+
+function residualFigure(summary) {
+  const { predicted, observed } = summary.models[0].points;
+  const residuals = observed.map((v, i) => v - predicted[i]);
+  return figure("Residuals", "Observed minus predicted; above the line the prediction was too low.", null, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: range(predicted), y: range([0, ...residuals]), xLabel: `Predicted ${short(summary.target, 30)}`, yLabel: "Residual",
+    label: "Residuals against predicted values",
+    plot: (x, y) => [
+      line([[range(predicted)[0], 0], [range(predicted)[1], 0]], x, y, "var(--ink-soft)", null, 1.25),
+      residuals.map((v, i) => point(x(predicted[i]), y(v), `predicted ${brief(predicted[i])}, off by ${withSign(v)}`)),
+    ],
+  }));
+}
+
+const point = (cx, cy, text) => s("circle", { cx: cx.toFixed(1), cy: cy.toFixed(1), r: 3, class: "point", ...hovering(text) });
+
+function pointsRemark(summary) {
+  const n = summary.models[0].points.predicted.length;
+  return n < summary.n_rows ? `${count(n)} of ${plural(summary.n_rows, "hold-out row")}, chosen at random.` : `All ${plural(n, "hold-out row")}.`;
+}
+
+function showFeatures(app) {
+  const { summary } = app;
+  const models = summary.models.filter((model) => model.importances?.length);
+  if (!models.length) return;
+  show("features");
+  byId("features-about").textContent =
+    "How much each feature takes part in the decisions: |weight| × spread, as a share of its split, averaged over the rows that pass. " +
+    "It says what the tree looks at, not what causes the target.";
+  byId("feature-charts").append(...models.map((model) => {
+    const index = summary.models.indexOf(model);
+    const items = model.importances.slice(0, 20).map(({ feature, share }) => ({
+      feature, name: summary.features.names[feature], value: share, text: percent(share, 1), colour: modelColour(index),
+    }));
+    const onpick = model.tree ? (item) => app.searchFor(index, item.feature) : null;
+    return h("figure", { class: "chart" }, h("figcaption", {}, h("h3", {}, model.name)), barList(items, onpick), drawingStrip(summary, items));
+  }));
+}
+
+/** Drawings of the most important features. */
+function drawingStrip(summary, items) {
+  const drawn = items.filter((item) => summary.features.drawings[item.feature]).slice(0, 10);
+  if (!drawn.length) return null;
+  return h("div", { class: "gallery" }, drawn.map((item) => h("figure", {}, picture(summary.features.drawings[item.feature], item.name),
+    h("figcaption", {}, h("span", {}, item.name), h("span", { class: "number" }, item.text)))));
+}
+
+/** One chart for all curves named like losses, one for the other curves. */
+function showTraining(summary) {
+  const { epochs, metric, best_epoch: best } = summary.history;
+  if (epochs.length < 2) return;
+  const keys = [...new Set(epochs.flatMap((epoch) => Object.keys(epoch)))].filter((key) => key !== "epoch" && !/rate|time|second|lambda|anneal/i.test(key));
+  const losses = keys.filter((key) => /loss/i.test(key));
+  const others = keys.filter((key) => !/loss/i.test(key));
+  if (!keys.length) return;
+  show("training");
+  const box = byId("training-charts");
+  if (losses.length) box.append(curvesFigure("Loss", losses, epochs, best));
+  if (others.length) box.append(curvesFigure(metric ? `Validation ${metric.replaceAll("_", "-")}` : "Score", others, epochs, best));
+}
+
+function curvesFigure(title, keys, epochs, best) {
+  const curves = keys.map((key, i) => ({
+    name: key.replaceAll("_", " "), colour: i === 0 ? "var(--accent)" : classColour(i), dash: i === 0 ? null : "5 4",
+    points: epochs.map((epoch, e) => [epoch.epoch ?? e + 1, epoch[key]]).filter(([, v]) => v !== undefined),
+  }));
+  const values = curves.flatMap((curve) => curve.points.map(([, v]) => v));
+  const steps = curves.flatMap((curve) => curve.points.map(([e]) => e));
+  const remark = `${curves.length === 1 ? `${curves[0].name}. ` : ""}${best ? `Epoch ${best} was kept.` : ""}`.trim();
+  return figure(title, remark, curves, (width) => axes({
+    width, height: 260, x: range(steps, 0), y: range(values), xLabel: "Epoch", yLabel: title,
+    label: `${title} by epoch`,
+    plot: (x, y) => [best ? line([[best, range(values)[0]], [best, range(values)[1]]], x, y, "var(--ink-soft)", "2 3", 1) : null, ...curves.map((curve) => [
+      line(curve.points, x, y, curve.colour, curve.dash),
+      curve.points.map(([e, v]) => dot(x(e), y(v), 6, "transparent", `epoch ${e}: ${curve.name} ${brief(v, 4)}`)),
+    ])],
+  }));
+}

@@ -1,0 +1,144 @@
+// A tree: its arrays, the way of a row through it, and what a node is called.
+
+function decode(text, Type) {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i += 1) bytes[i] = binary.charCodeAt(i);
+  return new Type(bytes.buffer);
+}
+
+/** Rows of weights, strongest first, unpacked when first asked for. */
+class Weights {
+  constructor(packed) {
+    this.packed = packed;
+  }
+
+  row(i) {
+    this.features ??= decode(this.packed.features, Uint32Array);
+    this.values ??= decode(this.packed.values, Float64Array);
+    const [start, end] = [this.packed.offsets[i], this.packed.offsets[i + 1]];
+    return {
+      features: this.features.subarray(start, end),
+      values: this.values.subarray(start, end),
+      total: this.packed.counts[i],
+    };
+  }
+
+  dot(i, x) {
+    const { features, values } = this.row(i);
+    let sum = 0;
+    for (let j = 0; j < features.length; j += 1) sum += values[j] * x[features[j]];
+    return sum;
+  }
+}
+
+class Tree {
+  constructor(data, names) {
+    Object.assign(this, {
+      data,
+      names,
+      nSplits: data.n_splits,
+      nNodes: 2 * data.n_splits + 1,
+      nLeaves: data.n_splits + 1,
+      children: data.children,
+      weights: new Weights(data.weights),
+      leafWeights: data.leaf_weights && new Weights(data.leaf_weights),
+    });
+    this.parent = new Int32Array(this.nNodes).fill(-1);
+    this.depth = new Int32Array(this.nNodes);
+    this.leavesUnder = new Int32Array(this.nNodes).fill(1);
+    // A parent has a lower number than its children.
+    for (let node = 0; node < this.nSplits; node += 1) {
+      for (const child of this.children[node]) {
+        this.parent[child] = node;
+        this.depth[child] = this.depth[node] + 1;
+      }
+    }
+    for (let node = this.nSplits - 1; node >= 0; node -= 1) {
+      const [left, right] = this.children[node];
+      this.leavesUnder[node] = this.leavesUnder[left] + this.leavesUnder[right];
+    }
+  }
+
+  isLeaf(node) {
+    return node >= this.nSplits;
+  }
+
+  leaf(node) {
+    return this.data.leaves[node - this.nSplits];
+  }
+
+  rowsAt(node) {
+    return this.data.n ? this.data.n[node] : null;
+  }
+
+  ancestors(node) {
+    const result = [];
+    for (let at = this.parent[node]; at >= 0; at = this.parent[at]) result.unshift(at);
+    return result;
+  }
+
+  score(node, x) {
+    return this.weights.dot(node, x) + this.data.biases[node];
+  }
+
+  /** The nodes that x passes and its score at each split: right where the score is at least 0. */
+  walk(x) {
+    const nodes = [0];
+    const scores = [];
+    for (let node = 0; !this.isLeaf(node); ) {
+      const value = this.score(node, x);
+      scores.push(value);
+      node = this.children[node][value >= 0 ? 1 : 0];
+      nodes.push(node);
+    }
+    return { nodes, scores };
+  }
+
+  /** Probabilities of the classes, or [value], that leaf `node` gives x. */
+  predict(node, x) {
+    if (!this.leafWeights) return this.leaf(node).prediction;
+    const j = node - this.nSplits;
+    const outputs = this.data.values[j].map((v, k) => v + this.leafWeights.dot(j * this.data.values[j].length + k, x));
+    if (this.data.link === "logistic") return [1 / (1 + Math.exp(outputs[0])), 1 / (1 + Math.exp(-outputs[0]))];
+    if (this.data.link !== "softmax") return outputs;
+    const top = Math.max(...outputs);
+    const powers = outputs.map((v) => Math.exp(v - top));
+    const sum = powers.reduce((a, b) => a + b, 0);
+    return powers.map((v) => v / sum);
+  }
+
+  /** What a split asks: "age ≥ 12" where it weighs one feature, else its strongest features with their signs. */
+  question(node) {
+    const { features, values, total } = this.weights.row(node);
+    const bias = this.data.biases[node];
+    if (total === 0) return bias >= 0 ? "always right" : "always left";
+    const name = (i) => this.names[features[i]];
+    if (total === 1) return `${name(0)} ${values[0] > 0 ? "≥" : "≤"} ${brief(-bias / values[0])}`;
+    return `${this.term(node, 0)}, ${this.term(node, 1)}${total > 2 ? ", …" : ""}`;
+  }
+
+  /** What takes a row to the left (0) or right (1) of a split. */
+  sideName(node, side) {
+    return (this.weights.row(node).total === 1 ? ["no", "yes"] : ["< 0", "≥ 0"])[side];
+  }
+
+  /** The i-th strongest feature of a split with the sign of its weight. */
+  term(node, i) {
+    const { features, values } = this.weights.row(node);
+    return `${values[i] > 0 ? "+" : MINUS} ${this.names[features[i]]}`;
+  }
+
+  /** Features among the strongest few of some split → those splits, by feature number. */
+  featureIndex(strongest = 8) {
+    if (this.index) return this.index;
+    this.index = new Map();
+    for (let node = 0; node < this.nSplits; node += 1) {
+      for (const feature of this.weights.row(node).features.subarray(0, strongest)) {
+        if (!this.index.has(feature)) this.index.set(feature, []);
+        this.index.get(feature).push(node);
+      }
+    }
+    return this.index;
+  }
+}

@@ -1,0 +1,313 @@
+// The tree on the screen: layout, cards and edges, zoom and pan, collapse and expand, keyboard.
+
+const CARD = { width: 176, height: 40, tall: 58, drawn: 100, column: 228, gap: 10, drawnGap: 18, margin: 28 };
+const OPEN_LEAVES = 32; // a tree of more leaves starts collapsed below OPEN_DEPTH
+const OPEN_DEPTH = 3;
+const MOST_CARDS = 1000;
+
+class TreeView {
+  constructor(tree, summary, onselect) {
+    Object.assign(this, { tree, summary, onselect, scale: 1, selected: 0, path: null, hits: new Set() });
+    this.viewport = byId("viewport");
+    this.stage = byId("stage");
+    this.edges = s("svg", { class: "edges", "aria-hidden": "true" });
+    this.cards = new Map();
+    this.expanded = new Set();
+    this.expandTo(tree.nLeaves <= OPEN_LEAVES ? tree.nSplits : OPEN_DEPTH);
+  }
+
+  // What is open
+
+  expandTo(depth) {
+    for (let node = 0; node < this.tree.nSplits; node += 1) {
+      if (this.tree.depth[node] < depth) this.expanded.add(node);
+    }
+  }
+
+  /** Open whole levels, as long as the cards stay few enough to handle. Returns whether all are open. */
+  expandAll() {
+    let cards = 1;
+    for (let depth = 0; depth < this.tree.data.depth; depth += 1) {
+      const level = [...Array(this.tree.nSplits).keys()].filter((node) => this.tree.depth[node] === depth);
+      cards += 2 * level.length;
+      if (cards > MOST_CARDS) return false;
+      level.forEach((node) => this.expanded.add(node));
+    }
+    return true;
+  }
+
+  collapseAll() {
+    this.expanded.clear();
+    if (this.tree.nSplits) this.expanded.add(0);
+    if (!this.isVisible(this.selected)) this.selected = 0;
+  }
+
+  toggle(node) {
+    if (this.tree.isLeaf(node)) return;
+    if (this.expanded.has(node)) this.expanded.delete(node);
+    else this.expanded.add(node);
+    if (!this.isVisible(this.selected)) this.selected = node;
+    this.draw();
+  }
+
+  reveal(node) {
+    this.tree.ancestors(node).forEach((above) => this.expanded.add(above));
+  }
+
+  isVisible(node) {
+    return this.tree.ancestors(node).every((above) => this.expanded.has(above));
+  }
+
+  isOpen(node) {
+    return !this.tree.isLeaf(node) && this.expanded.has(node);
+  }
+
+  /** Splits that weigh several features name two of them, on two lines, or draw them. */
+  heightOf(node) {
+    if (this.tree.isLeaf(node)) return CARD.height;
+    if (cardDrawings(this.summary, this.tree, node).length) return CARD.drawn;
+    return this.tree.weights.row(node).total > 1 ? CARD.tall : CARD.height;
+  }
+
+  // Layout: levels from left to right, a parent halfway between its children.
+
+  layout() {
+    const places = new Map();
+    const drawn = Object.keys(this.summary.features.drawings).length > 0;
+    const gap = drawn ? CARD.drawnGap : CARD.gap;
+    let below = CARD.margin;
+    const place = (node) => {
+      const x = CARD.margin + this.tree.depth[node] * CARD.column;
+      const at = { x, y: 0, height: this.heightOf(node) }; // y of the middle
+      places.set(node, at);
+      if (this.isOpen(node)) {
+        const [left, right] = this.tree.children[node].map(place);
+        at.y = (left.y + right.y) / 2;
+      } else {
+        at.y = below + at.height / 2;
+        below += at.height + gap;
+      }
+      return at;
+    };
+    place(0);
+    const deepest = Math.max(...[...places.values()].map((at) => at.x));
+    this.places = places;
+    this.width = deepest + CARD.width + 60 + CARD.margin;
+    this.height = below - gap + CARD.margin;
+  }
+
+  draw() {
+    this.layout();
+    for (const [node, card] of this.cards) {
+      if (!this.places.has(node)) {
+        card.remove();
+        this.cards.delete(node);
+      }
+    }
+    const cards = [...this.places.keys()].map((node) => this.cards.get(node) ?? this.makeCard(node));
+    this.stage.replaceChildren(this.edges, ...cards);
+    this.drawEdges();
+    this.refresh();
+    this.resize();
+  }
+
+  drawEdges() {
+    const total = this.tree.rowsAt(0);
+    const shapes = [[], [], []]; // lit edges above the others, labels above both
+    for (const [node, to] of this.places) {
+      const parent = this.tree.parent[node];
+      if (parent < 0) continue;
+      const from = this.places.get(parent);
+      const [x1, y1, x2, y2] = [from.x + CARD.width, from.y, to.x, to.y];
+      const middle = x1 + 24 + (x2 - x1 - 24) / 2;
+      const lit = this.path?.has(node) && this.path.has(parent);
+      const share = total ? this.tree.rowsAt(node) / total : 0;
+      shapes[lit ? 1 : 0].push(s("path", {
+        class: lit ? "edge lit" : "edge",
+        d: `M${x1} ${y1}H${x1 + 22}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`,
+        "stroke-width": Math.max(lit ? 2.5 : 1.25, 9 * share).toFixed(2),
+      }));
+      const side = this.tree.children[parent].indexOf(node);
+      shapes[2].push(s("text", { class: lit ? "edge-label lit" : "edge-label", x: x2 - 5, y: side ? y2 + 13 : y2 - 6 }, this.tree.sideName(parent, side)));
+    }
+    this.edges.replaceChildren(...shapes.flat());
+    fill(this.edges, { width: this.width, height: this.height }, []);
+  }
+
+  makeCard(node) {
+    const { tree } = this;
+    const leaf = tree.isLeaf(node);
+    const card = h("div", {
+      class: leaf ? "card leaf" : "card",
+      role: "treeitem",
+      "data-node": node,
+      "aria-level": tree.depth[node] + 1,
+      onclick: (event) => {
+        if (event.target.closest(".toggle")) this.toggle(node);
+        else this.select(node);
+      },
+      ondblclick: () => this.toggle(node),
+      onfocus: () => this.selected === node || this.select(node),
+    });
+    card.append(...(leaf ? leafLines(this.summary, tree, node) : splitLines(this.summary, tree, node)));
+    card.append(h("span", { class: "line low" }, nodeStack(this.summary, tree, node),
+      tree.rowsAt(node) === null ? null : h("span", { class: "rows number" }, count(tree.rowsAt(node)))));
+    if (leaf) card.style.setProperty("--tint", leafColour(this.summary, tree, node));
+    else card.append(h("span", { class: "toggle", "aria-hidden": "true" }));
+    card.setAttribute("aria-label", nodeLabel(this.summary, tree, node));
+    this.cards.set(node, card);
+    return card;
+  }
+
+  /** Bring classes, states and places of the cards up to date. */
+  refresh() {
+    const hidden = new Set();
+    for (const hit of this.hits) this.tree.ancestors(hit).forEach((above) => hidden.add(above));
+    this.stage.classList.toggle("following", Boolean(this.path));
+    this.stage.classList.toggle("searching", this.hits.size > 0);
+    for (const [node, card] of this.cards) {
+      const { x, y, height } = this.places.get(node);
+      card.style.left = `${x}px`;
+      card.style.top = `${y - height / 2}px`;
+      card.style.height = `${height}px`;
+      card.classList.toggle("lit", Boolean(this.path?.has(node)));
+      card.classList.toggle("hit", this.hits.has(node));
+      card.classList.toggle("hit-inside", !this.isOpen(node) && !this.hits.has(node) && hidden.has(node));
+      card.setAttribute("aria-selected", String(node === this.selected));
+      card.tabIndex = node === this.selected ? 0 : -1;
+      if (this.tree.isLeaf(node)) continue;
+      const open = this.isOpen(node);
+      card.setAttribute("aria-expanded", String(open));
+      const toggle = card.querySelector(".toggle");
+      toggle.textContent = open ? MINUS : `+${count(this.tree.leavesUnder[node])}`;
+      toggle.title = open ? "Collapse" : `Expand: ${plural(this.tree.leavesUnder[node], "leaf", "leaves")}`;
+    }
+  }
+
+  select(node, { focus = false } = {}) {
+    const hidden = !this.isVisible(node);
+    this.selected = node;
+    if (hidden) {
+      this.reveal(node);
+      this.draw();
+    } else this.refresh();
+    if (focus) this.cards.get(node).focus({ preventScroll: true });
+    this.bringIntoView(node);
+    this.onselect(node);
+  }
+
+  /** Light the path of a row (a list of nodes), or none. */
+  follow(nodes) {
+    this.path = nodes && new Set(nodes);
+    if (nodes) this.reveal(nodes[nodes.length - 1]);
+    this.draw();
+    if (nodes) this.bringIntoView(nodes[nodes.length - 1]);
+  }
+
+  // Zoom and pan: the viewport scrolls by itself; zooming resizes what it scrolls over.
+
+  resize() {
+    const [w, t] = [this.width * this.scale, this.height * this.scale];
+    const sizer = byId("sizer");
+    sizer.style.width = `${w}px`;
+    sizer.style.height = `${t}px`;
+    this.stage.style.transform = `scale(${this.scale})`;
+    this.stage.style.width = `${this.width}px`;
+    this.stage.style.height = `${this.height}px`;
+    byId("zoom").textContent = `${Math.round(100 * this.scale)} %`;
+  }
+
+  /** Zoom to `scale`, keeping the point (x, y) of the viewport where it is. */
+  zoom(scale, x = this.viewport.clientWidth / 2, y = this.viewport.clientHeight / 2) {
+    const ratio = Math.min(2.5, Math.max(0.1, scale)) / this.scale;
+    const left = (this.viewport.scrollLeft + x) * ratio - x;
+    const top = (this.viewport.scrollTop + y) * ratio - y;
+    this.scale *= ratio;
+    this.resize();
+    this.viewport.scrollTo(left, top);
+  }
+
+  fit(least = 0.1) {
+    const room = [this.viewport.clientWidth / this.width, this.viewport.clientHeight / this.height];
+    this.scale = Math.max(least, Math.min(1, ...room));
+    this.resize();
+    const root = this.places.get(0);
+    this.viewport.scrollTo(0, root.y * this.scale - this.viewport.clientHeight / 2);
+  }
+
+  bringIntoView(node) {
+    const { x, y, height } = this.places.get(node);
+    const pad = 24;
+    const box = this.viewport;
+    const [left, right] = [x * this.scale - pad, (x + CARD.width) * this.scale + pad];
+    const [top, bottom] = [(y - height / 2) * this.scale - pad, (y + height / 2) * this.scale + pad];
+    if (left < box.scrollLeft) box.scrollLeft = left;
+    else if (right > box.scrollLeft + box.clientWidth) box.scrollLeft = right - box.clientWidth;
+    if (top < box.scrollTop || bottom > box.scrollTop + box.clientHeight) box.scrollTop = (top + bottom - box.clientHeight) / 2;
+  }
+
+  // Keyboard: the arrows of a tree view, which also point the way the tree grows.
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const node = this.selected;
+    const order = [...this.places.keys()];
+    const at = order.indexOf(node);
+    const go = (to) => to !== undefined && to >= 0 && this.select(to, { focus: true });
+    const actions = {
+      ArrowDown: () => go(order[at + 1]),
+      ArrowUp: () => go(order[at - 1]),
+      ArrowRight: () => (this.tree.isLeaf(node) ? null : this.isOpen(node) ? go(this.tree.children[node][0]) : this.toggle(node)),
+      ArrowLeft: () => (this.isOpen(node) ? this.toggle(node) : go(this.tree.parent[node])),
+      Home: () => go(order[0]),
+      End: () => go(order[order.length - 1]),
+      Enter: () => this.toggle(node),
+      " ": () => this.toggle(node),
+      "+": () => this.zoom(this.scale * 1.25),
+      "-": () => this.zoom(this.scale / 1.25),
+    };
+    if (!actions[event.key]) return;
+    event.preventDefault();
+    actions[event.key]();
+    this.cards.get(this.selected).focus({ preventScroll: true });
+  }
+}
+
+/** Mouse drag scrolls, Ctrl + wheel and two fingers zoom. `view()` is the tree shown. */
+function makeDraggable(viewport, view) {
+  const fingers = new Map();
+  let spread = 0;
+  viewport.addEventListener("pointerdown", (event) => {
+    if (event.target.closest(".card")) return;
+    fingers.set(event.pointerId, event);
+    if (event.pointerType === "mouse") viewport.setPointerCapture(event.pointerId);
+    viewport.classList.add("dragging");
+    spread = 0;
+  });
+  viewport.addEventListener("pointermove", (event) => {
+    if (!fingers.has(event.pointerId)) return;
+    const before = fingers.get(event.pointerId);
+    fingers.set(event.pointerId, event);
+    if (fingers.size === 2) {
+      const [a, b] = [...fingers.values()];
+      const now = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+      const box = viewport.getBoundingClientRect();
+      if (spread) view().zoom((view().scale * now) / spread, (a.clientX + b.clientX) / 2 - box.left, (a.clientY + b.clientY) / 2 - box.top);
+      spread = now;
+    } else if (event.pointerType === "mouse") {
+      viewport.scrollBy(before.clientX - event.clientX, before.clientY - event.clientY);
+    }
+  });
+  for (const end of ["pointerup", "pointercancel"]) {
+    viewport.addEventListener(end, (event) => {
+      fingers.delete(event.pointerId);
+      viewport.classList.remove("dragging");
+    });
+  }
+  viewport.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = viewport.getBoundingClientRect();
+    view().zoom(view().scale * Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+  }, { passive: false });
+}

@@ -1,0 +1,168 @@
+"""The hold-out rows of a report: targets encoded, features described, a sample of rows to follow."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treelu.tree import ObliqueTree
+
+Floats = NDArray[np.float64]
+Rows = Floats | sparse.csr_array
+
+MAX_SAMPLE_VALUES = 400_000  # numbers that the listed rows may take up in the page
+ROWS_PER_LEAF = 3  # listed rows that each leaf gets before the rest is drawn at random
+
+
+class HoldOut(NamedTuple):
+    """Hold-out rows whose target is known (or all of them where there are no targets)."""
+
+    given: Any  # as the caller gave them, for estimators that read column names
+    X: Rows  # the same as float64
+    target: NDArray[Any] | None  # class numbers, or real targets
+    n_classes: int | None  # None for regression
+    numbers: NDArray[np.int64]  # of the rows, in what the caller gave
+    samples: NDArray[np.int64]  # the rows that the page lists
+
+
+def hold_out_rows(
+    X: Any, y: Any, *, tree: ObliqueTree | None, classes: Any, max_rows: int, random_state: int
+) -> HoldOut:
+    """Check and encode hold-out rows and choose those that the page lists."""
+    from pandas import isna
+
+    X = _as_csr(X) if sparse.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    if X.shape[0] == 0:
+        raise ValueError("X has no rows; leave it out to report on the tree alone")
+    numbers, target = np.arange(X.shape[0]), None
+    if y is not None:
+        y = np.asarray(y)
+        if y.shape != (X.shape[0],):
+            raise ValueError(f"y must have shape ({X.shape[0]},), one target a row of X, got {y.shape}")
+        numbers = np.flatnonzero(~isna(y))
+        if not len(numbers):
+            raise ValueError("y has no known target; leave it out to report without scores")
+        y = y[numbers]
+        target = y.astype(np.float64) if classes is None else class_numbers(y, classes)
+        X = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
+    leaves = None if tree is None else tree.apply(X)
+    rows = _float_rows(X)
+    samples = pick_samples(rows, leaves, max_rows, random_state)
+    return HoldOut(X, rows, target, None if classes is None else len(classes), numbers, samples)
+
+
+def _float_rows(X: Any) -> Rows:
+    """Rows as float64, dense or CSR, and finite."""
+    if hasattr(X, "columns"):
+        X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
+    rows: Rows = _as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
+        raise ValueError("X must be finite, it has NaN or infinity; impute missing values first")
+    return rows
+
+
+def _as_csr(matrix: Any) -> sparse.csr_array:
+    return sparse.csr_array(matrix)
+
+
+def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Number of each label among ``classes``.
+
+    Examples
+    --------
+    >>> class_numbers(np.array(["b", "a"]), np.array(["a", "b"]))
+    array([1, 0])
+    """
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    unknown = sorted({str(label) for label in y.tolist() if label not in number})
+    if unknown:
+        known = ", ".join(map(str, classes.tolist()))
+        raise ValueError(f"y has labels that the tree does not know: {', '.join(unknown[:5])} (known: {known})")
+    return np.array([number[label] for label in y.tolist()], dtype=np.int64)
+
+
+def pick_samples(X: Rows, leaves: NDArray[np.int64] | None, max_rows: int, random_state: int) -> NDArray[np.int64]:
+    """Rows to list: some of every leaf, the fullest leaves first, then any others, in order of the table."""
+    n_rows = X.shape[0]
+    per_row = X.nnz / n_rows if sparse.issparse(X) else np.count_nonzero(X) / n_rows
+    budget = min(max_rows, n_rows, max(10, int(MAX_SAMPLE_VALUES / max(1.0, per_row))))
+    order = np.random.default_rng(random_state).permutation(n_rows)
+    if leaves is not None:
+        leaf = leaves[order]
+        fullness = np.bincount(leaf)[leaf]
+        turn = _turn_within_group(leaf)
+        later = np.where(turn < ROWS_PER_LEAF, turn, ROWS_PER_LEAF)
+        order = order[np.lexsort((-fullness, later))]
+    return np.sort(order[:budget])
+
+
+def _turn_within_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many earlier entries belong to the same group."""
+    by_group = np.argsort(group, kind="stable")
+    first = np.searchsorted(group[by_group], group[by_group])
+    turn = np.empty(len(group), dtype=np.int64)
+    turn[by_group] = np.arange(len(group)) - first
+    return turn
+
+
+def spread(X: Rows) -> Floats:
+    """Standard deviation of each feature, of shape (n_features,).
+
+    Examples
+    --------
+    >>> spread(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    array([1., 0.])
+    """
+    if not sparse.issparse(X):
+        return X.std(axis=0)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    return np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+def typical(X: Rows) -> Floats:
+    """Lower median of each feature, of shape (n_features,): a value that some row has.
+
+    Examples
+    --------
+    >>> typical(sparse.csr_array([[0.0, 5.0], [0.0, 1.0], [3.0, 2.0]]))
+    array([0., 2.])
+    """
+    if not sparse.issparse(X):
+        return np.quantile(X, 0.5, axis=0, method="lower")
+    columns = sparse.csc_array(X)
+    result = np.zeros(X.shape[1])
+    for j in np.flatnonzero(np.diff(columns.indptr) >= X.shape[0] / 2):  # elsewhere most values are 0
+        result[j] = np.quantile(columns[:, [j]].toarray(), 0.5, method="lower")
+    return result
+
+
+def sample_rows(
+    rows: HoldOut,
+    usual: Floats,
+    classes: NDArray[Any] | None,
+    row_names: Sequence[str] | None,
+    draw_row: Callable[[int], str | None] | None,
+) -> list[dict[str, Any]]:
+    """The listed rows: name, target, and the features whose value is not the usual one."""
+    result = []
+    for i in rows.samples:
+        number = int(rows.numbers[i])
+        x = rows.X[[i]].toarray()[0] if sparse.issparse(rows.X) else rows.X[i]
+        unusual = np.flatnonzero(x != usual)
+        known: Any = None
+        if rows.target is not None:
+            known = float(rows.target[i]) if classes is None else int(rows.target[i])
+        result.append(
+            {
+                "row": number,
+                "name": f"row {number}" if row_names is None else str(row_names[number]),
+                "target": known,
+                "features": unusual.tolist(),
+                "values": x[unusual].tolist(),
+                "drawing": None if draw_row is None else draw_row(number),
+            }
+        )
+    return result

@@ -1,0 +1,265 @@
+"""Scores of predictions on hold-out rows: metrics with bootstrap intervals, ROC, calibration, residuals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_curve
+
+Floats = NDArray[np.float64]
+# A scorer holds the targets and predictions; it maps the times each row is drawn to the score.
+Scorer = Callable[[Floats], float]
+
+
+class Metric(NamedTuple):
+    """One score: its key, its name on the page, which way is better, and how it is computed."""
+
+    key: str
+    name: str
+    higher_is_better: bool
+    scorer: Callable[[NDArray[Any], Floats], Scorer]
+
+
+def number(value: float) -> float | None:
+    """A JSON number, or None for what JSON cannot carry (NaN, infinity)."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _mean_of(values: Floats) -> Scorer:
+    return lambda counts: float(counts @ values / counts.sum())
+
+
+def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
+    """Area under the ROC curve: the chance that a positive row outranks a negative one, ties counting half."""
+    order = np.argsort(score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
+    positive = positive[order]
+
+    def auc(counts: Floats) -> float:
+        counts = counts[order]
+        ups = np.add.reduceat(np.where(positive, counts, 0.0), starts)
+        downs = np.add.reduceat(np.where(positive, 0.0, counts), starts)
+        pairs = ups.sum() * downs.sum()
+        if pairs == 0:
+            return float("nan")
+        below = np.cumsum(downs) - downs
+        return float(ups @ (below + downs / 2) / pairs)
+
+    return auc
+
+
+def _auc(target: NDArray[Any], probability: Floats) -> Scorer:
+    """AUC of the second class; with more classes the mean over each class against the rest."""
+    if probability.shape[1] == 2:
+        return _binary_auc(target == 1, probability[:, 1])
+    each = [_binary_auc(target == k, probability[:, k]) for k in np.unique(target)]
+
+    def macro(counts: Floats) -> float:
+        values = np.array([auc(counts) for auc in each])
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else float("nan")
+
+    return macro
+
+
+def _accuracy(target: NDArray[Any], probability: Floats) -> Scorer:
+    return _mean_of((probability.argmax(axis=1) == target).astype(np.float64))
+
+
+def _log_loss(target: NDArray[Any], probability: Floats) -> Scorer:
+    """Mean of −log p(true class); p is kept off 0 by the rounding unit, as scikit-learn does."""
+    eps = np.finfo(np.float64).eps
+    chosen = np.clip(probability, eps, 1 - eps)
+    return _mean_of(-np.log(chosen[np.arange(len(target)), target.astype(int)]))
+
+
+def _rmse(target: NDArray[Any], prediction: Floats) -> Scorer:
+    mean_square = _mean_of((target - prediction) ** 2)
+    return lambda counts: mean_square(counts) ** 0.5
+
+
+def _r2(target: NDArray[Any], prediction: Floats) -> Scorer:
+    mean_square, squares = _mean_of((target - prediction) ** 2), (target - target.mean()) ** 2
+
+    def r2(counts: Floats) -> float:
+        shift = counts @ (target - target.mean()) / counts.sum()
+        variance = counts @ squares / counts.sum() - shift**2
+        return 1 - mean_square(counts) / variance if variance > 0 else float("nan")
+
+    return r2
+
+
+def _mae(target: NDArray[Any], prediction: Floats) -> Scorer:
+    return _mean_of(np.abs(target - prediction))
+
+
+CLASSIFICATION = (
+    Metric("auc", "ROC AUC", True, _auc),
+    Metric("accuracy", "Accuracy", True, _accuracy),
+    Metric("log_loss", "Log-loss", False, _log_loss),
+)
+REGRESSION = (
+    Metric("rmse", "RMSE", False, _rmse),
+    Metric("r2", "R²", True, _r2),
+    Metric("mae", "Mean absolute error", False, _mae),
+)
+
+
+def bootstrap(scorers: Sequence[Scorer], n_rows: int, n_resamples: int, random_state: int) -> Floats:
+    """Score the same resamples of the rows with every scorer, so that differences are paired.
+
+    Returns
+    -------
+    ndarray of shape (n_resamples, n_scorers)
+
+    Examples
+    --------
+    >>> bootstrap([lambda counts: counts.sum()], n_rows=5, n_resamples=2, random_state=0)
+    array([[5.], [5.]])
+    """
+    rng = np.random.default_rng(random_state)
+    scores = np.empty((n_resamples, len(scorers)))
+    for b in range(n_resamples):
+        counts = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
+        scores[b] = [scorer(counts) for scorer in scorers]
+    return scores
+
+
+def _with_interval(value: float, resampled: Floats) -> dict[str, float | None]:
+    known = resampled[np.isfinite(resampled)]
+    low, high = np.percentile(known, [2.5, 97.5]) if len(known) else (np.nan, np.nan)
+    return {"value": number(value), "low": number(low), "high": number(high)}
+
+
+def score_models(
+    target: NDArray[Any], predictions: Mapping[str, Floats], metrics: Sequence[Metric], random_state: int
+) -> dict[str, Any]:
+    """Every metric of every model with its 95 % percentile interval, and its lead of the first over the others.
+
+    Parameters
+    ----------
+    target : ndarray of shape (n_rows,)
+        Class numbers or real targets.
+    predictions : mapping of name to ndarray
+        Probabilities (n_rows, n_classes) or predicted values (n_rows,); the first is the model of the report.
+    metrics : sequence of Metric
+    random_state : int
+
+    Returns
+    -------
+    dict
+        ``resamples``; ``scores[name][metric]`` and, for the models after the first, ``leads[name][metric]``:
+        first minus other. Each has ``value``, ``low`` and ``high``.
+
+    Examples
+    --------
+    >>> target = np.array([1.0, 2.0, 3.0])
+    >>> result = score_models(target, {"perfect": target}, REGRESSION, random_state=0)
+    >>> result["scores"]["perfect"]["rmse"]
+    {'value': 0.0, 'low': 0.0, 'high': 0.0}
+    """
+    n_rows = len(target)
+    width = sum(prediction.size for prediction in predictions.values())
+    n_resamples = int(np.clip(2e8 / width, 200, 1000))  # some seconds at most, however many rows
+    scorers = [metric.scorer(target, p) for p in predictions.values() for metric in metrics]
+    values = np.array([scorer(np.ones(n_rows)) for scorer in scorers]).reshape(-1, len(metrics))
+    resampled = bootstrap(scorers, n_rows, n_resamples, random_state).reshape(n_resamples, -1, len(metrics))
+    scores, leads = {}, {}
+    for i, name in enumerate(predictions):
+        scores[name] = {
+            metric.key: _with_interval(values[i, j], resampled[:, i, j]) for j, metric in enumerate(metrics)
+        }
+        if i > 0:
+            leads[name] = {
+                metric.key: _with_interval(values[0, j] - values[i, j], resampled[:, 0, j] - resampled[:, i, j])
+                for j, metric in enumerate(metrics)
+            }
+    return {"resamples": n_resamples, "scores": scores, "leads": leads}
+
+
+def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200) -> list[dict[str, Any]]:
+    """One curve for two classes, else one per class against the rest, each of at most ``max_points`` points.
+
+    Examples
+    --------
+    >>> roc_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
+    [{'class': 1, 'auc': 1.0, 'false_positive': [0.0, 0.0, 1.0], 'true_positive': [0.0, 1.0, 1.0]}]
+    """
+    n_classes = probability.shape[1]
+    curves = []
+    for k in [1] if n_classes == 2 else range(n_classes):
+        positive = target == k
+        if positive.all() or not positive.any():
+            continue  # a curve needs rows of both kinds
+        fpr, tpr, _ = roc_curve(positive, probability[:, k])
+        if len(fpr) > max_points:
+            keep = np.unique(np.linspace(0, len(fpr) - 1, max_points).round().astype(int))
+            fpr, tpr = fpr[keep], tpr[keep]
+        auc = _binary_auc(positive, probability[:, k])(np.ones(len(target)))
+        curves.append({"class": int(k), "auc": auc, "false_positive": fpr.tolist(), "true_positive": tpr.tolist()})
+    return curves
+
+
+def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> dict[str, Any]:
+    """How often the predicted chance comes true, in ``n_bins`` bins of equal width.
+
+    Two classes: the chance of the second. More classes: the chance of the predicted class. ``ece`` is the
+    expected calibration error, the mean over rows of |share − chance| of their bin; bounds are Wilson's.
+
+    Examples
+    --------
+    >>> result = reliability(np.array([0, 1]), np.array([[0.75, 0.25], [0.25, 0.75]]))
+    >>> result["ece"], [b["n"] for b in result["bins"]]
+    (0.25, [1, 1])
+    """
+    if probability.shape[1] == 2:
+        chance, happened = probability[:, 1], target == 1
+    else:
+        chance, happened = probability.max(axis=1), target == probability.argmax(axis=1)
+    which = np.minimum((chance * n_bins).astype(int), n_bins - 1)
+    bins, gap = [], 0.0
+    for b in np.unique(which):
+        rows = which == b
+        n, predicted, share = int(rows.sum()), float(chance[rows].mean()), float(happened[rows].mean())
+        low, high = wilson_interval(share, n)
+        bins.append({"n": n, "predicted": predicted, "observed": share, "low": low, "high": high})
+        gap += n * abs(share - predicted)
+    return {"bins": bins, "ece": gap / len(target)}
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share of n rows.
+
+    Examples
+    --------
+    >>> [round(bound, 3) for bound in wilson_interval(0.5, 10)]
+    [0.237, 0.763]
+    """
+    z = 1.959963984540054
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def mean_by_prediction(target: Floats, prediction: Floats, n_bins: int = 10) -> dict[str, Any]:
+    """Calibration of a regression: mean target within each tenth of the predictions, ± 1.96 standard errors.
+
+    Examples
+    --------
+    >>> result = mean_by_prediction(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.5, 2.5]))
+    >>> [(b["n"], b["predicted"], b["observed"]) for b in result["bins"]]
+    [(1, 1.0, 1.0), (2, 2.5, 2.5)]
+    """
+    edges = np.unique(np.quantile(prediction, np.linspace(0, 1, n_bins + 1)[1:-1]))
+    which = np.searchsorted(edges, prediction, side="right")
+    bins = []
+    for b in np.unique(which):
+        rows = which == b
+        n, observed = int(rows.sum()), float(target[rows].mean())
+        half = 1.96 * float(target[rows].std(ddof=1)) / n**0.5 if n > 1 else 0.0
+        predicted = float(prediction[rows].mean())
+        bins.append(
+            {"n": n, "predicted": predicted, "observed": observed, "low": observed - half, "high": observed + half}
+        )
+    return {"bins": bins}

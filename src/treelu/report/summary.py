@@ -1,0 +1,306 @@
+"""summarize: everything that a report shows, as one dict of plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu import __version__
+from treelu.report import scores
+from treelu.report.nodes import describe_tree
+from treelu.report.rows import Floats, HoldOut, hold_out_rows, sample_rows, spread, typical
+from treelu.tree import ObliqueTree
+
+if TYPE_CHECKING:  # a report needs no torch
+    from treelu.training import History
+
+Draw = Callable[[int], str | None]
+
+FORMAT = 1  # of the dict; goes up when a key changes its meaning
+MAX_IMPORTANCES = 40
+MAX_POINTS = 1500  # of a residual plot
+MAX_DRAWINGS = 240  # of features
+DRAWN_PER_NODE = 6
+
+
+def summarize(
+    tree: ObliqueTree | None,
+    *,
+    X: Any = None,
+    y: Any = None,
+    estimator: Any = None,
+    name: str | None = None,
+    baselines: Mapping[str, Any] | None = None,
+    history: History | Iterable[Mapping[str, Any]] | None = None,
+    title: str = "Decision tree",
+    target: str = "target",
+    notes: Sequence[str] = (),
+    row_names: Sequence[str] | None = None,
+    draw_feature: Draw | None = None,
+    draw_row: Draw | None = None,
+    max_weights: int = 2_000_000,
+    max_rows: int = 200,
+    random_state: int = 0,
+) -> dict[str, Any]:
+    """Gather what a report shows of a tree and of its predictions on hold-out rows.
+
+    Parameters
+    ----------
+    tree : ObliqueTree or None
+        The tree to show; None for an estimator that is not a tree (it still has scores).
+    X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
+        Hold-out rows. Without them the page shows the tree alone.
+    y : array of shape (n_rows,), optional
+        Their targets. Rows whose target is missing (NaN, None) are left out of the report.
+    estimator : fitted estimator, optional
+        Predicts in place of the tree; names the model and its parameters.
+    name : str, optional
+        Name of the model; by default the estimator's class, else "Tree".
+    baselines : mapping of name to ObliqueTree or fitted estimator, optional
+        Models to stand beside it, such as ``{"CART": fit_cart(X_train, y_train, classifier=True)}``.
+    history : History or iterable of mappings, optional
+        Training curves: an estimator's ``history_`` (by default that of ``estimator``, where it has one), or
+        for each epoch a mapping with ``epoch`` and any numbers (``train_loss``, ``valid_score``, …).
+    title, target : str
+        Heading of the page and name of what is predicted.
+    notes : sequence of str
+        Remarks for the page's end, such as how columns were encoded.
+    row_names : sequence of str, optional
+        A name for each row of X, such as its SMILES.
+    draw_feature, draw_row : callable, optional
+        Number of a feature (of a row of X) → SVG text, or None where there is nothing to draw.
+    max_weights : int
+        Weights that a page carries. A tree with more shows the strongest of each node, and no typed-in rows.
+    max_rows : int
+        Hold-out rows that the page lists.
+    random_state : int
+        Seed of the bootstrap and of the choice of listed rows.
+
+    Returns
+    -------
+    dict
+        Plain JSON values, for :func:`treelu.report.render` or any other format.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> cart = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X[::2], y[::2])
+    >>> summary = summarize(ObliqueTree.from_sklearn(cart), X=X[1::2], y=y[1::2])
+    >>> round(summary["models"][0]["scores"]["accuracy"]["value"], 2)
+    0.95
+    """
+    models = _models(tree, estimator, name, baselines)
+    classes = _classes(tree, estimator)
+    rows = None
+    if X is not None:
+        rows = hold_out_rows(X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state)
+        n_given = X.shape[0] if hasattr(X, "shape") else len(X)
+        if row_names is not None and len(row_names) != n_given:
+            raise ValueError(f"row_names must have {n_given} names, one a row of X, got {len(row_names)}")
+    elif y is not None:
+        raise ValueError("y was given without X; give the rows that the targets belong to")
+
+    names = _feature_names(tree, estimator, rows)
+    scale = np.ones(len(names)) if rows is None else spread(rows.X)
+    usual = np.zeros(len(names)) if rows is None else typical(rows.X)
+    entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
+    summary: dict[str, Any] = {
+        "format": FORMAT,
+        "treelu": __version__,
+        "title": title,
+        "target": target,
+        "notes": list(notes),
+        "classes": None if classes is None else [str(label) for label in classes],
+        "n_rows": None if rows is None else len(rows.numbers),
+        "features": {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}},
+        "metrics": [],
+        "resamples": 0,
+        "models": entries,
+        "history": _history(getattr(estimator, "history_", None) if history is None else history),
+        "samples": [] if rows is None else sample_rows(rows, usual, classes, row_names, draw_row),
+    }
+    if rows is not None:
+        summary |= _add_predictions(entries, [model for model, _ in models.values()], rows, classes, random_state)
+    if draw_feature is not None:
+        summary["features"]["drawings"] = _feature_drawings(entries, draw_feature)
+    return summary
+
+
+def _models(
+    tree: ObliqueTree | None, estimator: Any, name: str | None, baselines: Mapping[str, Any] | None
+) -> dict[str, tuple[Any, ObliqueTree | None]]:
+    """Name → (what predicts, the tree to show); the report's own model first."""
+    if tree is None and estimator is None:
+        raise ValueError("tree and estimator are both None; give at least one of them")
+    if tree is not None and not isinstance(tree, ObliqueTree):
+        raise TypeError(
+            f"tree must be an ObliqueTree, got {type(tree).__name__}; use ObliqueTree.from_sklearn or estimator="
+        )
+    first = name or ("Tree" if estimator is None else type(estimator).__name__)
+    if baselines and first in baselines:
+        raise ValueError(f"baselines has a model named {first!r}, as the report's own; rename one of them")
+    models = {first: (tree if estimator is None else estimator, tree)}
+    for key, model in (baselines or {}).items():
+        models[key] = (model, _tree_of(model, _classes(tree, estimator)))
+    return models
+
+
+def _tree_of(model: Any, classes: NDArray[Any] | None) -> ObliqueTree | None:
+    """The tree of a baseline, where it is one and its leaves speak of the same classes."""
+    tree = model if isinstance(model, ObliqueTree) else None
+    if tree is None and hasattr(model, "tree_"):
+        tree = ObliqueTree.from_sklearn(model)
+    if tree is None or _list(tree.classes) != _list(classes):
+        return None
+    return tree
+
+
+def _list(labels: NDArray[Any] | None) -> list[Any]:
+    return [] if labels is None else labels.tolist()
+
+
+def _classes(tree: ObliqueTree | None, estimator: Any) -> NDArray[Any] | None:
+    classes = tree.classes if tree is not None else getattr(estimator, "classes_", None)
+    return None if classes is None else np.asarray(classes)
+
+
+def _feature_names(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) -> list[str]:
+    if tree is not None:
+        return [tree.feature_name(j) for j in range(tree.n_features)]
+    given = getattr(estimator, "feature_names_in_", None)
+    if given is not None:
+        return [str(name) for name in given]
+    n_features = rows.X.shape[1] if rows is not None else int(getattr(estimator, "n_features_in_", 0))
+    return [f"x{j}" for j in range(n_features)]
+
+
+def _model_entry(
+    name: str, model: Any, tree: ObliqueTree | None, scale: Floats, rows: HoldOut | None, max_weights: int
+) -> dict[str, Any]:
+    """What the page says of one model, its predictions aside."""
+    described = None if tree is None else describe_tree(tree, scale, rows, max_weights)
+    importances = None
+    if tree is not None and described is not None and described["n"] is not None:
+        importances = replace(tree, n_samples=described["n"]).feature_importances(scale)
+    elif tree is None and hasattr(model, "feature_importances_"):
+        importances = np.asarray(model.feature_importances_, dtype=np.float64)
+    return {
+        "name": name,
+        "kind": type(model).__name__,
+        "parameters": _parameters(model),
+        "tree": described,
+        "importances": None if importances is None else _largest(importances),
+    }
+
+
+def _parameters(model: Any) -> dict[str, Any]:
+    """An estimator's parameters; what is not plain is written as Python would."""
+    if not hasattr(model, "get_params"):
+        return {}
+    plain = (bool, int, float, str, type(None))
+    parameters = model.get_params(deep=False)
+    return {
+        key: value if isinstance(value, plain) and value == value else repr(value)
+        for key, value in sorted(parameters.items())
+    }
+
+
+def _largest(importances: Floats) -> list[dict[str, Any]]:
+    order = np.argsort(-importances, kind="stable")[:MAX_IMPORTANCES]
+    return [{"feature": int(j), "share": float(importances[j])} for j in order if importances[j] > 0]
+
+
+def _history(history: Any) -> dict[str, Any]:
+    """Training curves: the numbers of each epoch, the name of the validation score, the epoch that was kept."""
+    if history is not None and hasattr(history, "records"):
+        kept = {"metric": history.metric, "best_epoch": history.best_epoch}
+        return kept | {"epochs": [_numbers_of(asdict(record)) for record in history.records]}
+    return {"metric": None, "best_epoch": None, "epochs": [_numbers_of(epoch) for epoch in history or ()]}
+
+
+def _numbers_of(epoch: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers of one epoch of a training history."""
+    kept = {}
+    for key, value in epoch.items():
+        if isinstance(value, (int, float, np.integer, np.floating)) and np.isfinite(value):
+            kept[str(key)] = float(value)
+    return kept
+
+
+def _add_predictions(
+    entries: list[dict[str, Any]],
+    models: Sequence[Any],
+    rows: HoldOut,
+    classes: NDArray[Any] | None,
+    random_state: int,
+) -> dict[str, Any]:
+    """Fill in what follows from predictions on the hold-out rows; returns the page's metrics."""
+    predictions = {
+        entry["name"]: _predict(entry["name"], model, rows.given, classes)
+        for entry, model in zip(entries, models, strict=True)
+    }
+    for entry in entries:
+        entry["sample_predictions"] = predictions[entry["name"]][rows.samples].tolist()
+    if rows.target is None:
+        return {}
+    metrics = scores.REGRESSION if classes is None else scores.CLASSIFICATION
+    result = scores.score_models(rows.target, predictions, metrics, random_state)
+    for entry in entries:
+        prediction = predictions[entry["name"]]
+        entry["scores"] = result["scores"][entry["name"]]
+        entry["lead"] = result["leads"].get(entry["name"])
+        if classes is None:
+            entry["points"] = _points(rows.target, prediction, random_state)
+            entry["calibration"] = scores.mean_by_prediction(rows.target, prediction)
+        else:
+            entry["roc"] = scores.roc_curves(rows.target, prediction)
+            entry["calibration"] = scores.reliability(rows.target, prediction)
+    return {
+        "metrics": [
+            {"key": metric.key, "name": metric.name, "higher_is_better": metric.higher_is_better} for metric in metrics
+        ],
+        "resamples": result["resamples"],
+    }
+
+
+def _predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Floats:
+    """Probabilities in the order of ``classes``, of shape (n, n_classes), or predicted values, of shape (n,)."""
+    if classes is None:
+        values = np.asarray(model.predict(X), dtype=np.float64)
+        if values.ndim != 1:
+            raise ValueError(f"{name} predicts {values.shape[1]} values a row; report on one output at a time")
+        return values
+    probability = np.asarray(model.predict_proba(X), dtype=np.float64)
+    own = _list(model.classes if isinstance(model, ObliqueTree) else model.classes_)
+    result = np.zeros((probability.shape[0], len(classes)))
+    for k, label in enumerate(classes.tolist()):
+        if label in own:  # a baseline may not have met every class
+            result[:, k] = probability[:, own.index(label)]
+    return result
+
+
+def _points(target: Floats, prediction: Floats, random_state: int) -> dict[str, list[float]]:
+    """Predicted and observed values of some rows, for the residual plot."""
+    chosen = np.random.default_rng(random_state).permutation(len(target))[:MAX_POINTS]
+    return {"predicted": prediction[chosen].tolist(), "observed": target[chosen].tolist()}
+
+
+def _feature_drawings(entries: list[dict[str, Any]], draw: Draw) -> dict[str, str]:
+    """Drawings of the most important features and of the strongest of each node, fullest nodes first."""
+    wanted = [item["feature"] for entry in entries for item in entry["importances"] or ()]
+    for tree in [entry["tree"] for entry in entries if entry["tree"] is not None]:
+        offsets, strongest = tree["weights"]["offsets"], tree["weights"]["features"]
+        for node in sorted(range(tree["n_splits"]), key=lambda node: -tree["n"][node] if tree["n"] else node):
+            wanted += strongest[offsets[node] : min(offsets[node + 1], offsets[node] + DRAWN_PER_NODE)]
+    drawings = {}
+    for feature in list(dict.fromkeys(wanted))[:MAX_DRAWINGS]:
+        svg = draw(feature)
+        if svg:
+            drawings[str(feature)] = svg
+    return drawings
