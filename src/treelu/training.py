@@ -228,6 +228,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     after_step: Callable[[NeuronChain, float], None] | None = None,
     progress: AbstractContextManager[Callback] | None = None,
+    interruptible: bool = True,
     rng: np.random.Generator,
 ) -> History:
     """Train `network` in place.
@@ -250,10 +251,10 @@ def train(
         Called as after_step(network, learning_rate) after each update, for proximal steps.
     progress : context manager that yields a callback, optional
         Shows the progress.
+    interruptible : bool
+        Ctrl-C ends training, keeps the best parameters so far and warns; False lets it through.
     rng : numpy.random.Generator
         Shuffles the rows and draws the masks.
-
-    Ctrl-C ends training, keeps the best parameters so far and warns.
     """
     optimiser = make_optimizer(network, optimizer, learning_rate, weight_decay)
     n_updates = updates_per_epoch or -(-len(sample) // batch_size)
@@ -285,6 +286,8 @@ def train(
                     history.ended = "early"
                     break
         except KeyboardInterrupt:
+            if not interruptible:
+                raise
             history.ended = "interrupted"
             kept = f"those of epoch {best.epoch}" if best.state else f"those after {len(history)} finished epochs"
             warnings.warn(f"training interrupted: the parameters kept are {kept} of {epochs}", stacklevel=2)
