@@ -82,9 +82,6 @@ class NetworkEstimator(BaseEstimator, ABC):
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
         """Train a network on scaled rows; keep it on the raw features, in float64."""
         network = self._start(sample.targets.n_outputs, seed)
-        patience = None
-        if self.early_stopping:
-            patience = PATIENCE if self.early_stopping is True else int(self.early_stopping)
         history = train(
             network,
             self._on_device(sample),
@@ -95,7 +92,7 @@ class NetworkEstimator(BaseEstimator, ABC):
             schedule=self.schedule,
             weight_decay=self.weight_decay,
             validation=None if validation is None else self._on_device(validation),
-            patience=patience,
+            patience=self._patience(),
             callbacks=self.callbacks or (),
             progress=epoch_bar(type(self).__name__, self.epochs) if self.verbose else None,
             rng=np.random.default_rng(seed),
@@ -146,12 +143,17 @@ class NetworkEstimator(BaseEstimator, ABC):
                     "set warm_start=False"
                 )
             return self._unfolded(self.network_)
+        return self._new_network(self.n_features_in_, n_outputs, seed, self._activation_kind)
+
+    def _new_network(self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind) -> NeuronChain:
+        """A network as the parameters describe it, before training."""
         slope = float(self.negative_slope)
-        kind: ActivationKind = "leaky_relu" if slope and self._activation_kind == "relu" else self._activation_kind
+        if slope and kind == "relu":
+            kind = "leaky_relu"
         settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": float(self.drop_connect)}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
-        network = self._network_class(self.n_features_in_, int(self.depth), n_outputs, **settings)
+        network = self._network_class(n_features, int(self.depth), n_outputs, **settings)
         network.reset_parameters(torch.Generator().manual_seed(seed))
         return network.to(self.device)
 
@@ -218,6 +220,12 @@ class NetworkEstimator(BaseEstimator, ABC):
 
     def _on_device(self, sample: Sample) -> Sample:
         return Sample(sample.table, sample.targets.to(torch.device(self.device), torch.float32), sample.index)
+
+    def _patience(self) -> int | None:
+        """Epochs (of an ensemble: members) without a better score after which to stop."""
+        if not self.early_stopping:
+            return None
+        return PATIENCE if self.early_stopping is True else int(self.early_stopping)
 
     def _seeds(self, count: int) -> list[int]:
         """Seeds of single fits, the same for the same random_state."""

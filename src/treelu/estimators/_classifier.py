@@ -28,7 +28,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     """A classifier around one network, or one network per label."""
 
     classes_: Any  # an array, or one per label
-    estimators_: list[NetworkClassifier]
+    estimators_: list[Self]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkEstimator._parameter_constraints,
@@ -146,7 +146,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
                 raise ValueError("eval_set must be a pair (X_valid, y_valid)")
             X_valid, _ = self._read_rows(*eval_set, first=False)
             valid = self._scaled_table(X_valid), check_label_matrix(eval_set[1])
-        members = [clone(self).set_params(n_jobs=None, random_state=seed) for seed in self._seeds(y.shape[1])]
+        members = self._label_members(y.shape[1])
         for member in members:
             member.scaling_, member.n_features_in_ = self.scaling_, self.n_features_in_
             member.classes_ = np.array([0, 1])
@@ -161,9 +161,27 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             for label, member in enumerate(members)
         )
         self.classes_ = [member.classes_ for member in self.estimators_]
-        for single in ("network_", "history_", "visits_"):
+        for single in ("network_", "ensemble_", "history_", "visits_"):
             self.__dict__.pop(single, None)
         return self
+
+    def _label_members(self, n_labels: int) -> list[Self]:
+        """An estimator for each label: unfitted, or with warm_start those fitted before."""
+        settings = self.get_params(deep=False)
+        seeds = self._seeds(n_labels)
+        if self.warm_start and hasattr(self, "estimators_"):
+            if len(self.estimators_) != n_labels:
+                raise ValueError(
+                    f"warm_start=True continues {len(self.estimators_)} labels, but y has {n_labels}; "
+                    "set warm_start=False"
+                )
+            members = self.estimators_
+        else:
+            members = [clone(self) for _ in seeds]
+        return [
+            member.set_params(**{**settings, "n_jobs": None, "random_state": seed})
+            for member, seed in zip(members, seeds, strict=True)
+        ]
 
     def _label_sample(self, table: Any, y: NDArray[np.float64], weight: NDArray[Any] | None) -> Sample:
         """The rows with an observed label."""
