@@ -12,7 +12,8 @@ from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 
 _PICTURE = (112, 92)
-_HEAD, _CAPTION = 24, 34  # heights above and below the pictures of a node
+_HEAD, _CAPTION = 40, 34  # heights above and below the pictures of a node
+_HEAD_WIDTH = 176  # room for the numbers above the pictures
 _CAPTION_LETTERS = 17
 _LEAF = (92, 58)
 _GAP, _LEVEL_GAP, _MARGIN = 14, 46, 16
@@ -54,7 +55,7 @@ def draw_tree(tree: ObliqueTree, fingerprint: MorganFingerprint, *, top: int = 3
     >>> weights = np.zeros((1, 2048))
     >>> weights[0, [80, 807]] = -0.5, 1.0
     >>> svg = draw_tree(ObliqueTree(weights, [-0.6], [[1, 2]], [[0.0], [1.0]]), fingerprint)
-    >>> svg[:4], "+0.667" in svg, "−0.333" in svg
+    >>> svg[:4], "+0.67" in svg, "−0.33" in svg
     ('<svg', True, True)
     """
     for name, value, least in (("top", top, 1), ("max_depth", max_depth, 0)):
@@ -97,7 +98,7 @@ class _Layout:
         limit = depths.max() if max_depth is None else max_depth
         shown = np.flatnonzero(depths <= limit).tolist()
         open_nodes = {node for node in shown if node < tree.n_splits and depths[node] < limit}
-        box = (top * _PICTURE[0] + 12.0, float(_HEAD + _PICTURE[1] + _CAPTION))
+        box = (max(top * _PICTURE[0] + 12.0, _HEAD_WIDTH), float(_HEAD + _PICTURE[1] + _CAPTION))
         sizes = {node: box if node in open_nodes else (float(_LEAF[0]), float(_LEAF[1])) for node in shown}
         centres = _centres(tree.children, shown, open_nodes, {node: size[0] for node, size in sizes.items()})
         level = box[1] + _LEVEL_GAP
@@ -196,8 +197,8 @@ def _decision_box(
     about = f"{_rows(tree, node)}bias {_signed(tree.biases[node] / total)}"
     parts = [
         _rectangle(corner, size, "#fbfbf7"),
-        _text(x + 8, y + 16, f"node {node}", bold=True, anchor="start"),
-        _text(x + size[0] - 8, y + 16, about, _PALE, anchor="end"),
+        _text(x + size[0] / 2, y + 16, f"node {node}", bold=True),
+        _text(x + size[0] / 2, y + 31, about, _PALE),
     ]
     start = x + (size[0] - len(chosen) * _PICTURE[0]) / 2
     for place, feature in enumerate(chosen):
@@ -298,4 +299,4 @@ def _rectangle(corner: tuple[float, float], size: tuple[float, float], colour: s
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    return f"{value:+.2g}".replace("-", "−")
