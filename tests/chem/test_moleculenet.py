@@ -196,9 +196,16 @@ def test_not_found(server, tmp_path):
 
 def test_offline_without_cache_says_which_file_to_put_where(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
-        load_moleculenet("tox21", tmp_path, base_url="http://127.0.0.1:9/", retries=0)
+        load_moleculenet("tox21", tmp_path, base_url="http://127.0.0.1:9/data", retries=0)
     message = str(caught.value)
-    for part in (str(tmp_path / "moleculenet"), "tox21.csv.gz", "smiles, NR-AR,", "original", "TREELU_DATA"):
+    for part in (
+        "http://127.0.0.1:9/data/tox21.csv.gz",
+        str(tmp_path / "moleculenet"),
+        "tox21.csv.gz",
+        "smiles, NR-AR,",
+        "original",
+        "TREELU_DATA",
+    ):
         assert part in message
     with pytest.raises(FileNotFoundError, match="download is False"):
         load_moleculenet("tox21", tmp_path, download=False)

@@ -133,7 +133,7 @@ def test_max_depth_folds_what_is_below(fingerprint):
 
 
 def test_features_by_name(fingerprint):
-    names = ["bit_090", "molecular weight & more", "bit_003"]
+    names = ["bit_090", "molecular weight & more", "morgan__bit_003"]
     tree = ObliqueTree([[1.0, 3.0, -2.0]], [0.0], [[1, 2]], [[0.0], [1.0]], feature_names=names)
     shown = texts(draw_tree(tree, fingerprint))
     captions = [text for text in shown if text.startswith(("bit", "molec"))]

@@ -144,6 +144,7 @@ def load_moleculenet(
     if name not in _SOURCES:
         raise ValueError(f"name must be one of {', '.join(_SOURCES)}; got {name!r}")
     source = _SOURCES[name]
+    base_url = base_url.rstrip("/") + "/"
     home = data_folder(data_home)
     path = home / "moleculenet" / f"{name}.csv.gz"
     if not path.exists():
@@ -174,7 +175,7 @@ def _fetch(source: _Source, folder: Path, base_url: str, retries: int) -> Path:
     pooch = chem_extra("pooch")
     fetcher = pooch.create(
         path=folder,
-        base_url=base_url.rstrip("/") + "/",
+        base_url=base_url,
         registry={source.file: source.hash},
         retry_if_failed=retries,
     )

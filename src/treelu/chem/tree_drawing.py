@@ -171,7 +171,8 @@ def _bit_names(tree: ObliqueTree, fingerprint: MorganFingerprint) -> list[int | 
             )
         return list(range(tree.n_features))
     bits = {name: bit for bit, name in enumerate(fingerprint.get_feature_names_out().tolist())}
-    names: list[int | str] = [bits.get(name, name) for name in tree.feature_names]
+    # A ColumnTransformer calls the bits "<its name for the transformer>__bit_0042".
+    names: list[int | str] = [bits.get(name.rpartition("__")[2], name) for name in tree.feature_names]
     if not any(isinstance(name, int) for name in names):
         raise ValueError(
             f"no feature of the tree bears the name of a bit such as {next(iter(bits))!r}; its features are "
