@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treelu.export.colors import leaf_colors, text_color
-from treelu.export.labels import leaf_words, leaves_below, number, rows_words, top_terms
+from treelu.export.labels import hidden_words, leaf_words, leaves_below, number, rows_words, top_terms
 from treelu.tree import ObliqueTree
 
 
@@ -52,7 +52,7 @@ def export_graphviz(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = 
             words = leaf_words(tree, node - tree.n_splits, top, digits).replace(", ", "\n")
             style = f', fillcolor="{color}", fontcolor="{text_color(color)}"'
         elif depth == max_depth:
-            words, style = f"… {below[node] - 1:,} splits\n{below[node]:,} leaves", ", style=dashed"
+            words, style = hidden_words(below[node]).replace(", ", "\n"), ", style=dashed"
         else:
             words, style = _split_words(tree, node, top, digits), ""
         if rows := rows_words(tree, node):
@@ -81,5 +81,7 @@ def _split_words(tree: ObliqueTree, node: int, top: int, digits: int) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A DOT string: backslashes and quotes escaped, lines broken by ``\\n``."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    """A DOT string: backslashes, quotes and ampersands (DOT knows HTML's entities) escaped, lines by ``\\n``."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("&", "&amp;"), ("\n", "\\n")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'

@@ -90,6 +90,17 @@ def rows_words(tree: ObliqueTree, node: int) -> str:
     return f"{count:,.6g} row" + ("" if count == 1 else "s")
 
 
+def hidden_words(n_leaves: int) -> str:
+    """What a collapsed branch hides.
+
+    Examples
+    --------
+    >>> hidden_words(2), hidden_words(1024)
+    ('… 1 split, 2 leaves', '… 1,023 splits, 1,024 leaves')
+    """
+    return f"… {n_leaves - 1:,} split{'' if n_leaves == 2 else 's'}, {n_leaves:,} leaves"
+
+
 def leaves_below(tree: ObliqueTree) -> np.ndarray:
     """Leaves under each node, itself included: an int64 array of shape (n_nodes,)."""
     below = np.ones(tree.n_nodes, dtype=np.int64)

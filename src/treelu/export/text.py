@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treelu._tree_rows import as_rows, node_scores
-from treelu.export.labels import leaf_words, leaves_below, linear_form, number, rows_words, top_terms
+from treelu.export.labels import hidden_words, leaf_words, leaves_below, linear_form, number, rows_words, top_terms
 from treelu.tree import ObliqueTree
 
 
@@ -50,7 +50,7 @@ def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None
     while stack:
         node, prefix, indent, depth = stack.pop()
         if node < tree.n_splits and depth == max_depth:
-            words = f"… {below[node] - 1:,} splits, {below[node]:,} leaves"
+            words = hidden_words(below[node])
         elif node < tree.n_splits:
             form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits)
             words = f"node {node}: {form} >= 0"

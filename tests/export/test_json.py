@@ -1,0 +1,112 @@
+"""JSON: an exact round trip, and errors that name the field."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy import sparse
+
+from tests.trees import trees
+from treelu.tree import ObliqueTree
+
+
+@given(tree=trees())
+@settings(max_examples=80, deadline=None)
+def test_round_trip_is_exact(tree):
+    back = ObliqueTree.from_json(tree.to_json())
+    assert back == tree
+    assert sparse.issparse(back.weights) == sparse.issparse(tree.weights)
+    assert ObliqueTree.from_dict(tree.to_dict()) == tree
+    assert ObliqueTree.from_json(tree.to_json().encode()).to_json() == tree.to_json()
+
+
+@pytest.mark.parametrize("numbers", [[0.1, 1 / 3], [5e-324, -1.7976931348623157e308], [-0.0, 1e-17]])
+def test_awkward_numbers_come_back_bit_for_bit(numbers):
+    tree = ObliqueTree([numbers], [numbers[0]], [[1, 2]], [[numbers[0]], [numbers[1]]], notes=["ü, “quoted”"])
+    back = ObliqueTree.from_json(tree.to_json())
+    assert back.weights.tobytes() == tree.weights.tobytes()
+    assert back.values.tobytes() == tree.values.tobytes()
+    assert back.notes == tree.notes
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["ja", "nein"], [False, True], [1.5, 2.5]])
+def test_labels_keep_their_type(classes):
+    tree = ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]], link="logistic", classes=classes)
+    back = ObliqueTree.from_json(tree.to_json())
+    assert back.classes.dtype.kind == tree.classes.dtype.kind
+    assert back.predict([[1.0]])[0] == classes[1]
+
+
+def test_labels_that_json_has_no_form_for():
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    tree = ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]], link="logistic", classes=days)
+    with pytest.raises(TypeError, match="classes must be numbers, strings or booleans"):
+        tree.to_json()
+
+
+def a_tree(**changes):
+    tree = ObliqueTree([[1.0, -1.0], [2.0, 0.0]], [0, 1], [[1, 2], [3, 4]], [[0], [1], [2]], feature_names=["a", "b"])
+    return {**tree.to_dict(), **changes}
+
+
+CSR = {"indptr": [0, 1, 2], "indices": [0, 1], "data": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "other"}, "format must be 'treelu.tree', got 'other'"),
+        ({"version": 2}, "version must be 1, got 2"),
+        ({"extra": 1}, "extra is not a key of a tree"),
+        ({"n_features": "2"}, "n_features must be a whole number from 0, got '2'"),
+        ({"n_features": 3}, "weights must be lists of n_features = 3 numbers"),
+        ({"feature_names": ["a"]}, "feature_names must have 2 names"),
+        ({"feature_names": "ab"}, "feature_names must be a list of strings"),
+        ({"weights": [[1.0], [2.0]]}, "weights must be lists of n_features = 2 numbers"),
+        ({"weights": [[1.0, None], [2.0, 0.0]]}, "weights must be"),
+        ({"weights": 5}, "weights must be lists"),
+        ({"weights": {"indptr": [0]}}, "weights must have the keys indptr, indices and data"),
+        ({"weights": {**CSR, "indices": [0, 7]}}, "weights are not a CSR matrix of width 2"),
+        ({"weights": {**CSR, "indptr": [0, 9, 2]}}, "weights are not a CSR matrix"),
+        ({"weights": {**CSR, "data": [1.0, "x"]}}, "weights are not a CSR matrix"),
+        ({"weights": {**CSR, "data": 3}}, "weights are not a CSR matrix"),
+        ({"biases": [0]}, "biases must have shape"),
+        ({"biases": None}, "biases must"),
+        ({"children": [[1, 2], [0, 4]]}, "cycle"),
+        ({"children": [[1, 2], [3, 40]]}, "children of node 1 are .3, 40., but the nodes are 0 to 4"),
+        ({"children": [[1, 2], [3, "x"]]}, "children must be integers"),
+        ({"values": [[0], [1]]}, "values must have shape"),
+        ({"link": "logit"}, "link must be one of"),
+        ({"link": ["identity"]}, "link must be one of"),
+        ({"notes": "none"}, "notes must be a list of strings"),
+    ],
+)
+def test_malformed_objects_name_the_field(changes, message):
+    for data in (a_tree(**changes), json.loads(json.dumps(a_tree(**changes)))):
+        with pytest.raises(ValueError, match=message):
+            ObliqueTree.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "text must be JSON"),
+        ("", "text must be JSON"),
+        ("[1, 2]", "data must be an object with the keys of a tree, got list"),
+        ("{}", "format must be 'treelu.tree', got None"),
+        ('{"format": "treelu.tree", "version": 1}', "n_features is missing"),
+        (b"\xff\xfe\xfa", "text must be JSON"),
+    ],
+)
+def test_malformed_text(text, message):
+    with pytest.raises(ValueError, match=message):
+        ObliqueTree.from_json(text)
+
+
+def test_json_nan_is_refused_by_name():
+    text = json.dumps(a_tree()).replace('"biases": [0.0', '"biases": [NaN')
+    with pytest.raises(ValueError, match=r"biases must be finite, got nan at index \[0\]"):
+        ObliqueTree.from_json(text)
