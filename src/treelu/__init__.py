@@ -14,7 +14,7 @@ _HOMES = {
     "ObliqueTree": "treelu.tree",
     **{
         f"{family}{task}": "treelu.estimators"
-        for family in ("LCN", "ALCN", "LLN")
+        for family in ("LCN", "ALCN", "LLN", "ELCN")
         for task in ("Classifier", "Regressor")
     },
 }
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from treelu.estimators import (
         ALCNClassifier,
         ALCNRegressor,
+        ELCNClassifier,
+        ELCNRegressor,
         LCNClassifier,
         LCNRegressor,
         LLNClassifier,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ALCNClassifier",
     "ALCNRegressor",
+    "ELCNClassifier",
+    "ELCNRegressor",
     "LCNClassifier",
     "LCNRegressor",
     "LLNClassifier",

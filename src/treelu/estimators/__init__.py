@@ -1,5 +1,6 @@
 """scikit-learn estimators: validate, encode, delegate to the training loop, hand back the tree."""
 
+from treelu.estimators.ensemble import ELCNClassifier, ELCNRegressor
 from treelu.estimators.single import (
     ALCNClassifier,
     ALCNRegressor,
@@ -9,4 +10,13 @@ from treelu.estimators.single import (
     LLNRegressor,
 )
 
-__all__ = ["ALCNClassifier", "ALCNRegressor", "LCNClassifier", "LCNRegressor", "LLNClassifier", "LLNRegressor"]
+__all__ = [
+    "ALCNClassifier",
+    "ALCNRegressor",
+    "ELCNClassifier",
+    "ELCNRegressor",
+    "LCNClassifier",
+    "LCNRegressor",
+    "LLNClassifier",
+    "LLNRegressor",
+]

@@ -176,7 +176,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         """The network's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "network_")
         X, _ = self._read_rows(X, first=False)
-        outputs = [evaluate(self.network_, table).numpy() for table in _float64_tables(X)]
+        outputs = [evaluate(self.network_, table).numpy() for table in float64_tables(X)]
         return np.concatenate(outputs) if outputs else np.empty((0, self.network_.out_features))
 
     # Reading input
@@ -233,7 +233,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         return [int(seed) for seed in draws]
 
 
-def _float64_tables(X: Any) -> Iterator[Table]:
+def float64_tables(X: Any) -> Iterator[Table]:
     """X in float64 a block at a time; whole where that needs no copy."""
     step = max(1, X.shape[0]) if X.dtype == np.float64 else BLOCK
     for start in range(0, X.shape[0], step):

@@ -80,7 +80,7 @@ class TreeMixin:
         built = getattr(self, "_tree", None)
         if built is None or built[0] is not self.network_:
             tree = self.to_tree()
-            built = self._tree = self.network_, replace(tree, n_samples=_node_counts(tree, self.visits_, self.depth))
+            built = self._tree = self.network_, replace(tree, n_samples=node_counts(tree, self.visits_, self.depth))
         return built[1]
 
     def to_tree(self, *, visited_by: Any = None) -> ObliqueTree:
@@ -126,7 +126,7 @@ class TreeMixin:
             raise AttributeError("there is one tree per label: use estimators_[label].tree_")
 
 
-def _node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:
+def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:
     """Rows at each node of the full tree of a network, whose leaves stand in lexicographic order of patterns."""
     pattern = unpack_codes(visits.codes, depth)
     counts = np.zeros(tree.n_nodes)

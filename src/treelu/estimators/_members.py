@@ -1,0 +1,245 @@
+"""What ensemble classifiers and regressors share: growing the ensemble, staged scores, its trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from treelu.boosting import Ensemble, Recipe, Sums, grow
+from treelu.convert import network_to_tree
+from treelu.estimators._base import NetworkEstimator, float64_tables
+from treelu.estimators._rows import check_weight
+from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts
+from treelu.nn import LocallyConstantNetwork
+from treelu.nn.activations import ActivationKind
+from treelu.progress import epoch_bar
+from treelu.scaling import Scaling, fit_scaling
+from treelu.training import History, Sample, train
+from treelu.tree import ObliqueTree
+
+
+class EnsembleMixin(NetworkEstimator):
+    """An estimator around an `Ensemble` instead of one network."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "shrinkage": [Interval(Real, 0, 1, closed="right")],
+        "member": [StrOptions({"alcn", "lcn"})],
+        "combine": [StrOptions({"boost", "average"})],
+        "bootstrap": ["boolean"],
+        "feature_fraction": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    ensemble_: Ensemble
+    history_: History
+    member_visits_: list[Visits]
+    spread_: NDArray[np.float64]
+
+    if TYPE_CHECKING:
+
+        def _tree_settings(self) -> dict[str, Any]: ...
+
+    # Fitting
+
+    def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
+        """Grow an ensemble on scaled rows, from nothing or with warm_start from the fitted one."""
+        continued = self.warm_start and hasattr(self, "ensemble_")
+        if continued and self.n_estimators < len(self.ensemble_):
+            raise ValueError(
+                f"n_estimators={self.n_estimators} with warm_start=True must be at least {len(self.ensemble_)}, "
+                "the number of members there are"
+            )
+        self._grow(sample, validation, seed, self.n_estimators, continued=continued)
+
+    def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """One more member, fitted to a piece of data on top of the earlier ones."""
+        first = not hasattr(self, "ensemble_")
+        X, y = self._read_rows(X, y, first=first)
+        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
+        if first:
+            self.scaling_ = fit_scaling(X, self.standardize)
+        n_members = 1 if first else len(self.ensemble_) + 1
+        sample = Sample(self._scaled_table(X), targets)
+        self._grow(sample, None, self._seeds(1)[0], n_members, continued=not first)
+        return self
+
+    def _grow(self, sample: Sample, validation: Sample | None, seed: int, n_members: int, *, continued: bool) -> None:
+        n_outputs = sample.targets.n_outputs
+        target = getattr(self, "target_scaling_", None) or Scaling.identity(n_outputs)
+        ensemble, records, visits = Ensemble(target.center, self.combine), [], []
+        if continued:
+            self._check_continues(n_outputs)
+            ensemble = replace(self.ensemble_, members=list(self.ensemble_.members))
+            records, visits = self.history_.records[: len(ensemble)], list(self.member_visits_)
+        history = grow(
+            ensemble,
+            n_members,
+            self._recipe(n_outputs, seed, visits),
+            Sums(self._on_device(sample), self.scaling_, target, ensemble),
+            validation=None if validation is None else Sums(validation, self.scaling_, target, ensemble),
+            patience=self._patience(),
+            callbacks=self.callbacks or (),
+            progress=epoch_bar(type(self).__name__, n_members, "member", len(ensemble)) if self.verbose else None,
+        )
+        history.records[:0] = records
+        self.ensemble_, self.history_, self.member_visits_ = ensemble, history, visits[: len(ensemble)]
+        self.spread_ = feature_spread(sample.table) * self.scaling_.scale
+
+    def _recipe(self, n_outputs: int, seed: int, visits: list[Visits]) -> Recipe:
+        """How members are made; `visits` takes how many of its training rows reach each leaf of a tree member."""
+
+        def new_network(n_features: int, seed: int) -> LocallyConstantNetwork:
+            kind: ActivationKind = "relu" if self.member == "lcn" else "softplus"
+            return cast(LocallyConstantNetwork, self._new_network(n_features, n_outputs, seed, kind))
+
+        def fit_network(network: LocallyConstantNetwork, sample: Sample, rng: np.random.Generator) -> History:
+            history = train(
+                network,
+                sample,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                optimizer=self.optimizer,
+                learning_rate=self.learning_rate,
+                schedule=self.schedule,
+                weight_decay=self.weight_decay,
+                interruptible=False,
+                rng=rng,
+            )
+            if self.member == "lcn":
+                visits.append(count_visits(network, sample))
+            return history
+
+        return Recipe(
+            new_network,
+            fit_network,
+            shrinkage=float(self.shrinkage),
+            first_shrinkage=self._first_shrinkage(),
+            bootstrap=self.bootstrap,
+            feature_fraction=float(self.feature_fraction),
+            seed=seed,
+        )
+
+    def _first_shrinkage(self) -> float:
+        """The very first member of a regression ensemble counts in full, as in the authors' code."""
+        return 1.0 if hasattr(self, "target_scaling_") else float(self.shrinkage)
+
+    def _check_continues(self, n_outputs: int) -> None:
+        made_of = self.ensemble_.members[0].network
+        kind = "alcn" if made_of.activation.kind == "softplus" else "lcn"
+        now = self.combine, self.member, n_outputs
+        then = self.ensemble_.combine, kind, made_of.out_features
+        if now != then:
+            raise ValueError(
+                "more members must be of the kind there is: combine, member and the number of outputs were "
+                f"{then} and are {now} now; set warm_start=False or use a new estimator"
+            )
+
+    # Predicting
+
+    def _staged_scores(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        check_is_fitted(self, "ensemble_")
+        X, _ = self._read_rows(X, first=False)
+        return self.ensemble_.staged_scores(lambda: float64_tables(X))
+
+    def _raw_scores(self, X: Any) -> NDArray[np.float64]:
+        """The ensemble's outputs (n, n_outputs) for raw rows."""
+        scores = np.empty((0, 0))
+        for stage in self._staged_scores(X):
+            scores = stage
+        return scores
+
+    # Trees
+
+    @property
+    def n_estimators_(self) -> int:
+        """How many members there are: `n_estimators`, or the size that was best on validation rows."""
+        self._check_single()
+        return len(self.ensemble_)
+
+    @property
+    def trees_(self) -> MemberTrees:
+        """With member="lcn": exact oblique trees on the raw features, whose scores add up to the ensemble's.
+
+        Leaf values include the shrinkage (or the share in the average), those of the first tree the constant. A tree
+        is built when it is asked for and not kept: one of depth 12 on 2,048 features is 67 MB.
+        """
+        self._check_trees()
+        if max(member.network.depth for member in self.ensemble_.members) > MAX_DEPTH:
+            raise AttributeError(
+                f"trees_ of depth {self.depth} would have 2^{self.depth} leaves; to_trees(visited_by=X) builds the "
+                "branches that rows X reach"
+            )
+        return MemberTrees(self)
+
+    def to_trees(self, *, visited_by: Any) -> list[ObliqueTree]:
+        """The members as trees with only those branches that some rows reach.
+
+        Parameters
+        ----------
+        visited_by : array, DataFrame or sparse matrix
+            The trees add up to the ensemble for rows that share a member's activation pattern with one of these
+            rows, for each member.
+        """
+        self._check_trees()
+        return [self._tree(number, visited_by) for number in range(len(self.ensemble_))]
+
+    def _tree(self, number: int, visited_by: Any = None) -> ObliqueTree:
+        names = getattr(self, "feature_names_in_", None)
+        return network_to_tree(
+            self.ensemble_.part(number),
+            feature_names=None if names is None else [str(name) for name in names],
+            visited_by=visited_by,
+            max_depth=MAX_DEPTH,
+            **self._tree_settings(),
+        )
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The mean of the trees' importances (see `LCNClassifier`), with member="lcn"; they sum to 1."""
+        check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
+        return np.mean([tree.feature_importances(scale=self.spread_) for tree in self.trees_], axis=0)
+
+    def _check_single(self) -> None:
+        check_is_fitted(self)
+        if hasattr(self, "estimators_"):
+            raise AttributeError("there is one ensemble per label: use estimators_[label]")
+
+    def _check_trees(self) -> None:
+        self._check_single()
+        if self.member != "lcn":
+            raise AttributeError(f"members of member={self.member!r} are smooth and no trees; use member='lcn'")
+
+
+class MemberTrees(Sequence[ObliqueTree]):
+    """The trees of an ensemble, each built when it is asked for."""
+
+    def __init__(self, estimator: EnsembleMixin) -> None:
+        self._estimator = estimator
+
+    def __len__(self) -> int:
+        return len(self._estimator.ensemble_)
+
+    @overload
+    def __getitem__(self, number: int) -> ObliqueTree: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[ObliqueTree]: ...
+    def __getitem__(self, number: int | slice) -> ObliqueTree | list[ObliqueTree]:
+        """Build one tree, or a list of some."""
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        number = range(len(self))[number]
+        tree = self._estimator._tree(number)
+        depth = self._estimator.ensemble_.members[number].network.depth
+        return replace(tree, n_samples=node_counts(tree, self._estimator.member_visits_[number], depth))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} trees, built when asked for>"
