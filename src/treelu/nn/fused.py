@@ -2,6 +2,7 @@
 
 `locally_constant_layer` yields the first layer of g_φ from rows, `locally_linear_layer` the outputs of f_θ.
 Rows are shared out over threads where there is work enough; a result depends on the seed and the number of threads.
+Small products go through NumPy, whose calls cost a fraction of torch's.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from torch import Tensor
 
 from treelu.nn import kernels
 from treelu.nn.drop_connect import WORD, DropConnect
+from treelu.nn.kernels import LANES, Chain, Entries, Gradients, Mask, Paths, State
 from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
 WORK_PER_THREAD = 400_000
+_NO_KEYS = np.empty(0, np.uint32)
 
 
 @cache
@@ -42,108 +45,90 @@ def _share_out(work: Callable[[int, int, int], None], n_rows: int, n_parts: int)
         other.result()
 
 
-def n_parts(rows: Rows, depth: int) -> int:
+def _n_parts(rows: Rows, depth: int) -> int:
     """How many threads pay for these rows."""
     table = rows.table
     per_row = len(table.values) / max(1, table.shape[0]) * (depth + 4) + depth**3
     worthwhile = int(len(rows.index) * per_row / WORK_PER_THREAD)
-    return max(1, min(torch.get_num_threads(), worthwhile, len(rows.index)))
+    return max(1, min(torch.get_num_threads(), worthwhile, len(rows.index))) if worthwhile > 1 else 1
 
 
-def pack(*blocks: Tensor) -> NDArray[Any]:
+def pack(*blocks: NDArray[Any]) -> NDArray[Any]:
     """Blocks of columns (D, ·) side by side, padded with zeros to a multiple of `LANES` columns."""
     width = sum(block.shape[1] for block in blocks)
-    packed = blocks[0].new_zeros(blocks[0].shape[0], -(-width // kernels.LANES) * kernels.LANES)
+    packed = np.zeros((len(blocks[0]), -(-width // LANES) * LANES), blocks[0].dtype)
     column = 0
     for block in blocks:
         packed[:, column : column + block.shape[1]] = block
         column += block.shape[1]
-    return packed.numpy()
+    return packed
+
+
+def _entries(rows: Rows) -> Entries:
+    table = rows.table
+    return Entries(table.values, table.features, table.starts, 0 if table.is_sparse else table.shape[1], rows.index)
+
+
+def _mask(drop: DropConnect | None, n_rows: int, dtype: np.dtype[Any]) -> Mask:
+    if drop is None or drop.threshold == 0:
+        return Mask(_NO_KEYS, np.uint32(0), dtype.type(1))
+    keys = kernels.row_keys(n_rows, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
+    return Mask(keys, np.uint32(drop.threshold), dtype.type(drop.scale))
 
 
 class _Trunk:
-    """One pass through the neurons: what the forward kernels leave for the backward ones."""
+    """One pass through the neurons: the kernels' arguments, from forward to backward."""
 
     def __init__(
         self,
         rows: Rows,
-        weight: NDArray[Any],
-        n_columns: int,
-        connection: Tensor,
-        bias: Tensor,
+        blocks: tuple[NDArray[Any], ...],
+        connection: NDArray[Any],
+        bias: NDArray[Any],
         annealing: float,
         slope: float,
         drop: DropConnect | None,
     ) -> None:
-        table, batch, depth = rows.table, len(rows.index), len(bias)
-        dtype = weight.dtype
-        self.entries = (table.values, table.features, table.starts, 0 if table.is_sparse else table.shape[1])
-        self.index, self.n_features, self.padded = rows.index, table.shape[1], weight.shape[1]
-        self.connection, self.n_parts = connection.numpy(), n_parts(rows, depth)
-        if drop is None or drop.threshold == 0:
-            self.mask = (np.empty(0, np.uint32), np.uint32(0), dtype.type(1))
-        else:
-            keys = kernels.row_keys(batch, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
-            self.mask = (keys, np.uint32(drop.threshold), dtype.type(drop.scale))
-        self.s = np.empty((n_columns, batch), dtype)
-        self.z = np.empty((depth, batch), dtype)
-        self.a, self.o, self.curvature = np.empty((3, depth, batch), dtype)
-        form = (dtype.type(annealing), dtype.type(slope), self.n_features)
+        self.batch, self.depth, self.dtype = len(rows.index), len(bias), bias.dtype
+        self.entries, self.mask = _entries(rows), _mask(drop, self.batch, self.dtype)
+        self.chain = Chain(pack(*blocks), connection, bias, self.dtype.type(annealing), self.dtype.type(slope))
+        n_columns = sum(block.shape[1] for block in blocks)
+        self.state = State(np.empty((n_columns, self.batch), self.dtype), *self._new(4, empty=True))
+        self.n_parts = _n_parts(rows, self.depth)
 
-        def forward(_: int, first: int, last: int) -> None:
-            kernels.project(*self.entries, self.index, weight, *self.mask, self.s, self.z, first, last)
-            if not self.mask[1]:
-                self.z[:, first:last] = self.s[:depth, first:last]
-            kernels.activate(
-                self.z,
-                self.connection,
-                bias.numpy(),
-                *form,
-                *self.mask,
-                self.a,
-                self.o,
-                self.curvature,
-                first,
-                last,
+    def _new(self, count: int, empty: bool = False) -> NDArray[Any]:
+        """`count` arrays (M, B)."""
+        return (np.empty if empty else np.zeros)((count, self.depth, self.batch), self.dtype)
+
+    @property
+    def arguments(self) -> tuple[Entries, Mask, Chain, State]:
+        """What every kernel takes first."""
+        return self.entries, self.mask, self.chain, self.state
+
+    def gradients(self, grad_s: NDArray[Any], grad_a: NDArray[Any]) -> list[Gradients]:
+        """Blank gradients: those of rows are shared, those of parameters are each part's own."""
+        grad_z, grad_o = self._new(2)
+        return [
+            Gradients(
+                grad_s,
+                grad_z,
+                grad_a,
+                grad_o,
+                np.zeros_like(self.chain.weight),
+                np.zeros_like(self.chain.connection),
+                np.zeros_like(self.chain.bias),
             )
-
-        _share_out(forward, batch, self.n_parts)
-
-    def backward(
-        self,
-        grad_s: NDArray[Any],
-        grad_a: NDArray[Any],
-        grad_o: NDArray[Any],
-        before: Callable[[NDArray[Any], int, int], None] | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the packed weights (D, padded), the connections and the biases.
-
-        `before(grad_connection, first, last)` may complete grad_s, grad_a and grad_o first.
-        """
-        depth, batch = self.z.shape
-        dtype = self.z.dtype
-        grad_z = np.empty((depth, batch), dtype)
-        grad_weight = np.zeros((self.n_parts, self.n_features, self.padded), dtype)
-        grad_connection = np.zeros((self.n_parts, depth, depth), dtype)
-        grad_bias = np.zeros((self.n_parts, depth), dtype)
-
-        def backward(part: int, first: int, last: int) -> None:
-            if before is not None:
-                before(grad_connection[part], first, last)
-            kernels.activate_backward(
-                grad_a, grad_o, self.connection, self.n_features, *self.mask, self.a, self.o, self.curvature,
-                grad_z, grad_connection[part], grad_bias[part], first, last,
-            )  # fmt: skip
-            kernels.project_backward(
-                *self.entries, self.index, *self.mask, grad_s, grad_z, grad_weight[part], first, last
-            )
-
-        _share_out(backward, batch, self.n_parts)
-        return _sum_parts(grad_weight), _sum_parts(grad_connection), _sum_parts(grad_bias)
+            for _ in range(self.n_parts)
+        ]
 
 
-def _sum_parts(parts: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(parts[0] if len(parts) == 1 else parts.sum(axis=0))
+def _sum_parts(parts: list[Gradients]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The parameters' gradients of all parts, summed into the first."""
+    first, *others = parts
+    for part in others:
+        for total, term in zip(first[4:], part[4:], strict=True):
+            total += term
+    return first.weight, first.connection, first.bias
 
 
 class _LocallyConstantLayer(torch.autograd.Function):
@@ -156,56 +141,48 @@ class _LocallyConstantLayer(torch.autograd.Function):
         annealing: float,
         slope: float,
         drop: DropConnect | None,
-        weight: Tensor,
-        connection: Tensor,
-        bias: Tensor,
-        head_weight: Tensor,
-        head_offset: Tensor,
-        head_bias: Tensor,
+        *parameters: Tensor,
     ) -> Tensor:
-        depth, batch = len(bias), len(rows.index)
-        trunk = _Trunk(rows, pack(weight), depth, connection, bias, annealing, slope, drop)
-        paths, coefficients = np.zeros((2, depth, depth, batch), trunk.z.dtype)
-        offsets = np.empty((depth, batch), trunk.z.dtype)
-
-        def unroll(_: int, first: int, last: int) -> None:
-            kernels.unroll(trunk.o, trunk.s, trunk.a, trunk.connection, paths, coefficients, offsets, first, last)
-
-        _share_out(unroll, batch, trunk.n_parts)
-        gram = (head_weight.reshape(-1, weight.shape[0]) @ weight).view(len(head_bias), -1)  # G: (H, M·M)
-        ctx.save_for_backward(weight, head_weight, head_offset, gram)
-        ctx.trunk, ctx.paths, ctx.coefficients, ctx.offsets = trunk, paths, coefficients, offsets
-        out = torch.addmm(head_bias[:, None], gram, torch.from_numpy(coefficients).view(-1, batch))  # (H, B)
-        return out.addmm_(head_offset, torch.from_numpy(offsets)).T
+        weight, connection, bias, head_weight, head_offset, head_bias = (p.numpy() for p in parameters)
+        trunk = _Trunk(rows, (weight,), connection, bias, annealing, slope, drop)
+        depth, batch, width = trunk.depth, trunk.batch, len(head_bias)
+        squares = np.zeros((2, depth, depth, batch), trunk.dtype)
+        paths = Paths(squares[0], squares[1], np.empty((depth, batch), trunk.dtype))
+        _share_out(
+            lambda _, first, last: kernels.paths_forward(*trunk.arguments, paths, first, last), batch, trunk.n_parts
+        )
+        flat_head = head_weight.reshape(width * depth, -1)
+        gram = (flat_head @ weight).reshape(width, depth * depth)  # G
+        ctx.save_for_backward(*parameters)
+        ctx.trunk, ctx.paths, ctx.gram = trunk, paths, gram
+        out = gram @ paths.coefficients.reshape(depth * depth, batch)  # (H, B)
+        out += head_offset @ paths.offsets
+        out += head_bias[:, None]
+        return torch.from_numpy(out.T)
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
-        weight, head_weight, head_offset, gram = ctx.saved_tensors
-        trunk, paths, coefficients = ctx.trunk, ctx.paths, ctx.coefficients
-        (depth, batch), width = trunk.z.shape, len(gram)
-        grad = grad_out.T.contiguous()  # (H, B)
-        flat = torch.from_numpy(coefficients).view(-1, batch)
-        grad_coefficients = (gram.T @ grad).view(depth, depth, batch).numpy()
-        grad_a = (head_offset.T @ grad).numpy()
-        grad_offsets = grad_a.copy()
-        grad_o, grad_s = np.zeros((2, depth, batch), trunk.z.dtype)
-
-        def unroll(grad_connection: NDArray[Any], first: int, last: int) -> None:
-            kernels.unroll_backward(
-                grad_coefficients, grad_offsets, trunk.o, trunk.s, trunk.connection, paths, coefficients,
-                grad_o, grad_s, grad_connection, first, last,
-            )  # fmt: skip
-
-        grad_weight, grad_connection, grad_bias = trunk.backward(grad_s, grad_a, grad_o, unroll)
-        grad_gram = (grad @ flat.T).view(width * depth, depth)
-        rows_of_head = head_weight.reshape(width * depth, -1)
-        grad_weight = torch.addmm(grad_weight[:, :depth], rows_of_head.T, grad_gram)
-        grad_head = (grad_gram @ weight.T).view_as(head_weight)
-        grad_head_offset = grad @ torch.from_numpy(ctx.offsets).T
-        return (
-            None, None, None, None, grad_weight, grad_connection, grad_bias,
-            grad_head, grad_head_offset, grad.sum(dim=1),
-        )  # fmt: skip
+        trunk, paths, gram = ctx.trunk, ctx.paths, ctx.gram
+        weight, _, _, head_weight, head_offset, _ = (p.detach().numpy() for p in ctx.saved_tensors)
+        depth, batch, width = trunk.depth, trunk.batch, len(gram)
+        grad = np.ascontiguousarray(grad_out.numpy().T)  # (H, B)
+        grad_c = (gram.T @ grad).reshape(depth, depth, batch)
+        grad_offsets = head_offset.T @ grad
+        parts = trunk.gradients(np.zeros((depth, batch), trunk.dtype), grad_offsets.copy())
+        _share_out(
+            lambda part, first, last: kernels.paths_backward(
+                *trunk.arguments, paths, grad_c, grad_offsets, parts[part], first, last
+            ),
+            batch,
+            trunk.n_parts,
+        )
+        grad_packed, grad_connection, grad_bias = _sum_parts(parts)
+        grad_gram = (grad @ paths.coefficients.reshape(depth * depth, batch).T).reshape(width * depth, depth)
+        grad_weight = head_weight.reshape(width * depth, -1).T @ grad_gram
+        grad_weight += grad_packed[:, :depth]
+        grad_head = (grad_gram @ weight.T).reshape(head_weight.shape)
+        gradients = grad_weight, grad_connection, grad_bias, grad_head, grad @ paths.offsets.T, grad.sum(axis=1)
+        return None, None, None, None, *(torch.from_numpy(g) for g in gradients)
 
 
 class _LocallyLinearLayer(torch.autograd.Function):
@@ -218,36 +195,43 @@ class _LocallyLinearLayer(torch.autograd.Function):
         annealing: float,
         slope: float,
         drop: DropConnect | None,
-        weight: Tensor,
-        connection: Tensor,
-        bias: Tensor,
-        output_weight: Tensor,
-        output_connection: Tensor,
-        output_bias: Tensor,
+        *parameters: Tensor,
     ) -> Tensor:
-        depth = len(bias)
-        packed = pack(weight, output_weight)
-        columns = depth + len(output_bias)
-        trunk = _Trunk(rows, packed, columns, connection, bias, annealing, slope, drop)
-        ctx.save_for_backward(output_connection)
+        weight, connection, bias, output_weight, output_connection, output_bias = (p.numpy() for p in parameters)
+        trunk = _Trunk(rows, (weight, output_weight), connection, bias, annealing, slope, drop)
+        _share_out(
+            lambda _, first, last: kernels.neurons_forward(*trunk.arguments, first, last), trunk.batch, trunk.n_parts
+        )
+        ctx.save_for_backward(*parameters)
         ctx.trunk = trunk
-        out = torch.from_numpy(trunk.s[depth:]) + output_bias[:, None]
-        return out.addmm_(output_connection.T, torch.from_numpy(trunk.a)).T
+        out = output_connection.T @ trunk.state.a  # (L, B)
+        out += trunk.state.s[trunk.depth :]
+        out += output_bias[:, None]
+        return torch.from_numpy(out.T)
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
-        (output_connection,) = ctx.saved_tensors
         trunk = ctx.trunk
-        depth, batch = trunk.z.shape
-        grad = grad_out.T.contiguous()  # (L, B)
-        grad_s = np.concatenate([np.zeros((depth, batch), trunk.z.dtype), grad.numpy()])
-        grad_a = (output_connection @ grad).numpy()
-        grad_packed, grad_connection, grad_bias = trunk.backward(grad_s, grad_a, np.zeros_like(grad_a))
-        grad_output = grad_packed[:, depth : depth + len(grad)]
-        return (
-            None, None, None, None, grad_packed[:, :depth].contiguous(), grad_connection, grad_bias,
-            grad_output.contiguous(), torch.from_numpy(trunk.a) @ grad.T, grad.sum(dim=1),
-        )  # fmt: skip
+        output_connection = ctx.saved_tensors[4].detach().numpy()
+        depth, batch = trunk.depth, trunk.batch
+        grad = np.ascontiguousarray(grad_out.numpy().T)  # (L, B)
+        grad_s = np.concatenate([np.zeros((depth, batch), trunk.dtype), grad])
+        parts = trunk.gradients(grad_s, output_connection @ grad)
+        _share_out(
+            lambda part, first, last: kernels.neurons_backward(*trunk.arguments, parts[part], first, last),
+            batch,
+            trunk.n_parts,
+        )
+        grad_packed, grad_connection, grad_bias = _sum_parts(parts)
+        gradients = (
+            np.ascontiguousarray(grad_packed[:, :depth]),
+            grad_connection,
+            grad_bias,
+            np.ascontiguousarray(grad_packed[:, depth : depth + len(grad)]),
+            trunk.state.a @ grad.T,
+            grad.sum(axis=1),
+        )
+        return None, None, None, None, *(torch.from_numpy(g) for g in gradients)
 
 
 locally_constant_layer = _LocallyConstantLayer.apply
@@ -255,19 +239,14 @@ locally_linear_layer = _LocallyLinearLayer.apply
 
 
 def activation_codes(
-    rows: Rows, weight: NDArray[Any], connection: Tensor, bias: Tensor, slope: float
+    rows: Rows, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float
 ) -> NDArray[np.int64]:
-    """Packed activation patterns of a piece-wise linear network, 63 neurons a word; weights as `pack` lays them."""
-    table, depth = rows.table, len(bias)
+    """Packed activation patterns of a piece-wise linear network, 63 neurons a word."""
+    depth = len(bias)
     codes = np.zeros((len(rows.index), -(-depth // 63)), np.int64)
-    width = 0 if table.is_sparse else table.shape[1]
-    u, b = connection.numpy(), bias.numpy()
-
-    def work(_: int, first: int, last: int) -> None:
-        kernels.patterns(
-            table.values, table.features, table.starts, width, rows.index, weight, u, b, weight.dtype.type(slope),
-            codes, first, last,
-        )  # fmt: skip
-
-    _share_out(work, len(codes), n_parts(rows, depth))
+    chain = Chain(pack(weight), connection, bias, bias.dtype.type(1), bias.dtype.type(slope))
+    entries = _entries(rows)
+    _share_out(
+        lambda _, first, last: kernels.patterns(entries, chain, codes, first, last), len(codes), _n_parts(rows, depth)
+    )
     return codes
