@@ -1,0 +1,68 @@
+"""Tables and their rows against NumPy and SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from treelu.nn import Table
+
+FORMATS = {
+    "ndarray": np.asarray,
+    "fortran": np.asfortranarray,
+    "view": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "csr_array": sparse.csr_array,
+    "csr_matrix": sparse.csr_matrix,
+    "csc": sparse.csc_array,
+    "coo": sparse.coo_array,
+    "lil": sparse.lil_array,
+}
+
+
+def some_table(n: int, d: int, density: float, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random((n, d)) < density, rng.standard_normal((n, d)), 0.0)
+
+
+@given(
+    n=st.integers(1, 9),
+    d=st.integers(1, 6),
+    density=st.sampled_from([0.0, 0.4, 1.0]),
+    seed=st.integers(0, 2**31),
+    form=st.sampled_from(sorted(FORMATS)),
+    data=st.data(),
+)
+def test_rows_of_every_format(n: int, d: int, density: float, seed: int, form: str, data: st.DataObject) -> None:
+    X = some_table(n, d, density, seed)
+    index = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=12)), np.int64)
+    rows = Table(FORMATS[form](X), np.float64).rows(index)
+    assert rows.shape == (len(index), d)
+    assert np.array_equal(rows.to_dense().numpy(), X[index])
+    row, feature, value = rows.nonzeros()
+    rebuilt = torch.zeros(rows.shape, dtype=torch.float64).index_put((row, feature), value, accumulate=True)
+    assert np.array_equal(rebuilt.numpy(), X[index])
+
+
+def test_all_rows_by_default() -> None:
+    X = some_table(5, 3, 0.5, 0)
+    assert np.array_equal(Table(X, np.float64).rows().to_dense().numpy(), X)
+
+
+def test_duplicate_entries_are_summed_and_the_given_matrix_is_left_alone() -> None:
+    csr = sparse.csr_array((np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    dense = csr.toarray()
+    table = Table(csr, np.float64)
+    assert np.array_equal(table.rows().to_dense().numpy(), dense)
+    assert csr.nnz == 3
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_values_are_shared_where_nothing_has_to_change(form) -> None:
+    X = form(some_table(5, 3, 0.5, 0))
+    values = X.data if sparse.issparse(X) else X
+    assert np.shares_memory(Table(X, np.float64).values, values)
+    assert Table(X, np.float32).dtype == np.float32
