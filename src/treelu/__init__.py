@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ObliqueTree": "treelu.tree",
+    "load": "treelu.persistence",
     **{
         f"{family}{task}": "treelu.estimators"
         for family in ("LCN", "ALCN", "LLN", "ELCN")
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         LLNClassifier,
         LLNRegressor,
     )
+    from treelu.persistence import load
     from treelu.tree import ObliqueTree
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "LLNClassifier",
     "LLNRegressor",
     "ObliqueTree",
+    "load",
 ]
 
 

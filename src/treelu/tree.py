@@ -388,6 +388,12 @@ class ObliqueTree:
 
         return plot_tree(self, **options)
 
+    def save(self, path: str | Path) -> None:
+        """Write the tree into a folder that :func:`treelu.load` reads; see :mod:`treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)
+
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:
     if first is None or second is None:

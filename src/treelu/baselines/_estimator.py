@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,12 @@ class TreeEstimator(BaseEstimator):
         """Number of leaves of ``tree_``."""
         check_is_fitted(self)
         return self.tree_.n_leaves
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a folder that ``treelu.load`` reads; see ``treelu.persistence``."""
+        from treelu.persistence import save
+
+        save(self, path)
 
     def _rows(self, X: Any) -> Matrix:
         check_is_fitted(self)

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -226,6 +227,12 @@ class NetworkEstimator(BaseEstimator, ABC):
         if not self.early_stopping:
             return None
         return PATIENCE if self.early_stopping is True else int(self.early_stopping)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)
 
     def _seeds(self, count: int) -> list[int]:
         """Seeds of single fits, the same for the same random_state."""

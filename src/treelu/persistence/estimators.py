@@ -1,0 +1,242 @@
+"""Estimators as arrays and JSON, and back."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+
+from treelu import baselines, estimators
+from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._members import EnsembleMixin
+from treelu.persistence.networks import (
+    describe_ensemble,
+    describe_history,
+    describe_network,
+    put_scaling,
+    put_visits,
+    restore_ensemble,
+    restore_history,
+    restore_network,
+    take_scaling,
+    take_visits,
+)
+from treelu.persistence.trees import MAX_FEATURES, describe_tree, restore_tree
+from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
+
+_TASKS = ("Classifier", "Regressor")
+_NETWORKS: dict[str, Any] = {
+    f"{family}{task}": getattr(estimators, f"{family}{task}")
+    for family in ("LCN", "ALCN", "LLN", "ELCN")
+    for task in _TASKS
+}
+_TREES: dict[str, Any] = {
+    f"{family}{task}": getattr(baselines, f"{family}{task}") for family in ("HHCART", "TAO") for task in _TASKS
+}
+
+
+def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    """A fitted estimator as JSON; its arrays go into `arrays`."""
+    name = type(model).__name__
+    if type(model) is _NETWORKS.get(name):
+        return {"kind": name, **_describe_settings(model, arrays), **_describe_fitted(model, arrays)}
+    if type(model) is _TREES.get(name):
+        return {"kind": name, **_describe_settings(model, arrays), **_describe_grown(model, arrays)}
+    known = ", ".join(("ObliqueTree", *_NETWORKS, *_TREES))
+    raise TypeError(f"cannot save a {name}; what can be saved: {known}")
+
+
+def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
+    """The inverse of `describe_estimator`."""
+    kind = fields.text("kind")
+    if kind in _NETWORKS:
+        return _restore_fitted(_restore_settings(_NETWORKS[kind], fields), fields, arrays)
+    if kind in _TREES:
+        return _restore_grown(_restore_settings(_TREES[kind], fields), fields, arrays)
+    raise ModelFileError(f"{fields.where}: unknown kind of model {kind!r}; is it from a later version of treelu?")
+
+
+# What all estimators have: parameters and the features they were fitted on
+
+
+def _describe_settings(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    check_is_fitted(estimator)
+    defaults = _defaults(type(estimator))
+    parameters = {}
+    for name, value in estimator.get_params(deep=False).items():
+        try:
+            parameters[name] = _plain(value)
+        except TypeError:
+            # Functions and generators of random numbers are code or moving state; prediction needs neither.
+            parameters[name] = _plain(defaults[name])
+            arrays.left_out[name] = repr(defaults[name])
+    names = getattr(estimator, "feature_names_in_", None)
+    return {
+        "parameters": parameters,
+        "n_features": int(estimator.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+
+
+def _restore_settings(kind: Any, fields: Fields) -> Any:
+    given = fields.inner("parameters").data
+    defaults = _defaults(kind)
+    unknown = sorted(set(given) - set(defaults))
+    if unknown:
+        raise ModelFileError(f"{kind.__name__} has no parameter {unknown[0]!r}; is it from a later version of treelu?")
+    estimator = kind(**{name: _from_plain(value) for name, value in given.items()})
+    estimator._validate_params()
+    estimator.n_features_in_ = fields.whole("n_features", low=1, high=MAX_FEATURES)
+    if "feature_names" in fields:
+        names = fields.texts("feature_names")
+        if len(names) != estimator.n_features_in_:
+            raise ModelFileError(f"{fields.where}: there must be {estimator.n_features_in_} feature names")
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON; TypeError for what is code or state rather than a setting."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if type(value).__module__ == "torch" and type(value).__name__ == "device":
+        return str(value)
+    raise TypeError(f"{value!r} is not plain")
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dict(Fields(value, "parameters").items("pairs"))
+    return tuple(value) if isinstance(value, list) else value
+
+
+# Estimators around networks
+
+
+def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[str, Any]:
+    put_scaling(estimator.scaling_, arrays.under("scaling"))
+    members = getattr(estimator, "estimators_", None)
+    if members is not None:
+        return {"members": [describe_estimator(m, arrays.under(f"member{i}")) for i, m in enumerate(members)]}
+    fitted: dict[str, Any] = {"history": None}
+    if hasattr(estimator, "history_"):  # partial_fit keeps none
+        fitted["history"] = describe_history(estimator.history_)
+    if hasattr(estimator, "classes_"):
+        fitted["classes"] = describe_labels(estimator.classes_)
+    else:
+        put_scaling(estimator.target_scaling_, arrays.under("target_scaling"))
+        fitted["several_outputs"] = estimator.n_outputs_ is not None
+    arrays.put("spread", estimator.spread_)
+    if isinstance(estimator, EnsembleMixin):
+        fitted["ensemble"] = describe_ensemble(estimator.ensemble_, arrays.under("ensemble"))
+        for number, visits in enumerate(estimator.member_visits_):
+            put_visits(visits, arrays.under(f"visits{number}"))
+    else:
+        fitted["network"] = describe_network(estimator.network_, arrays.under("network"))
+        fitted["n_passes"] = int(estimator.n_passes_)
+        put_visits(estimator.visits_, arrays.under("visits"))
+    return fitted
+
+
+def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    estimator.scaling_ = take_scaling(arrays.under("scaling"), estimator.n_features_in_)
+    if "members" in fields:
+        return _restore_label_members(estimator, fields, arrays)
+    if isinstance(estimator, EnsembleMixin):
+        n_outputs = _restore_members(estimator, fields, arrays)
+    else:
+        n_outputs = _restore_network(estimator, fields, arrays)
+    estimator.spread_ = arrays.floats("spread", estimator.n_features_in_)
+    if "history" in fields:
+        estimator.history_ = restore_history(fields.inner("history"))
+    if hasattr(estimator, "predict_proba"):
+        estimator.classes_ = restore_labels(fields.inner("classes"))
+        n_classes = len(estimator.classes_)
+        if n_classes < 2 or n_outputs != (1 if n_classes == 2 else n_classes):
+            raise ModelFileError(f"{fields.where}: {n_outputs} outputs do not fit {n_classes} classes")
+    else:
+        several = fields.flag("several_outputs")
+        if not several and n_outputs != 1:
+            raise ModelFileError(f"{fields.where}: a single target does not fit {n_outputs} outputs")
+        estimator.target_scaling_ = take_scaling(arrays.under("target_scaling"), n_outputs)
+        estimator.n_outputs_ = n_outputs if several else None
+    return estimator
+
+
+def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
+    """Set the one network; returns its number of outputs."""
+    network = restore_network(fields.inner("network"), arrays.under("network"))
+    smooth = not network.activation.is_piecewise_linear
+    fits = type(network) is estimator._network_class and smooth == (estimator._activation_kind == "softplus")
+    if not fits or network.in_features != estimator.n_features_in_ or network.weight.dtype != torch.float64:
+        raise ModelFileError(f"{fields.where}: the network does not belong to this estimator")
+    estimator.network_ = network
+    estimator.visits_ = take_visits(arrays.under("visits"), network.depth)
+    estimator.n_passes_ = fields.whole("n_passes")
+    return network.out_features
+
+
+def _restore_members(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
+    """Set the ensemble; returns its number of outputs."""
+    ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), estimator.n_features_in_)
+    estimator.ensemble_, estimator.member_visits_ = ensemble, []
+    for number, member in enumerate(ensemble.members):
+        if not member.network.activation.is_piecewise_linear:
+            break  # smooth members are no trees and have no visits
+        visits = take_visits(arrays.under(f"visits{number}"), member.network.depth)
+        estimator.member_visits_.append(visits)
+    return len(ensemble.constant)
+
+
+def _restore_label_members(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    """A classifier of several labels: one member for each."""
+    members = []
+    for i, description in enumerate(fields.items("members")):
+        member = restore_estimator(Fields(description, f"{fields.where}.members[{i}]"), arrays.under(f"member{i}"))
+        fits = type(member) is type(estimator) and not hasattr(member, "estimators_")
+        if not fits or member.n_features_in_ != estimator.n_features_in_ or member.classes_.tolist() != [0, 1]:
+            raise ModelFileError(f"{fields.where}: member {i} does not belong to this estimator")
+        members.append(member)
+    if not members or not hasattr(estimator, "predict_proba"):
+        raise ModelFileError(f"{fields.where}: this estimator cannot have {len(members)} members")
+    estimator.estimators_ = members
+    estimator.classes_ = [member.classes_ for member in members]
+    return estimator
+
+
+# Estimators that are their tree
+
+
+def _describe_grown(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    arrays.put("feature_importances", estimator.feature_importances_)
+    if hasattr(estimator, "training_losses_"):
+        arrays.put("training_losses", estimator.training_losses_)
+    return {"tree": describe_tree(estimator.tree_, arrays.under("tree"))}
+
+
+def _restore_grown(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    estimator.tree_ = restore_tree(fields.inner("tree"), arrays.under("tree"))
+    if estimator.tree_.n_features != estimator.n_features_in_:
+        raise ModelFileError(f"{fields.where}: the tree does not belong to this estimator")
+    estimator.feature_importances_ = arrays.floats("feature_importances", estimator.n_features_in_)
+    if arrays.has("training_losses"):
+        estimator.training_losses_ = arrays.floats("training_losses", None)
+    if hasattr(estimator, "predict_proba") != estimator.tree_.is_classifier:
+        raise ModelFileError(f"{fields.where}: the tree does not belong to this estimator")
+    if estimator.tree_.is_classifier:
+        estimator.classes_ = estimator.tree_.classes
+    return estimator

@@ -1,0 +1,63 @@
+"""Trees as arrays and JSON, and back. No torch: a saved tree can be used without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, describe_labels, restore_labels
+from treelu.tree import ObliqueTree
+
+MAX_FEATURES = 2**31
+
+
+def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
+    """A tree as JSON; its arrays go into `arrays`."""
+    weights = tree.weights
+    if isinstance(weights, np.ndarray):
+        arrays.put("weights", weights)
+    else:
+        arrays.put("weights.data", weights.data)
+        arrays.put("weights.indices", weights.indices.astype(np.int64))
+        arrays.put("weights.indptr", weights.indptr.astype(np.int64))
+    for name in ("biases", "children", "values", "leaf_weights", "n_samples"):
+        if getattr(tree, name) is not None:
+            arrays.put(name, getattr(tree, name))
+    return {
+        "n_features": tree.n_features,
+        "link": tree.link,
+        "classes": None if tree.classes is None else describe_labels(tree.classes),
+        "feature_names": None if tree.feature_names is None else list(tree.feature_names),
+        "notes": list(tree.notes),
+    }
+
+
+def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
+    """The inverse of `describe_tree`."""
+    n_features = fields.whole("n_features", high=MAX_FEATURES)
+    biases = arrays.floats("biases", None)
+    n_splits = len(biases)
+    weights: Any
+    if arrays.has("weights"):
+        weights = arrays.floats("weights", n_splits, n_features)
+    else:
+        data = arrays.floats("weights.data", None)
+        indptr = arrays.integers("weights.indptr", n_splits + 1)
+        parts = (data, arrays.integers("weights.indices", len(data)), indptr)
+        weights = sparse.csr_array(parts, shape=(n_splits, n_features))
+        weights.check_format(full_check=True)
+    leaf_weights = arrays.floats("leaf_weights", None, None, None) if arrays.has("leaf_weights") else None
+    return ObliqueTree(
+        weights,
+        biases,
+        arrays.integers("children", n_splits, 2),
+        arrays.floats("values", n_splits + 1, None),
+        leaf_weights=leaf_weights,
+        link=fields.text("link"),
+        classes=restore_labels(fields.inner("classes")) if "classes" in fields else None,
+        feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
+        n_samples=arrays.floats("n_samples", None) if arrays.has("n_samples") else None,
+        notes=tuple(fields.texts("notes")),
+    )

@@ -1,0 +1,192 @@
+"""The parts of a saved model: named arrays, JSON fields and labels, each checked where it is read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_NUMBER = 2**53  # whole numbers beyond this are no counts
+
+
+class ModelFileError(ValueError):
+    """A saved model that cannot be read: missing, truncated, altered, foreign or from a later version."""
+
+
+class ArrayWriter:
+    """Collects the arrays of a model under names such as ``network/weight``, and what could not be saved."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.left_out: dict[str, str] = {}  # parameter → what is saved instead
+        self._prefix = ""
+
+    def under(self, name: str) -> ArrayWriter:
+        """A writer into the same collection, whose names begin with ``name/``."""
+        inner = ArrayWriter()
+        inner.arrays, inner.left_out, inner._prefix = self.arrays, self.left_out, f"{self._prefix}{name}/"
+        return inner
+
+    def put(self, name: str, array: Any) -> None:
+        """Add one array; safetensors wants its numbers in one piece."""
+        self.arrays[self._prefix + name] = np.ascontiguousarray(array)
+
+
+class ArrayReader:
+    """Hands out the arrays of a saved model, each with its type and shape checked."""
+
+    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self.taken: set[str] = set()
+        self._prefix = ""
+
+    def under(self, name: str) -> ArrayReader:
+        """A reader of the same collection, whose names begin with ``name/``."""
+        inner = ArrayReader(self.arrays)
+        inner.taken, inner._prefix = self.taken, f"{self._prefix}{name}/"
+        return inner
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an array."""
+        return self._prefix + name in self.arrays
+
+    def floats(self, name: str, *shape: int | None, dtype: Any = np.float64) -> NDArray[Any]:
+        """A finite array of the given shape (None: any length)."""
+        array = self._take(name, dtype, shape)
+        if not np.isfinite(array).all():
+            raise ModelFileError(f"the array {self._prefix}{name} holds NaN or infinity")
+        return array
+
+    def integers(self, name: str, *shape: int | None) -> NDArray[np.int64]:
+        """An int64 array of the given shape (None: any length)."""
+        return self._take(name, np.int64, shape)
+
+    def _take(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> NDArray[Any]:
+        name = self._prefix + name
+        if name not in self.arrays:
+            raise ModelFileError(f"the array {name} is missing")
+        array = self.arrays[name]
+        fits = array.ndim == len(shape) and all(
+            wanted is None or wanted == given for wanted, given in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not fits:
+            wanted = ", ".join("any" if length is None else str(length) for length in shape)
+            raise ModelFileError(
+                f"the array {name} must be {np.dtype(dtype).name} of shape ({wanted}), "
+                f"got {array.dtype.name} of shape {array.shape}"
+            )
+        self.taken.add(name)
+        return array
+
+    def check_all_taken(self) -> None:
+        """Raise if there are arrays that no part of the model asked for."""
+        foreign = sorted(set(self.arrays) - self.taken)
+        if foreign:
+            raise ModelFileError(f"the array {foreign[0]!r} belongs to no part of the model")
+
+
+class Fields:
+    """A JSON object being read: each value's type is checked where it is taken."""
+
+    def __init__(self, data: Any, where: str) -> None:
+        if not isinstance(data, dict):
+            raise ModelFileError(f"{where} must be an object, got {_shown(data)}")
+        self.data, self.where = data, where
+
+    def __contains__(self, name: str) -> bool:
+        return self.data.get(name) is not None
+
+    def any(self, name: str) -> Any:
+        """A value of any type."""
+        if name not in self.data:
+            raise ModelFileError(f"{self.where} has no field {name!r}")
+        return self.data[name]
+
+    def text(self, name: str) -> str:
+        """A string."""
+        return self._of(name, str, "a string")
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        return self._of(name, bool, "true or false")
+
+    def items(self, name: str) -> list[Any]:
+        """A list."""
+        return self._of(name, list, "a list")
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings."""
+        values = self.items(name)
+        if not all(isinstance(value, str) for value in values):
+            raise ModelFileError(f"{self.where}: {name} must be a list of strings")
+        return values
+
+    def inner(self, name: str) -> Fields:
+        """An object."""
+        return Fields(self.any(name), f"{self.where}.{name}")
+
+    def whole(self, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
+        """A whole number within bounds."""
+        value = self.any(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ModelFileError(f"{self.where}: {name} must be a whole number from {low}, got {_shown(value)}")
+        return value
+
+    def number(self, name: str) -> float:
+        """A finite number."""
+        value = self.any(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < math.inf:
+            raise ModelFileError(f"{self.where}: {name} must be a finite number, got {_shown(value)}")
+        return float(value)
+
+    def _of(self, name: str, kind: type, word: str) -> Any:
+        value = self.any(name)
+        if not isinstance(value, kind):
+            raise ModelFileError(f"{self.where}: {name} must be {word}, got {_shown(value)}")
+        return value
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+# Labels: class names and the like; JSON keeps the values, `dtype` their NumPy type
+
+_LABEL_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+
+
+def describe_labels(labels: NDArray[Any]) -> dict[str, Any]:
+    """An array of labels as JSON.
+
+    Examples
+    --------
+    >>> describe_labels(np.array(["no", "yes"]))
+    {'dtype': 'str', 'values': ['no', 'yes']}
+    """
+    name = {"U": "str", "O": "object", "T": "object"}.get(labels.dtype.kind, labels.dtype.name)
+    values = labels.tolist()
+    odd = [value for value in values if not isinstance(value, str | bool | int | float)]
+    if odd or name not in (*_LABEL_TYPES, "str", "object"):
+        raise TypeError(f"classes must be numbers, strings or booleans to be saved, got {(odd or values)[0]!r}")
+    return {"dtype": name, "values": values}
+
+
+def restore_labels(fields: Fields) -> NDArray[Any]:
+    """The inverse of `describe_labels`."""
+    values, name = fields.items("values"), fields.text("dtype")
+    if not values or not all(isinstance(value, str | bool | int | float) for value in values):
+        raise ModelFileError(f"{fields.where}: values must be a list of labels")
+    if name not in (*_LABEL_TYPES, "str", "object"):
+        raise ModelFileError(f"{fields.where}: labels cannot be of type {name!r}")
+    if name == "str" and not all(isinstance(value, str) for value in values):
+        raise ModelFileError(f"{fields.where}: labels of type 'str' must be strings")
+    try:
+        labels = np.array(values, dtype=name)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ModelFileError(f"{fields.where}: {error}") from None
+    if labels.tolist() != values or len(set(values)) != len(values):
+        raise ModelFileError(f"{fields.where}: the labels must be distinct and of type {name}")
+    return labels

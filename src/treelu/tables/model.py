@@ -1,0 +1,128 @@
+"""An estimator that reads tables: fitted model and encoding in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.tables.columns import Note
+from treelu.tables.encoder import TableEncoder
+from treelu.tables.files import TableError
+from treelu.tables.targets import Task
+from treelu.tree import ObliqueTree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An estimator together with the encoding of the table it was fitted on.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    estimator : fitted estimator
+    task : {"classification", "regression", "labels"}
+    targets : tuple of str
+        Names of the target columns.
+    cart : ObliqueTree or None
+        scikit-learn's decision tree on the same rows, the report's yardstick.
+    notes : tuple of str
+        What was said about columns and rows at fit.
+    """
+
+    encoder: TableEncoder
+    estimator: Any
+    task: Task
+    targets: tuple[str, ...]
+    cart: ObliqueTree | None = None
+    notes: tuple[str, ...] = ()
+
+    def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
+        """Predictions for the rows of a table."""
+        return self.estimator.predict(self._features(frame))
+
+    def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
+        return self.estimator.predict_proba(self._features(frame))
+
+    def predict_table(self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0) -> pd.DataFrame:
+        """Predictions and probabilities as a table with a row for each row of `frame`.
+
+        Rows whose SMILES cannot be read are empty.
+        """
+        import pandas as pd
+
+        encoded = self.encoder.encode(frame, note=note, first_row=first_row)
+        result = pd.DataFrame(self.columns_of(encoded.X))
+        if len(encoded.rows) < len(frame):
+            unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
+            if note is not None:
+                shown = ", ".join(str(first_row + row + 1) for row in unread[:5]) + (", …" if len(unread) > 5 else "")
+                note(f"{len(unread):,} SMILES cannot be read (rows {shown}); their predictions are left empty")
+            result.index = pd.Index(encoded.rows)
+            result = result.astype(object).reindex(range(len(frame)))
+        return result
+
+    def columns_of(self, X: Any) -> dict[str, NDArray[Any]]:
+        """Predictions and probabilities for features X, by the names of the output's columns."""
+        if self.task == "labels":
+            chances = self.estimator.predict_proba(X)
+            return {f"probability_{name}": chances[:, k] for k, name in enumerate(self.targets)}
+        predicted = self.estimator.predict(X)
+        if self.task == "regression":
+            if predicted.ndim == 1:
+                return {"prediction": predicted}
+            return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
+        chances = self.estimator.predict_proba(X)
+        classes = self.estimator.classes_.tolist()
+        return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
+
+    def named(self, tree: ObliqueTree) -> ObliqueTree:
+        """A tree of the estimator with the names of the features, which sparse rows do not carry."""
+        return replace(tree, feature_names=self.encoder.feature_names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the estimator and CART, as plain JSON values."""
+        return {
+            "table": self.encoder.to_dict(),
+            "task": self.task,
+            "targets": list(self.targets),
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], estimator: Any, cart: ObliqueTree | None) -> TableModel:
+        """The inverse of `to_dict`; a ValueError where the parts do not fit."""
+        encoder = TableEncoder.from_dict(data["table"])
+        task, targets = data["task"], data["targets"]
+        for name in ("targets", "notes"):
+            if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
+                raise ValueError(f"{name} must be a list of texts")
+        width = getattr(estimator, "n_features_in_", None)
+        if width != len(encoder.feature_names) or (cart is not None and cart.n_features != width):
+            raise ValueError(f"{len(encoder.feature_names)} features do not fit a model of {width}")
+        wanted, n_targets = _task_of(estimator)
+        if task != wanted or len(targets) != n_targets:
+            raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
+        return cls(encoder, estimator, task, tuple(targets), cart, tuple(data["notes"]))
+
+    def _features(self, frame: pd.DataFrame) -> Any:
+        encoded = self.encoder.encode(frame)
+        if len(encoded.rows) < len(frame):
+            row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
+            raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
+        return encoded.X
+
+
+def _task_of(estimator: Any) -> tuple[Task, int]:
+    """What a fitted estimator predicts, and how many targets it has."""
+    if not hasattr(estimator, "predict_proba"):
+        return "regression", estimator.n_outputs_ or 1
+    if isinstance(estimator.classes_, list):
+        return "labels", len(estimator.classes_)
+    return "classification", 1

@@ -1,0 +1,185 @@
+"""Target columns of a table: what kind of task they set, and y."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.tables.columns import NUMERIC_SHARE, Note, to_numbers, to_texts
+from treelu.tables.files import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Task = Literal["classification", "regression", "labels"]
+MAX_INFERRED_CLASSES = 10  # whole numbers with more different values than this are taken for quantities
+MAX_CLASSES = 100
+
+
+@dataclass(frozen=True)
+class TableTargets:
+    """The target columns of a table.
+
+    Attributes
+    ----------
+    task : {"classification", "regression", "labels"}
+        One class of several; a real value (or several); several 0/1 labels, NaN where one is missing.
+    y : array of shape (n,) or (n, targets)
+    rows : int array of shape (n,)
+        Their rows in the table; those without a target are left out.
+    """
+
+    task: Task
+    y: NDArray[Any]
+    rows: NDArray[np.int64]
+
+
+def read_targets(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note) -> TableTargets:
+    """Read one or several target columns.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    names : sequence of str
+        Columns of `frame`.
+    task : {"classification", "regression", "labels"} or None
+        None: several columns of 0 and 1 are labels; texts, truth values and up to ten different whole numbers are
+        classes; other numbers are values.
+    note : callable
+        Told what was decided and which rows are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> targets = read_targets(pd.DataFrame({"y": ["a", "b", None]}), ["y"], None, print)
+    target 'y': 1 of 3 rows left out, they have no value
+    target 'y': 2 classes (a, b), so classification
+    >>> targets.y, targets.rows
+    (array(['a', 'b'], dtype=object), array([0, 1]))
+    """
+    if len(names) > 1 or task == "labels":
+        return _several(frame, names, task, note)
+    column = frame[names[0]]
+    values, strays = to_numbers(column)
+    is_text = _is_text(column, values)
+    known = to_texts(column).notna().to_numpy() if is_text else ~np.isnan(values)
+    if strays and not is_text:
+        note(f"target {names[0]!r}: {', '.join(strays[:3])} among numbers count as missing")
+    rows = _known_rows(known, f"target {names[0]!r}", note)
+    chosen = task or _infer(names[0], is_text, column, values[rows])
+    if chosen == "regression":
+        if is_text:
+            raise TableError(
+                f"target {names[0]!r} holds text such as {to_texts(column).iloc[rows[0]]!r}, but --task regression "
+                "needs numbers; use --task classification"
+            )
+        y: NDArray[Any] = values[rows]
+    else:
+        y = _classes(column, values, is_text)[rows]
+    _check_varied(names[0], y)
+    if chosen == "classification":
+        _check_classes(names[0], y)
+    if task is None:
+        note(_inference(names[0], chosen, y))
+    return TableTargets(chosen, y, rows)
+
+
+def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note) -> TableTargets:
+    """Several columns: labels, or real values that are all known."""
+    columns = []
+    for name in names:
+        values, strays = to_numbers(frame[name])
+        if strays:
+            raise TableError(
+                f"target {name!r} holds text such as {strays[0]!r}; several targets must be numbers (0 and 1 for "
+                "labels), so give one --target for classes"
+            )
+        columns.append(values)
+    y = np.column_stack(columns)
+    binary = bool((np.isnan(y) | (y == 0) | (y == 1)).all())
+    if task == "classification" or (task == "labels" and not binary):
+        odd = [name for name, column in zip(names, columns, strict=True) if set(column[~np.isnan(column)]) - {0.0, 1.0}]
+        if odd:
+            raise TableError(f"target {odd[0]!r} holds other values than 0 and 1; several targets must be 0/1 labels")
+    is_labels = task in ("classification", "labels") or (task is None and binary)
+    whose = f"targets {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}"
+    unknown = np.isnan(y).all(axis=1) if is_labels else np.isnan(y).any(axis=1)
+    rows = _known_rows(np.logical_not(unknown), whose, note)
+    for name, column in zip(names, y[rows].T, strict=True):
+        _check_varied(name, column[~np.isnan(column)])
+    if is_labels:
+        share = np.isnan(y[rows]).mean()
+        note(f"{whose}: {len(names)} labels of 0 and 1, {share:.0%} missing; one model for each")
+        return TableTargets("labels", y[rows], rows)
+    note(f"{whose}: numbers, so regression of {len(names)} values")
+    return TableTargets("regression", y[rows], rows)
+
+
+def _is_text(column: pd.Series, values: NDArray[np.float64]) -> bool:
+    """Whether a column is one of texts: fewer of its values than `NUMERIC_SHARE` are numbers."""
+    known = to_texts(column).notna().sum() if column.dtype.kind not in "biuf" else 0
+    return bool((~np.isnan(values)).sum() < NUMERIC_SHARE * known)
+
+
+def _known_rows(known: NDArray[np.bool_], whose: str, note: Note) -> NDArray[np.int64]:
+    rows = np.flatnonzero(known)
+    if not len(rows):
+        raise TableError(f"{whose}: no row has a value; choose another --target")
+    if len(rows) < len(known):
+        note(f"{whose}: {len(known) - len(rows):,} of {len(known):,} rows left out, they have no value")
+    return rows
+
+
+def _infer(name: str, is_text: bool, column: pd.Series, values: NDArray[np.float64]) -> Task:
+    if is_text or column.dtype.kind == "b" or _is_truth(column):
+        return "classification"
+    whole = bool((values == np.round(values)).all())
+    return "classification" if whole and len(np.unique(values)) <= MAX_INFERRED_CLASSES else "regression"
+
+
+def _is_truth(column: pd.Series) -> bool:
+    return column.dtype.kind == "O" and {str(value).lower() for value in column.dropna().unique()} <= {"true", "false"}
+
+
+def _classes(column: pd.Series, values: NDArray[np.float64], is_text: bool) -> NDArray[Any]:
+    if is_text or column.dtype.kind == "b" or _is_truth(column):
+        return to_texts(column).to_numpy(dtype=object)
+    known = values[~np.isnan(values)]
+    if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():
+        return np.nan_to_num(values).astype(np.int64)
+    return values
+
+
+def _check_varied(name: str, y: NDArray[Any]) -> None:
+    distinct = set(y.tolist())
+    if len(distinct) == 1:
+        value = next(iter(distinct))
+        shown = f"{value:g}" if isinstance(value, float) else repr(value)
+        raise TableError(
+            f"target {name!r} is {shown} in all {len(y):,} rows: there is nothing to learn; choose another --target"
+        )
+    if not distinct:
+        raise TableError(f"target {name!r} has no value; leave it out")
+
+
+def _check_classes(name: str, y: NDArray[Any]) -> None:
+    n_classes = len(set(y.tolist()))
+    if n_classes > MAX_CLASSES or n_classes > max(2, len(y) / 2):
+        is_text = isinstance(y[0], str)
+        hint = "is it a name or a comment?" if is_text else "use --task regression"
+        raise TableError(
+            f"target {name!r} has {n_classes:,} different values in {len(y):,} rows, too many for classes; {hint}"
+        )
+
+
+def _inference(name: str, task: Task, y: NDArray[Any]) -> str:
+    if task == "regression":
+        return f"target {name!r}: numbers from {y.min():.6g} to {y.max():.6g}, so regression"
+    classes = [str(label) for label in sorted(set(y.tolist()))]
+    shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
+    hint = "" if isinstance(y[0], str) else " (--task regression if they are quantities)"
+    return f"target {name!r}: {len(classes)} classes ({shown}), so classification{hint}"
