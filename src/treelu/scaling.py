@@ -63,21 +63,18 @@ def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
         not binary. Constant features are centred and keep their scale.
     """
     n_features = X.shape[1]
-    if standardize is False or (standardize == "auto" and hasattr(X, "tocsr")):
+    if not standardize or (standardize == "auto" and hasattr(X, "tocsr")):
         return Scaling.identity(n_features)
     if hasattr(X, "tocsr"):
         squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).reshape(-1)
-        return Scaling(np.zeros(n_features), _safe(np.sqrt(squares)))
-    center, scale = X.mean(axis=0, dtype=np.float64), _safe(X.std(axis=0, dtype=np.float64))
+        return Scaling(np.zeros(n_features), np.where(squares > 0, np.sqrt(squares), 1.0))
+    center, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    # not scale == 0: rounding gives a constant column a deviation
+    scale = np.where((X.max(axis=0) > X.min(axis=0)) & (scale > 0), scale, 1.0)
     if standardize == "auto":
         binary = ((X == 0) | (X == 1)).all(axis=0)
         center, scale = np.where(binary, 0.0, center), np.where(binary, 1.0, scale)
     return Scaling(center, scale)
-
-
-def _safe(scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Deviations with those of constant columns (up to rounding) replaced by 1."""
-    return np.where(scale > 10 * np.finfo(np.float64).eps * np.max(scale, initial=0.0), scale, 1.0)
 
 
 def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) -> None:

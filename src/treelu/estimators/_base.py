@@ -226,7 +226,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         """Epochs (of an ensemble: members) without a better score after which to stop."""
         if not self.early_stopping:
             return None
-        return PATIENCE if self.early_stopping is True else int(self.early_stopping)
+        return PATIENCE if isinstance(self.early_stopping, bool | np.bool_) else int(self.early_stopping)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._targets import value_targets
 from treelu.objectives import Targets
-from treelu.scaling import Scaling, fit_scaling
+from treelu.scaling import fit_scaling
 from treelu.training import Callback, Schedule
 
 
@@ -97,8 +97,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         columns = values.reshape(len(values), -1)
         if first:
             self.n_outputs_ = None if values.ndim == 1 else values.shape[1]
-            scale = self.standardize is not False
-            self.target_scaling_ = fit_scaling(columns, True) if scale else Scaling.identity(columns.shape[1])
+            self.target_scaling_ = fit_scaling(columns, bool(self.standardize))
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
