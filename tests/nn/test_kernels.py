@@ -13,8 +13,8 @@ from scipy import sparse
 
 from tests.nn.cases import Case, assert_all_close, assert_close, cases, gradients, rows_of
 from treelu.nn import Activation, DropConnect, Table
-from treelu.nn import fused as kernels_as_functions
 from treelu.nn.drop_connect import WORD
+from treelu.nn.fused import _n_parts
 from treelu.nn.kernels import row_keys
 
 FORMS = ("tensor", "dense", "csr")
@@ -121,6 +121,30 @@ def test_kernel_and_torch_hash_rows_alike(key: int, n_rows: int) -> None:
     assert np.array_equal(by_kernel.astype(np.int64), drop.row_keys(n_rows).numpy())
 
 
+@pytest.mark.parametrize("in_features", [1, 7])
+@pytest.mark.parametrize("depth", [3, 7, 8])
+@pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])
+def test_calls_do_not_disturb_each_other(is_linear: bool, depth: int, in_features: int) -> None:
+    """Two networks, forward both, then backward both, twice: each gets twice its own gradients."""
+    pair = [
+        Case(in_features, depth, 1, drop=DROP, is_linear=is_linear, density=1.0, seed=seed, annealing=0.2)
+        for seed in (1, 2)
+    ]
+    networks = [case.network("numba") for case in pair]
+    for _ in range(2):
+        losses = [
+            (network(torch.from_numpy(case.x()), annealing=0.2, drop=DROP) * case.cotangent()).sum()
+            for case, network in zip(pair, networks, strict=True)
+        ]
+        for loss in losses:
+            loss.backward()
+    for case, network in zip(pair, networks, strict=True):
+        once = run(case, "torch", torch.from_numpy(case.x()))[1]
+        assert_all_close(
+            {name: p.grad for name, p in network.named_parameters()}, {k: 2 * g for k, g in once.items()}, 1e-9
+        )
+
+
 # Threads
 
 
@@ -141,7 +165,7 @@ def test_threads_change_rounding_only_and_repeat_to_the_bit(is_linear: bool, for
     alone, alone_gradients = run(case, "numba", rows, torch.float32)
     again, again_gradients = run(case, "numba", rows, torch.float32)
     torch.set_num_threads(2)
-    assert kernels_as_functions.n_parts(rows, case.depth) == 2
+    assert _n_parts(rows, case.depth) == 2
     shared = [run(case, "numba", rows, torch.float32) for _ in range(3)]
     assert torch.equal(alone, again)
     assert all(torch.equal(alone_gradients[name], again_gradients[name]) for name in alone_gradients)
@@ -161,7 +185,7 @@ def test_patterns_do_not_depend_on_threads(form: str) -> None:
     torch.set_num_threads(1)
     alone = network.activation_codes(rows)
     torch.set_num_threads(2)
-    assert kernels_as_functions.n_parts(rows, case.depth) == 2
+    assert _n_parts(rows, case.depth) == 2
     assert np.array_equal(network.activation_codes(rows), alone)
 
 
@@ -169,7 +193,7 @@ def test_more_threads_than_rows(threads: None) -> None:
     torch.set_num_threads(4)
     case = Case(3, 128, 1, n_rows=2, drop=None, seed=2)
     x = rows_of(case.x(), "dense")
-    assert kernels_as_functions.n_parts(x, case.depth) == 2
+    assert _n_parts(x, case.depth) == 2
     assert_close(run(case, "numba", x)[0], run(case, "torch", x)[0], 1e-9)
 
 
