@@ -32,7 +32,7 @@ def fit_cart(
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> fit_cart(*load_diabetes(return_X_y=True), classifier=False).get_depth()
-    3
+    2
     """
     tree: DecisionTreeClassifier | DecisionTreeRegressor
     if classifier:

@@ -51,13 +51,13 @@ def summarize(
     Parameters
     ----------
     tree : ObliqueTree or None
-        The tree to show; None for an estimator that is not a tree (it still has scores).
+        The tree to show and to score; None for an estimator that is not a tree, which is then scored itself.
     X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
         Hold-out rows. Without them the page shows the tree alone.
     y : array of shape (n_rows,), optional
         Their targets. Rows whose target is missing (NaN, None) are left out of the report.
     estimator : fitted estimator, optional
-        Predicts in place of the tree; names the model and its parameters.
+        Where the tree came from: names the model, its parameters and its training history.
     name : str, optional
         Name of the model; by default the estimator's class, else "Tree".
     baselines : mapping of name to ObliqueTree or fitted estimator, optional
@@ -110,6 +110,8 @@ def summarize(
     scale = np.ones(len(names)) if rows is None else spread(rows.X)
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
     entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
+    if estimator is not None:
+        entries[0] |= {"kind": type(estimator).__name__, "parameters": _parameters(estimator)}
     summary: dict[str, Any] = {
         "format": FORMAT,
         "treelu": __version__,
@@ -145,7 +147,8 @@ def _models(
     first = name or ("Tree" if estimator is None else type(estimator).__name__)
     if baselines and first in baselines:
         raise ValueError(f"baselines has a model named {first!r}, as the report's own; rename one of them")
-    models = {first: (tree if estimator is None else estimator, tree)}
+    # The tree predicts where there is one, so that scores and picture are of the same model even if it was pruned.
+    models = {first: (estimator if tree is None else tree, tree)}
     for key, model in (baselines or {}).items():
         models[key] = (model, _tree_of(model, _classes(tree, estimator)))
     return models

@@ -1,5 +1,7 @@
 // The page: what is shown now, and who hears of a change.
 
+const PAPER_WIDTH = 680; // A4 within the margins of the style sheet
+
 class App {
   constructor(summary) {
     this.summary = summary;
@@ -52,7 +54,12 @@ class App {
     byId("stage").addEventListener("keydown", (event) => this.view.key(event));
     makeDraggable(byId("viewport"), () => this.view);
     this.showModel(this.current);
-    window.addEventListener("beforeprint", () => this.view.fit());
+    let scale = 1;
+    window.addEventListener("beforeprint", () => {
+      scale = this.view.scale;
+      this.view.zoom(Math.min(1, PAPER_WIDTH / this.view.width));
+    });
+    window.addEventListener("afterprint", () => this.view.zoom(scale));
   }
 
   showModel(i) {

@@ -60,7 +60,7 @@ class NodePanel {
     if (path.length < 2) return null;
     const steps = path.slice(0, -1).map((at, i) => {
       const right = tree.children[at][1] === path[i + 1];
-      const value = path === row?.path.nodes ? withSign(row.path.scores[i]) : null;
+      const value = path === row?.path.nodes ? tree.reading(at, row.path.scores[i]) : null;
       return h("li", { class: at === node ? "here" : null },
         h("button", { type: "button", class: "link", onclick: () => app.view.select(at) }, tree.question(at)),
         h("span", { class: "number muted" }, value),
@@ -72,7 +72,7 @@ class NodePanel {
         h("button", { type: "button", class: "link", onclick: () => app.view.select(last) }, nodeName(tree, last)),
         h("span", {}), h("span", { class: "turn" })));
     }
-    const title = path === row?.path.nodes ? "Way of the row, its score at each split" : "Way here";
+    const title = path === row?.path.nodes ? "Way of the row" : "Way here";
     return h("details", { class: "way", open: tree.isLeaf(node) || path === row?.path.nodes }, h("summary", {}, title), h("ol", {}, steps));
   }
 
@@ -93,7 +93,12 @@ class NodePanel {
     if (!data) return null;
     const at = row ? row.path.nodes.indexOf(node) : -1;
     const mark = at >= 0 ? row.path.scores[at] : null;
-    return figure("Rows by score", null, null, (width) => histogramChart(summary, data, mark, width));
+    // A split that asks whether one feature is at least so much is read on that feature's own scale.
+    const { features, values, total } = tree.weights.row(node);
+    const single = total === 1 && values[0] > 0;
+    const read = single ? (v) => (v - tree.data.biases[node]) / values[0] : (v) => v;
+    const title = single ? `Rows by ${tree.names[features[0]]}` : "Rows by score";
+    return figure(title, null, null, (width) => histogramChart(summary, data, mark, read, width));
   }
 
   weightChart(node) {
@@ -223,7 +228,7 @@ class NodePanel {
     const here = summary.samples.map((_, i) => i).filter((i) => tree.data.paths[i].nodes.includes(node));
     if (!here.length) return null;
     const shown = Math.min(here.length, LISTED_ROWS);
-    return h("section", {}, h("h3", {}, shown < tree.rowsAt(node) ? `Rows here (${count(shown)} of ${count(tree.rowsAt(node))})` : "Rows here"),
+    return h("section", { class: "passing" }, h("h3", {}, shown < tree.rowsAt(node) ? `Rows here (${count(shown)} of ${count(tree.rowsAt(node))})` : "Rows here"),
       h("ul", { class: summary.samples[here[0]].drawing ? "rows drawn" : "rows" }, here.slice(0, LISTED_ROWS).map((i) => this.rowItem(i))));
   }
 
@@ -250,8 +255,8 @@ function targetMark(summary, sample) {
   return summary.classes ? h("i", { class: "swatch", style: { background: classColour(sample.target) } }) : null;
 }
 
-/** Rows of a split by score, stacked by class; the split is at 0, `mark` the score of a followed row. */
-function histogramChart(summary, { low, width: step, counts }, mark, width) {
+/** Rows of a split by score, stacked by class; the split is at 0, `mark` the score of a followed row, `read` what a score is called. */
+function histogramChart(summary, { low, width: step, counts }, mark, read, width) {
   const bins = counts[0].length;
   const totals = counts[0].map((_, b) => counts.reduce((sum, rows) => sum + rows[b], 0));
   const most = Math.max(...totals);
@@ -270,7 +275,7 @@ function histogramChart(summary, { low, width: step, counts }, mark, width) {
       const colour = counts.length > 1 ? classColour(k) : "var(--ink-soft)";
       bars.push(s("rect", {
         x: x(low + b * step) + 0.5, y: base, width: Math.max(1, x(low + step) - x(low) - 1), height: tall, style: { fill: colour },
-        ...hovering(`${name}${plural(rows[b], "row")}, score ${brief(low + b * step)} to ${brief(low + (b + 1) * step)}`),
+        ...hovering(`${name}${plural(rows[b], "row")}, ${brief(read(low + b * step))} to ${brief(read(low + (b + 1) * step))}`),
       }));
     });
   }
@@ -279,8 +284,8 @@ function histogramChart(summary, { low, width: step, counts }, mark, width) {
     s("line", { class: "axis", x1: 0, x2: width, y1: height - 20, y2: height - 20 }),
     bars,
     s("line", { class: "threshold", x1: x(0), x2: x(0), y1: 2, y2: height - 16 }),
-    s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, "0"),
-    x(0) > 70 ? s("text", { class: "tick", x: x(0) - 12, y: height - 4, "text-anchor": "end" }, "← left") : null,
-    x(0) < width - 70 ? s("text", { class: "tick", x: x(0) + 12, y: height - 4 }, "right →") : null,
+    s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, brief(read(0))),
+    x(0) > 80 ? s("text", { class: "tick", x: x(0) - 26, y: height - 4, "text-anchor": "end" }, "← left") : null,
+    x(0) < width - 80 ? s("text", { class: "tick", x: x(0) + 26, y: height - 4 }, "right →") : null,
     marker);
 }

@@ -21,7 +21,8 @@ function splitLines(summary, tree, node) {
   const { total } = tree.weights.row(node);
   const drawn = cardDrawings(summary, tree, node);
   if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"} ${name}` : tree.question(node), value)))];
-  if (total < 2) return [cardLine(tree.question(node))];
+  if (total === 1) return [cardLine(tree.names[tree.weights.row(node).features[0]], tree.condition(node))];
+  if (total === 0) return [cardLine(tree.question(node))];
   return [cardLine(tree.term(node, 0)), cardLine(tree.term(node, 1), total > 2 ? h("span", { class: "muted" }, `+${count(total - 2)}`) : null)];
 }
 

@@ -23,8 +23,11 @@ const withSign = (value, digits = 3) => (value > 0 ? "+" : "") + brief(value, di
 function percent(share, decimals = null) {
   if (share === null || share === undefined) return "–";
   const value = 100 * share;
+  if (decimals !== null) return `${value.toFixed(decimals)} %`;
+  if (value > 0 && value < 0.05) return "< 0.1 %";
+  if (value < 100 && value >= 99.95) return "> 99.9 %";
   const edge = (value > 0 && value < 1) || (value > 99 && value < 100);
-  return `${value.toFixed(decimals ?? (edge ? 1 : 0))} %`;
+  return `${value.toFixed(edge ? 1 : 0)} %`;
 }
 
 /** A score: three decimals, fewer where `like`, the score it stands beside, is large. */

@@ -97,18 +97,18 @@ function calibrationFigure(summary) {
   const span = chance ? [0, 1] : range(all);
   const what = summary.classes?.length === 2 ? `chance of ${summary.classes[1]}` : chance ? "chance of the predicted class" : summary.target;
   const remark = chance
-    ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, chances are right.`
-    : "Mean observed against mean predicted, by tenths of the prediction. On the diagonal, predictions are right on average.";
+    ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, chances are right; the larger a dot, the more rows.`
+    : "Mean observed against mean predicted, by tenths of the prediction. On the diagonal, predictions are right on average; the larger a dot, the more rows.";
   return figure("Calibration", remark, legend, (width) => axes({
     width, height: Math.min(360, Math.max(260, width * 0.8)), x: span, y: span, xLabel: `Predicted ${chance ? "chance" : "value"}`, yLabel: `Observed ${chance ? "share" : "mean"}`,
     label: "Calibration: observed against predicted",
     plot: (x, y) => [
       line([[span[0], span[0]], [span[1], span[1]]], x, y, "var(--line)", "2 4", 1.5),
       [...models].reverse().map((model) => [
-        line(model.bins.map((bin) => [bin.predicted, bin.observed]), x, y, model.colour, model.dash, 1.5),
+        line(model.bins.map((bin) => [bin.predicted, bin.observed]), x, y, model.colour, model.dash, 1),
         model.bins.map((bin) => [
           s("line", { x1: x(bin.predicted), x2: x(bin.predicted), y1: y(bin.low), y2: y(bin.high), "stroke-width": 1.25, style: { stroke: model.colour, opacity: 0.55 } }),
-          dot(x(bin.predicted), y(bin.observed), 4, model.colour, `${model.name}: predicted ${brief(bin.predicted)}, observed ${brief(bin.observed)} (${plural(bin.n, "row")})`),
+          dot(x(bin.predicted), y(bin.observed), 2.5 + 4 * Math.sqrt(bin.n / summary.n_rows), model.colour, `${model.name}: predicted ${brief(bin.predicted)}, observed ${brief(bin.observed)} (${plural(bin.n, "row")})`),
         ]),
       ]),
     ],

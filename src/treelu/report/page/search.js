@@ -62,7 +62,8 @@ class Search {
 
   step(by) {
     if (!this.found.length) return;
-    this.at = (this.at + by + this.found.length) % this.found.length;
+    const n = this.found.length;
+    this.at = this.at < 0 && by < 0 ? n - 1 : (this.at + by + n) % n;
     this.app.view.select(this.found[this.at]);
     this.say(1);
   }

@@ -114,8 +114,20 @@ class Tree {
     const bias = this.data.biases[node];
     if (total === 0) return bias >= 0 ? "always right" : "always left";
     const name = (i) => this.names[features[i]];
-    if (total === 1) return `${name(0)} ${values[0] > 0 ? "≥" : "≤"} ${brief(-bias / values[0])}`;
+    if (total === 1) return `${name(0)} ${this.condition(node)}`;
     return `${this.term(node, 0)}, ${this.term(node, 1)}${total > 2 ? ", …" : ""}`;
+  }
+
+  /** "≥ 12" of a split that weighs one feature. */
+  condition(node) {
+    const { values } = this.weights.row(node);
+    return `${values[0] > 0 ? "≥" : "≤"} ${brief(-this.data.biases[node] / values[0])}`;
+  }
+
+  /** A score in the terms of the split: the value of the feature where it weighs only one. */
+  reading(node, score) {
+    const { values, total } = this.weights.row(node);
+    return total === 1 ? brief((score - this.data.biases[node]) / values[0]) : withSign(score);
   }
 
   /** What takes a row to the left (0) or right (1) of a split. */

@@ -273,41 +273,36 @@ class TreeView {
   }
 }
 
-/** Mouse drag scrolls, Ctrl + wheel and two fingers zoom. `view()` is the tree shown. */
+/** Mouse drag scrolls, Ctrl + wheel and two fingers zoom; one finger scrolls by itself. `view()` is the tree shown. */
 function makeDraggable(viewport, view) {
-  const fingers = new Map();
-  let spread = 0;
   viewport.addEventListener("pointerdown", (event) => {
-    if (event.target.closest(".card")) return;
-    fingers.set(event.pointerId, event);
-    if (event.pointerType === "mouse") viewport.setPointerCapture(event.pointerId);
+    if (event.pointerType !== "mouse" || event.button !== 0 || event.target.closest(".card")) return;
+    viewport.setPointerCapture(event.pointerId);
     viewport.classList.add("dragging");
-    spread = 0;
   });
   viewport.addEventListener("pointermove", (event) => {
-    if (!fingers.has(event.pointerId)) return;
-    const before = fingers.get(event.pointerId);
-    fingers.set(event.pointerId, event);
-    if (fingers.size === 2) {
-      const [a, b] = [...fingers.values()];
-      const now = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
-      const box = viewport.getBoundingClientRect();
-      if (spread) view().zoom((view().scale * now) / spread, (a.clientX + b.clientX) / 2 - box.left, (a.clientY + b.clientY) / 2 - box.top);
-      spread = now;
-    } else if (event.pointerType === "mouse") {
-      viewport.scrollBy(before.clientX - event.clientX, before.clientY - event.clientY);
-    }
+    if (viewport.classList.contains("dragging")) viewport.scrollBy(-event.movementX, -event.movementY);
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    viewport.addEventListener(end, (event) => {
-      fingers.delete(event.pointerId);
-      viewport.classList.remove("dragging");
-    });
-  }
+  viewport.addEventListener("lostpointercapture", () => viewport.classList.remove("dragging"));
+  const zoomAt = (scale, x, y) => {
+    const box = viewport.getBoundingClientRect();
+    view().zoom(scale, x - box.left, y - box.top);
+  };
   viewport.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    const box = viewport.getBoundingClientRect();
-    view().zoom(view().scale * Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+    zoomAt(view().scale * Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
+  }, { passive: false });
+  let pinch = null; // spread of the fingers and scale at the start
+  const spread = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+  viewport.addEventListener("touchstart", (event) => {
+    pinch = event.touches.length === 2 ? { spread: spread(event.touches), scale: view().scale } : null;
+    if (pinch) event.preventDefault();
+  }, { passive: false });
+  viewport.addEventListener("touchmove", (event) => {
+    if (!pinch || event.touches.length !== 2) return;
+    event.preventDefault();
+    const [a, b] = event.touches;
+    zoomAt((pinch.scale * spread([a, b])) / pinch.spread, (a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2);
   }, { passive: false });
 }

@@ -1,0 +1,426 @@
+"""The page in a real browser: what a reader clicks, types and sees."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests.report.browser import NoChromiumError, start_chromium
+from tests.report.trees import HOSTILE, complete_tree, rows_for
+from treelu.report import fit_cart, render, summarize
+from treelu.tree import ObliqueTree
+
+NAMES = [HOSTILE, "alcohol", "colour=red", "a, b", "hue", "ash"]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    try:
+        chromium = start_chromium(tmp_path_factory.mktemp("profile"))
+    except NoChromiumError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    yield chromium
+    chromium.quit()
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return complete_tree(4, 6, feature_names=NAMES, classes=["<b>no</b>", "yes"])
+
+
+@pytest.fixture(scope="module")
+def rows(tree):
+    return rows_for(tree, 200)
+
+
+@pytest.fixture(scope="module")
+def page_file(tree, rows, tmp_path_factory):
+    X, y = rows
+    history = [{"epoch": e, "train_loss": 1 / e, "valid_score": 1 - 1 / e} for e in range(1, 9)]
+    summary = summarize(
+        tree,
+        X=X,
+        y=y,
+        name="LCN",
+        baselines={"CART": fit_cart(X[:100], y[:100], classifier=True)},
+        history=history,
+        title="A <i>title</i>",
+        draw_row=lambda i: '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(3)"><script>alert(4)</script></svg>',
+    )
+    return _write(tmp_path_factory, "page", summary)
+
+
+@pytest.fixture
+def page(browser, page_file):
+    return _open(browser, page_file)
+
+
+def _write(tmp_path_factory, name, summary):
+    path = tmp_path_factory.mktemp("pages") / f"{name}.html"
+    path.write_text(render(summary), encoding="utf-8")
+    return path
+
+
+def _open(browser, path):
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    browser.get(path.as_uri())
+    return browser
+
+
+def _all(page, selector):
+    return page.find_elements("css selector", selector)
+
+
+def _one(page, selector):
+    return page.find_element("css selector", selector)
+
+
+def _press(page, keys):
+    page.switch_to.active_element.send_keys(keys)
+
+
+def _type_row(page, text):
+    """Put text into the editor as a paste would."""
+    if not _one(page, "#row-editor").is_displayed():
+        _one(page, "#row-type").click()
+    script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))"
+    page.execute_script(script, _one(page, "#row-text"), text)
+
+
+def _shown_nodes(page):
+    return [int(card.get_attribute("data-node")) for card in _all(page, ".card")]
+
+
+def _lit_nodes(page):
+    return sorted(int(card.get_attribute("data-node")) for card in _all(page, ".card.lit"))
+
+
+def _selected(page):
+    return int(_one(page, ".card[aria-selected=true]").get_attribute("data-node"))
+
+
+def _console(page):
+    return [entry["message"] for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def test_opens_without_errors_and_shows_every_section(page, tree):
+    sections = [link.text for link in _all(page, "#contents a")]
+    assert sections == ["Scores", "Tree", "Performance", "Features", "Training", "Leaves", "About"]
+    assert len(_all(page, ".score-card")) == 3
+    assert sorted(_shown_nodes(page)) == list(range(tree.n_nodes))  # 16 leaves: all open
+    assert len(_all(page, "#leaf-table tbody tr")) == 16
+    assert len(_all(page, ".charts figure svg")) >= 4
+    assert _console(page) == []
+
+
+def test_names_are_text(page):
+    assert _one(page, "h1").text == "A <i>title</i>"
+    assert HOSTILE in _one(page, "#feature-charts").text
+    assert "<b>no</b>" in _one(page, ".card.leaf").text + _one(page, "#leaf-table").text
+    assert page.execute_script("return document.scripts.length") == 2
+    assert _all(page, "main i:not(.swatch):not(.whisker i)") == []
+    images = page.execute_script("return [...document.images].map(image => image.src.slice(0, 26))")
+    assert images
+    assert set(images) == {"data:image/svg+xml;base64,"}
+    assert _console(page) == []
+
+
+def test_policy_stops_injected_scripts_and_requests(page):
+    script = """
+        const done = arguments[0];
+        const probe = document.createElement("script");
+        probe.textContent = "window.injected = true";
+        document.body.append(probe);
+        fetch("https://example.org/").then(() => done("sent"), () => done(window.injected ?? "stopped"));
+    """
+    assert page.execute_async_script(script) == "stopped"
+    page.get_log("browser")  # the two refusals
+
+
+def test_click_shows_weights_rows_and_children(page, tree, rows):
+    X, _ = rows
+    card = _one(page, ".card[data-node='2']")
+    card.click()
+    assert _selected(page) == 2
+    panel = _one(page, "#panel")
+    assert _one(page, "#panel h3").text == "Node 2"
+    bars = _all(page, "#panel .weights .bars li .name")
+    strongest = np.argsort(-np.abs(tree.weights[2]) * X.std(axis=0))
+    assert [bar.get_attribute("textContent") for bar in bars] == [NAMES[j] for j in strongest]
+    passing = tree.decision_path(X).toarray()[:, 2].sum()
+    assert f"{passing} rows" in panel.text
+    assert len(_all(page, "#panel .chart rect")) > 3
+    _one(page, "#panel .segmented button[aria-pressed=false]").click()  # raw weights
+    texts = [number.get_attribute("textContent") for number in _all(page, "#panel .weights .bars li > .number")]
+    shown = [float(text.replace("\u2212", "-")) for text in texts]
+    assert shown == pytest.approx(tree.weights[2][strongest].tolist(), rel=5e-3, abs=5e-4)
+    _one(page, "#panel .sides button").click()
+    assert _selected(page) == tree.children[2, 0]
+
+
+def test_collapse_and_expand(page, tree):
+    _one(page, "#collapse").click()
+    assert sorted(_shown_nodes(page)) == [0, 1, 2]
+    toggle = _one(page, ".card[data-node='1'] .toggle")
+    assert toggle.text == "+8"
+    toggle.click()
+    assert sorted(_shown_nodes(page)) == [0, 1, 2, *sorted(tree.children[1].tolist())]
+    _one(page, "#expand").click()
+    assert len(_shown_nodes(page)) == tree.n_nodes
+    _one(page, ".card[data-node='0'] .toggle").click()
+    assert _shown_nodes(page) == [0]
+
+
+def test_search_finds_features(page):
+    field = _one(page, "#search")
+    field.send_keys("<script>")
+    assert len(_all(page, ".card.hit")) == 15  # six features: each is among the strongest eight everywhere
+    assert "15 nodes" in _one(page, "#search-status").text
+    field.clear()
+    field.send_keys("a")
+    options = [option.text for option in _all(page, "#search-list li")]
+    assert any("alcohol" in option for option in options)
+    field.send_keys("lco\ue007")  # Enter: first node found
+    assert _selected(page) == 0
+    _one(page, "#search-next").click()
+    assert _selected(page) == 1
+    field.send_keys("zzz")
+    assert _one(page, "#search-status").text == "no node weighs it strongly"
+    assert _all(page, ".card.hit") == []
+
+
+def test_search_opens_the_way_to_a_hidden_node(page):
+    _one(page, "#collapse").click()
+    _one(page, "#search").send_keys("hue")
+    _one(page, "#search-previous").click()
+    assert _selected(page) == 14
+    assert 14 in _shown_nodes(page)
+
+
+def test_listed_row_lights_its_path(page, tree, rows):
+    X, y = rows
+    _one(page, "#collapse").click()
+    select = _one(page, "#row-select")
+    option = select.find_elements("tag name", "option")[5]
+    number = int(option.text.split()[1])
+    option.click()
+    path = np.flatnonzero(tree.decision_path(X[[number]]).toarray()[0]).tolist()
+    assert _lit_nodes(page) == path
+    result = _one(page, "#row-result").text
+    assert f"leaf {path[-1]}" in result
+    assert tree.predict(X[[number]])[0] in result
+    assert y[number] in result
+    assert len(_all(page, ".edge.lit")) == len(path) - 1
+    _one(page, "#row-clear").click()
+    assert _lit_nodes(page) == []
+
+
+def test_row_stays_when_the_model_changes(page, rows):
+    X, y = rows
+    _all(page, "#row-select option")[1].click()
+    number = int(_all(page, "#row-select option")[1].text.split()[1])
+    _all(page, "#models button")[1].click()
+    cart = ObliqueTree.from_sklearn(fit_cart(X[:100], y[:100], classifier=True))
+    assert _lit_nodes(page) == np.flatnonzero(cart.decision_path(X[[number]]).toarray()[0]).tolist()
+    assert len(_all(page, "#leaf-table tbody tr")) == min(cart.n_leaves, 25)
+
+
+def test_typed_rows_reach_the_leaf_that_apply_says(page, tree):
+    X = np.random.default_rng(7).normal(size=(100, 6))
+    _one(page, "#row-type").click()
+    script = """
+        const [field, texts] = arguments;
+        return texts.map((text) => {
+          field.value = text;
+          field.dispatchEvent(new Event("input"));
+          return Math.max(...[...document.querySelectorAll(".card.lit")].map((card) => Number(card.dataset.node)));
+        });
+    """
+    texts = [",".join(repr(float(v)) for v in x) for x in X]
+    assert page.execute_script(script, _one(page, "#row-text"), texts) == tree.apply(X).tolist()
+    assert _one(page, "#row-message").text == "All 6 features given."
+
+
+def test_typed_rows_by_name(page, tree, rows):
+    usual = np.quantile(rows[0], 0.5, axis=0, method="lower")
+    x = usual.copy()
+    x[[1, 2, 3]] = 1.5, -2.0, 0.25
+    written = ["alcohol = 1.5\ncolour=red = -2\na, b = 0.25", '"alcohol","colour=red","a, b","target"\n1.5,-2,0.25,yes']
+    for text in written:
+        _type_row(page, text)
+        assert _lit_nodes(page)[-1] == tree.apply(x[None])[0]
+        assert _one(page, "#row-message").text == "3 features given, 3 left out."
+    _type_row(page, "alcohol=1.5, hue=3")
+    x = usual.copy()
+    x[[1, 4]] = 1.5, 3
+    assert _lit_nodes(page)[-1] == tree.apply(x[None])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2,3", "6 values expected, in the order of the columns; 3 given."),
+        ("alcohol = much", "alcohol needs a number, not “much”."),
+        ("wine = 3", "There is no feature “wine”."),
+        ("alcohol = 1, 3", "alcohol needs a number, not “1, 3”."),
+        ("alcohol 1, hue = 3", "“alcohol 1” has no “=”."),
+        ("alcohol,hue\n1", "2 column names but 1 value."),
+        ("alcohol =", "alcohol needs a number, not “”."),
+    ],
+)
+def test_typed_mistakes_are_named(page, text, message):
+    _type_row(page, text)
+    assert _one(page, "#row-message").text == message
+
+
+def test_listed_row_can_be_edited(page, tree, rows):
+    X, _ = rows
+    option = _all(page, "#row-select option")[3]
+    number = int(option.text.split()[1])
+    option.click()
+    _one(page, "#row-type").click()
+    text = _one(page, "#row-text").get_attribute("value")
+    _type_row(page, text)  # as it is
+    assert _lit_nodes(page)[-1] == tree.apply(X[[number]])[0]
+    x = X[number].copy()
+    x[1] = 9.0
+    _type_row(page, text + "\nalcohol = 9")
+    assert _lit_nodes(page)[-1] == tree.apply(x[None])[0]
+    _one(page, ".card[data-node='0']").click()
+    _all(page, "#panel .weights .segmented button")[-1].click()  # what this row adds
+    assert "+" in _one(page, "#panel .weights").text
+
+
+def test_keyboard(page, tree):
+    page.execute_script("document.querySelector('.card[tabindex=\"0\"]').focus()")
+    right, left, down, up, end, enter = "\ue014", "\ue012", "\ue015", "\ue013", "\ue010", "\ue007"
+    first, second = tree.children[0].tolist()
+    _press(page, right)
+    assert _selected(page) == first
+    _press(page, left)  # closes it
+    assert len(_shown_nodes(page)) == 17
+    _press(page, down)
+    assert _selected(page) == second
+    _press(page, up)
+    _press(page, enter)  # opens it again
+    assert len(_shown_nodes(page)) == tree.n_nodes
+    _press(page, end)
+    assert _selected(page) == _shown_nodes(page)[-1]
+    focused = page.switch_to.active_element
+    assert focused.get_attribute("role") == "treeitem"
+    assert focused.get_attribute("aria-level") == "5"
+    assert focused.get_attribute("aria-label").startswith("Leaf ")
+    assert len(_all(page, ".card[tabindex='0']")) == 1
+
+
+def test_zoom_and_fit(page):
+    before = _one(page, "#zoom").text
+    _one(page, "#zoom-in").click()
+    assert _one(page, "#zoom").text != before
+    _one(page, "#fit").click()
+    box, card = _one(page, "#viewport").rect, _all(page, ".card")[-1].rect
+    assert card["x"] + card["width"] <= box["x"] + box["width"]
+
+
+def test_two_fingers_zoom(page):
+    before = int(_one(page, "#zoom").text.split()[0])
+    page.execute_script("document.getElementById('tree').scrollIntoView()")
+    box = page.execute_script("return document.getElementById('viewport').getBoundingClientRect().toJSON()")
+    x, y = box["x"] + box["width"] / 2, box["y"] + 200
+    for kind, reach in (("touchStart", 40), ("touchMove", 60), ("touchMove", 80)):
+        points = [{"x": x - reach, "y": y}, {"x": x + reach, "y": y}]
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert int(_one(page, "#zoom").text.split()[0]) == pytest.approx(2 * before, abs=2)
+
+
+def test_dark_and_light(page):
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    light = page.execute_script(colour)
+    page.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    )
+    dark = page.execute_script(colour)
+    assert dark != light
+    _one(page, "#theme").click()
+    assert page.execute_script(colour) == light
+    _one(page, "#theme").click()
+    assert page.execute_script(colour) == dark
+
+
+def test_leaf_table_sorts_and_leads_to_the_tree(page):
+    _all(page, "#leaf-table th button")[0].click()
+    numbers = [int(cell.text) for cell in _all(page, "#leaf-table tbody td:first-child")]
+    assert numbers == sorted(numbers, reverse=True)
+    _all(page, "#leaf-table tbody td:first-child button")[2].click()
+    assert _selected(page) == numbers[2]
+
+
+def test_phone_width_needs_no_sideways_scrolling(page):
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    )
+    page.refresh()
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    _one(page, ".card[data-node='0']").click()
+    assert _one(page, "#panel h3").is_displayed()
+    assert _console(page) == []
+
+
+def test_print_shows_the_whole_tree_on_white(page):
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert not _one(page, ".toolbar").is_displayed()
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_large_tree_opens_quickly_and_collapsed(browser, tmp_path_factory):
+    tree = complete_tree(12, 2048)
+    rng = np.random.default_rng(0)
+    X = sparse.csr_array((rng.random((300, 2048)) < 0.03).astype(float))
+    summary = summarize(tree, X=X, y=rng.choice(["no", "yes"], size=300))
+    path = _write(tmp_path_factory, "large", summary)
+    assert path.stat().st_size < 12e6
+    start = time.perf_counter()
+    page = _open(browser, path)
+    assert len(_shown_nodes(page)) == 15  # three levels and what follows
+    assert time.perf_counter() - start < 10  # 0.5 s on an idle machine; the test must not be flaky on a busy one
+    assert len(_all(page, "#leaf-table tbody tr")) == 25
+    _all(page, "#row-select option")[1].click()
+    number = int(_all(page, "#row-select option")[1].text.split()[1])
+    assert _lit_nodes(page) == np.flatnonzero(tree.decision_path(X[[number]]).toarray()[0]).tolist()
+    _one(page, "#row-type").click()
+    assert "8,386,560 weights, too many for a page" in _one(page, "#row-message").text
+    assert not _one(page, "#row-text").is_displayed()
+    _one(page, "#expand").click()
+    assert 500 < len(_shown_nodes(page)) <= 1100
+    assert _console(page) == []
+
+
+@pytest.mark.parametrize("kind", ["linear", "one leaf", "no rows", "many classes", "regression"])
+def test_other_trees_open_without_errors(browser, tmp_path_factory, kind):
+    rng = np.random.default_rng(0)
+    linear = {"leaf_weights": rng.normal(size=(4, 3, 5)), "link": "softmax", "classes": ["a", "b", "c"]}
+    tree = {
+        "linear": lambda: complete_tree(2, 5, outputs=3, **linear),
+        "one leaf": lambda: ObliqueTree(np.zeros((0, 2)), [], np.zeros((0, 2), dtype=int), [[1.5]]),
+        "no rows": lambda: complete_tree(3, 4),
+        "many classes": lambda: complete_tree(3, 4, outputs=12, link="softmax", classes=np.arange(12)),
+        "regression": lambda: complete_tree(3, 4, link="identity", classes=None),
+    }[kind]()
+    X, y = (None, None) if kind == "no rows" else rows_for(tree, 80)
+    page = _open(browser, _write(tmp_path_factory, "other", summarize(tree, X=X, y=y)))
+    for card in _all(page, ".card")[:6]:
+        page.execute_script("arguments[0].click()", card)
+    assert _one(page, "#panel h3").text
+    assert _console(page) == []
+    if kind == "linear":
+        _type_row(page, ",".join(repr(float(v)) for v in X[0]))
+        chance = tree.predict_proba(X[:1])[0]
+        assert f"{tree.classes[chance.argmax()]}, {100 * chance.max():.0f} %" in _one(page, "#row-result").text
