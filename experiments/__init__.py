@@ -1,0 +1,1 @@
+"""The paper's tables and figures, by treelu's public API: runs leave JSON files, tables are derived from those."""

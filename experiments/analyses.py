@@ -1,0 +1,91 @@
+"""Runs behind Table 3 and Figure 2, and the graph network: what needs more than fit and score."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import torch
+
+import treelu
+from experiments.data import Dataset
+from experiments.runs import Result, Run
+from experiments.scores import Parts, Scores, part_scores, score
+from treelu.analysis import pattern_analysis
+from treelu.nn import Activation, LocallyConstantNetwork, Table
+from treelu.objectives import Targets
+from treelu.training import Sample, batches, evaluate, learning_rate_factor, make_optimizer, run_epoch
+
+_LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
+
+
+def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
+    """Figure 2a: an LCN with or without annealing, its scores after each epoch.
+
+    As `LCNClassifier` trains with the paper's settings, but for the annealing parameter λ, which stays 1 where the
+    run's setting says ``annealing=False``.
+    """
+    setting = dict(run.setting)
+    annealed = setting.pop("annealing")
+    settings = {"activation": Activation("relu"), "drop_connect": setting["drop_connect"]}
+    network = LocallyConstantNetwork(parts["train"][0].shape[1], setting["depth"], 1, **settings)
+    network.reset_parameters(torch.Generator().manual_seed(run.seed))
+    tables = {part: Table(X, np.float32) for part, (X, _) in parts.items()}
+    y = torch.from_numpy(parts["train"][1].astype(np.float32))[:, None]
+    sample = Sample(tables["train"], Targets("binary", y, 1))
+    optimizer = make_optimizer(network, "sgd", _LEARNING_RATE)
+    rng = np.random.default_rng(run.seed)
+    stream = batches(sample.rows, _BATCH, rng)
+    curve: list[Scores] = []
+    for epoch in range(1, _EPOCHS + 1):
+        rate = _LEARNING_RATE * learning_rate_factor("step", epoch, _EPOCHS)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        annealing = epoch / _EPOCHS if annealed else 1.0
+        loss = run_epoch(network, sample, optimizer, stream, -(-len(sample) // _BATCH), annealing, rng)
+        now = {part: score(task, parts[part][1], evaluate(network, table).numpy()) for part, table in tables.items()}
+        curve.append({**now, "loss": round(loss, 6)})
+    best = int(np.argmax([point["valid"] for point in curve]))
+    return {
+        "config": {"estimator": "LocallyConstantNetwork", "epochs": _EPOCHS, "learning_rate": _LEARNING_RATE},
+        "scores": {"best": _parts_of(curve[best]), "last": _parts_of(curve[-1])},
+        "curve": curve,
+        "best_epoch": best + 1,
+        "last_epoch": _EPOCHS,
+    }
+
+
+def _parts_of(point: Scores) -> Scores:
+    return {part: point[part] for part in ("train", "valid", "test")}
+
+
+def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
+    """Table 3: decision patterns of an LCN, trained to the last epoch, in the training and the test part."""
+    settings: dict[str, Any] = {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
+    model = treelu.LCNClassifier(**settings, **run.setting, random_state=run.seed)
+    model.fit(*parts["train"])
+    patterns = {
+        part: model.network_.activation_pattern(Table(X, np.float64).rows()).numpy() for part, (X, _) in parts.items()
+    }
+    X_test, y_test = parts["test"]
+    analysis = pattern_analysis(
+        patterns["train"],
+        patterns["test"],
+        n_possible=2 ** run.setting["depth"],
+        y_test=y_test,
+        score_test=model.decision_function(X_test),
+    )
+    scores = part_scores(task, parts, model.decision_function)
+    return {
+        "config": {"estimator": "LCNClassifier", **settings},
+        "scores": {"best": scores, "last": scores},
+        "patterns": {name: None if value != value else value for name, value in asdict(analysis).items()},
+        "best_epoch": len(model.history_),
+        "last_epoch": len(model.history_),
+    }
+
+
+def fit_graphs(run: Run, dataset: Dataset) -> Result:
+    """The graph network, which reads molecules instead of fingerprints."""
+    raise NotImplementedError
