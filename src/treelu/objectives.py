@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -70,6 +71,32 @@ class Targets:
         per_row = loss if loss.dim() == 1 else loss.mean(dim=1)
         return (per_row * self.weight[index]).mean()
 
+    def loss_and_gradient(self, output: NDArray, index: NDArray[np.int64]) -> tuple[float, NDArray]:
+        """`loss` and its gradient with respect to outputs (B, n_outputs), in NumPy."""
+        y = self.y.numpy()[index]
+        if self.offset is not None:
+            output = output + self.offset.numpy()[index]
+        if self.task == "binary":
+            # log(1 + exp z) − y z, and its derivative σ(z) − y
+            losses = np.logaddexp(np.float32(0), output) - y * output
+            gradient = expit(output) - y
+        elif self.task == "multiclass":
+            log_chances = log_softmax(output, axis=1)
+            rows = np.arange(len(y))
+            losses, gradient = -log_chances[rows, y], np.exp(log_chances)
+            gradient[rows, y] -= 1
+        else:
+            gradient = output - y
+            losses = gradient**2
+            gradient *= 2 / output.shape[1]
+        if losses.ndim == 2:
+            losses = losses.mean(axis=1)
+        if self.weight is not None:
+            weight = self.weight.numpy()[index]
+            losses, gradient = losses * weight, gradient * weight[:, None]
+        gradient /= len(y)
+        return float(losses.mean()), gradient
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Targets:
         """The same on another device; class numbers stay integers."""
         floats = {name: getattr(self, name) for name in ("weight", "offset", "unit")}
@@ -98,8 +125,8 @@ class Metric:
     greater_is_better: bool
 
     def improves(self, score: float, best: float | None) -> bool:
-        """Whether `score` is better than `best`."""
-        return best is None or (score > best if self.greater_is_better else score < best)
+        """Whether `score` is better than `best`; never where it is not a number."""
+        return not math.isnan(score) and (best is None or (score > best if self.greater_is_better else score < best))
 
 
 def roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import _check_sample_weight
 
 from treelu.training import Sample
@@ -46,14 +45,18 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
 
 
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation, stratified by class where possible."""
-    targets = sample.targets
-    rows = sample.rows
-    labels = None if targets.task == "regression" else targets.y.reshape(len(targets), -1)[:, 0].numpy()[rows]
-    if labels is not None and min(np.unique(labels, return_counts=True)[1]) < 2:
-        labels = None
-    if len(rows) < 2:
-        raise ValueError("early_stopping needs at least two rows to hold one out; give an eval_set")
-    n_held_out = max(1 if labels is None else len(np.unique(labels)), int(HELD_OUT * len(rows)))
-    train, valid = train_test_split(rows, test_size=n_held_out, random_state=seed, stratify=labels)
-    return Sample(sample.table, targets, train), Sample(sample.table, targets, valid)
+    """Part a sample into rows for training and rows for validation: a tenth of each class, but one at least."""
+    targets, rows = sample.targets, sample.rows
+    labels = np.zeros(len(rows))
+    if targets.task != "regression":
+        labels = targets.y.reshape(len(targets), -1)[:, 0].numpy()[rows]
+    rng = np.random.default_rng(seed)
+    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
+    sizes = [len(alike) for alike in classes]
+    # without a class there is no AUC, but there is a log-loss
+    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
+        of_what = " of each class" if targets.task == "binary" else ""
+        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
+    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
+    valid = np.sort(np.concatenate(held_out))
+    return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
