@@ -376,11 +376,11 @@ class ObliqueTree:
 
         return from_sklearn(estimator)
 
-    def to_onnx(self, path: str | Path | None = None) -> bytes:
+    def to_onnx(self, path: str | Path | None = None, **options: Any) -> bytes:
         """The tree as an ONNX model; see :func:`treelu.export.onnx.to_onnx`."""
         from treelu.export.onnx import to_onnx
 
-        return to_onnx(self, path)
+        return to_onnx(self, path, **options)
 
     def plot(self, **options: Any) -> Axes:
         """A picture of the tree; see :func:`treelu.plot.plot_tree`."""

@@ -1,0 +1,253 @@
+"""An ObliqueTree as an ONNX model of standard operators, and what single precision costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+
+from treelu._tree_rows import as_rows, node_scores
+from treelu.tree import ObliqueTree
+
+_OPSET, _IR_VERSION = 18, 9
+
+
+def to_onnx(
+    tree: ObliqueTree, path: str | Path | None = None, *, dtype: Literal["float32", "float64"] = "float32"
+) -> bytes:
+    """The tree as an ONNX model, inputs and outputs as skl2onnx names them.
+
+    The input is ``X`` (rows, features). A classifier returns ``label`` (rows,) and ``probabilities``
+    (rows, classes), a regression tree ``variable`` (rows, outputs). The model follows each row from node to node, so
+    that a row costs as many products as its path has nodes. Feature names and notes are in the metadata.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    path : str or Path, optional
+        Write the model there, too.
+    dtype : {"float32", "float64"}
+        Type of X and of all sums. In float32, a row very near to a hyperplane may fall on the other side:
+        :func:`rows_in_doubt` names these rows, :func:`compare_onnx` counts them.
+
+    Returns
+    -------
+    bytes
+        The serialised model.
+
+    Examples
+    --------
+    >>> import onnxruntime
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0.25], [4.0]])
+    >>> session = onnxruntime.InferenceSession(tree.to_onnx())
+    >>> session.run(None, {"X": np.array([[0, 0], [0, 1]], dtype=np.float32)})[0]
+    array([[4.  ], [0.25]], dtype=float32)
+    """
+    onnx = _import_onnx()
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")
+    graph = _Graph(onnx, np.dtype(dtype))
+    leaf = _route(graph, tree)
+    scores = _leaf_scores(graph, tree, leaf)
+    outputs = _regression(graph, tree, scores) if tree.classes is None else _classification(graph, tree, scores)
+    value = onnx.helper.make_tensor_value_info("X", graph.elem_type, ["rows", tree.n_features])
+    proto = onnx.helper.make_graph(graph.nodes, "oblique_tree", [value], outputs, graph.constants)
+    model = onnx.helper.make_model(
+        proto,
+        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="treelu",
+        doc_string=repr(tree),
+    )
+    names = [tree.feature_name(feature) for feature in range(tree.n_features)]
+    onnx.helper.set_model_props(model, {"feature_names": "\n".join(names), "notes": "\n".join(tree.notes)})
+    onnx.checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    if path is not None:
+        Path(path).write_bytes(data)
+    return data
+
+
+def _import_onnx() -> ModuleType:
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs the package onnx: pip install 'treelu[onnx]'") from error
+    return onnx
+
+
+class _Graph:
+    """Nodes and constants of a model in the making; each method returns the name of a result."""
+
+    def __init__(self, onnx: ModuleType, dtype: np.dtype[Any]) -> None:
+        self.onnx, self.dtype = onnx, dtype
+        self.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, array: Any, name: str) -> str:
+        """A constant; floats take the type of the model."""
+        array = np.asarray(array)
+        if array.dtype.kind == "f":
+            array = array.astype(self.dtype)
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
+        """The result of an operator."""
+        name = name or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+
+def _route(graph: _Graph, tree: ObliqueTree) -> str:
+    """The leaf of each row, counted from 0: as many steps as the tree is deep; a row at its leaf stays there."""
+    rows = graph.node("Shape", "X", start=0, end=1)
+    zero = graph.onnx.numpy_helper.from_array(np.zeros(1, dtype=np.int64))
+    node = graph.node("ConstantOfShape", rows, value=zero)
+    if tree.n_splits == 0:
+        return node
+    weights = tree.weights if isinstance(tree.weights, np.ndarray) else tree.weights.toarray()
+    stay = np.repeat(np.arange(tree.n_splits, tree.n_nodes)[:, None], 2, axis=1)
+    w, b = graph.constant(weights, "weights"), graph.constant(tree.biases, "biases")
+    following = graph.constant(np.concatenate([tree.children, stay]).ravel(), "following")
+    last = graph.constant(np.array(tree.n_splits - 1), "last_split")
+    two, one = graph.constant(np.array(2), "two"), graph.constant(np.array([1]), "features_axis")
+    null = graph.constant(np.array(0.0), "zero")
+    for _ in range(tree.depth):
+        split = graph.node("Min", node, last)  # at a leaf any split will do
+        products = graph.node("Mul", "X", graph.node("Gather", w, split))
+        score = graph.node("Add", graph.node("ReduceSum", products, one, keepdims=0), graph.node("Gather", b, split))
+        right = graph.node("Cast", graph.node("GreaterOrEqual", score, null), to=graph.onnx.TensorProto.INT64)
+        place = graph.node("Add", graph.node("Mul", node, two), right)
+        node = graph.node("Gather", following, place)
+    return graph.node("Sub", node, graph.constant(np.array(tree.n_splits), "n_splits"))
+
+
+def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str) -> str:
+    """Outputs before the link, (rows, outputs)."""
+    scores = graph.node("Gather", graph.constant(tree.values, "values"), leaf)
+    if tree.leaf_weights is None:
+        return scores
+    forms = graph.node("Gather", graph.constant(tree.leaf_weights, "leaf_weights"), leaf)  # (rows, outputs, features)
+    last = graph.constant(np.array([2]), "last_axis")
+    linear = graph.node("MatMul", forms, graph.node("Unsqueeze", "X", last))
+    return graph.node("Add", scores, graph.node("Squeeze", linear, last))
+
+
+def _regression(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
+    graph.node("Identity", scores, name="variable")
+    return [graph.onnx.helper.make_tensor_value_info("variable", graph.elem_type, ["rows", tree.n_outputs])]
+
+
+def _classification(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
+    assert tree.classes is not None
+    if tree.link == "logistic":
+        both = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
+        graph.node("Sigmoid", both, name="probabilities")
+        best = graph.node("ArgMax", both, axis=1, keepdims=0)  # of equal scores the first, as in the tree
+    else:
+        graph.node("Softmax" if tree.link == "softmax" else "Identity", scores, name="probabilities")
+        best = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    classes = tree.classes.astype(np.int64) if tree.classes.dtype.kind in "biu" else tree.classes
+    if classes.dtype.kind in "OU":
+        classes = classes.astype(str).astype(object)
+    graph.node("Gather", graph.constant(classes, "classes"), best, name="label")
+    helper = graph.onnx.helper
+    label_type = {"i": graph.onnx.TensorProto.INT64, "O": graph.onnx.TensorProto.STRING}.get(
+        classes.dtype.kind, graph.elem_type
+    )
+    return [
+        helper.make_tensor_value_info("label", label_type, ["rows"]),
+        helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(classes)]),
+    ]
+
+
+# What single precision costs
+
+
+def rows_in_doubt(tree: ObliqueTree, X: Any) -> np.ndarray:
+    """Rows that pass a hyperplane nearer than float32 can tell: bool (n_rows,).
+
+    With n products in a sum, float32 weights and float32 rows, a score may be off by as much as
+    (n + 3)·2⁻²⁴·(Σ|w x| + |b|). A row is in doubt if at any node of its path its score is not larger than that.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.0], [[1, 2]], [[0], [1]])
+    >>> rows_in_doubt(tree, [[1.0, 1.0 + 1e-9], [1.0, 1.1]])
+    array([ True, False])
+    """
+    rows: Any = as_rows(X, tree.n_features, tree.feature_names)
+    doubt = np.zeros(rows.shape[0], dtype=bool)
+    sizes, filled = abs(rows), rows != 0
+    path = tree.decision_path(rows).tocsc()
+    for node in range(tree.n_splits):
+        here = path.indices[path.indptr[node] : path.indptr[node + 1]]
+        if not here.size:
+            continue
+        weights = tree.node_weights(node)
+        largest = sizes[here] @ np.abs(weights) + abs(tree.biases[node])
+        terms = filled[here] @ (weights != 0).astype(np.float64)
+        score = node_scores(rows, here, tree.weights, tree.biases, node)
+        doubt[here] |= np.abs(score) <= (terms + 3) * 2.0**-24 * largest
+    return doubt
+
+
+@dataclass(frozen=True)
+class OnnxComparison:
+    """How an ONNX model's answers compare with the tree's.
+
+    ``n_in_doubt`` of ``n_rows`` lie nearer to a hyperplane than float32 can tell; ``n_on_other_leaf`` rows get
+    another leaf's answer, ``n_unexplained`` of these without being in doubt; ``largest_difference`` is that of the
+    probabilities or values of all other rows.
+    """
+
+    n_rows: int
+    n_in_doubt: int
+    n_on_other_leaf: int
+    n_unexplained: int
+    largest_difference: float
+
+
+def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 1e-4) -> OnnxComparison:
+    """Run a model with onnxruntime and compare its answers with the tree's on the rows X.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    model : bytes
+        From :func:`to_onnx`.
+    X : array or sparse matrix of shape (n_rows, n_features)
+    tolerance : float
+        A row whose answer differs by more, relative to 1 + the largest size of an answer, counts as on another leaf.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.0], [[1, 2]], [[0], [1]])
+    >>> compare_onnx(tree, tree.to_onnx(), [[1.0, 1.0 + 1e-9], [1.0, 1.1]])
+    OnnxComparison(n_rows=2, n_in_doubt=1, n_on_other_leaf=1, n_unexplained=0, largest_difference=0.0)
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError("compare_onnx needs onnxruntime: pip install 'treelu[onnx]'") from error
+    rows = as_rows(X, tree.n_features, tree.feature_names)
+    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    double = session.get_inputs()[0].type == "tensor(double)"
+    answer = session.run(None, {"X": dense.astype(np.float64 if double else np.float32)})[-1]
+    wanted = tree.link_outputs(tree.decision_function(rows))
+    difference = np.abs(answer - wanted).max(axis=1, initial=0.0)
+    other = difference > tolerance * (1 + np.abs(wanted).max(initial=0.0))
+    doubt = rows_in_doubt(tree, rows)
+    return OnnxComparison(
+        n_rows=len(doubt),
+        n_in_doubt=int(doubt.sum()),
+        n_on_other_leaf=int(other.sum()),
+        n_unexplained=int((other & ~doubt).sum()),
+        largest_difference=float(difference[~other].max(initial=0.0)),
+    )

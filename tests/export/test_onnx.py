@@ -1,0 +1,119 @@
+"""ONNX: onnxruntime as the judge."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from tests.trees import KINDS, random_tree, trees
+from treelu.export.onnx import compare_onnx, rows_in_doubt
+from treelu.tree import ObliqueTree
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+def run(tree: ObliqueTree, X: np.ndarray, **options) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(tree.to_onnx(**options), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": X}), strict=True))
+
+
+@given(tree=trees(), seed=st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_float32_model_agrees_on_every_row_that_is_not_in_doubt(tree, seed):
+    rows = np.random.default_rng(seed).standard_normal((100, tree.n_features)).astype(np.float32)
+    sure = ~rows_in_doubt(tree, rows)
+    assert sure.mean() > 0.9
+    answer = run(tree, rows)
+    if tree.is_classifier:
+        assert list(answer) == ["label", "probabilities"]
+        np.testing.assert_allclose(answer["probabilities"][sure], tree.predict_proba(rows)[sure], atol=2e-5)
+        if tree.leaf_weights is None:
+            np.testing.assert_array_equal(answer["label"][sure], tree.predict(rows)[sure])
+    else:
+        assert list(answer) == ["variable"]
+        np.testing.assert_allclose(answer["variable"][sure], tree.decision_function(rows)[sure], atol=2e-5)
+    found = compare_onnx(tree, tree.to_onnx(), rows)
+    assert (found.n_rows, found.n_in_doubt, found.n_unexplained) == (100, (~sure).sum(), 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float64_model_agrees_to_rounding(kind):
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 40, 10, kind)
+    rows = rng.standard_normal((500, 10))
+    answer = list(run(tree, rows, dtype="float64").values())[-1]
+    np.testing.assert_allclose(answer, tree.link_outputs(tree.decision_function(rows)), rtol=1e-12, atol=1e-12)
+    assert compare_onnx(tree, tree.to_onnx(dtype="float64"), rows).n_on_other_leaf == 0
+
+
+def test_rows_near_a_hyperplane_are_reported():
+    """Rows at growing distance from random hyperplanes: float32 errs on the nearest, and all its errors are flagged."""
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 15, 30, "identity")
+    rows = rng.standard_normal((4000, 30))
+    root = tree.weights[0]
+    distance = 10.0 ** rng.uniform(-12, -2, 4000) * rng.choice([-1, 1], 4000)
+    rows += np.outer(distance - (rows @ root + tree.biases[0]), root) / (root @ root)
+    found = compare_onnx(tree, tree.to_onnx(), rows)
+    assert found.n_on_other_leaf > 100  # there is something to report,
+    assert found.n_unexplained == 0  # and it is reported
+    assert found.n_on_other_leaf <= found.n_in_doubt < 4000
+    assert found.largest_difference < 1e-5
+    np.testing.assert_array_equal(rows_in_doubt(tree, sparse.csr_array(rows)), rows_in_doubt(tree, rows))
+
+
+def test_points_on_a_hyperplane_go_right():
+    tree = ObliqueTree([[1.0, -1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    assert run(tree, np.array([[2, 2], [2, 3]], dtype=np.float32))["variable"].tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize("labels", [["benign", "malign"], [3, 7], [False, True], [0.0, 1.0]])
+def test_cart_classifier_with_labels_of_any_type(labels):
+    X, y = load_breast_cancer(return_X_y=True)
+    cart = DecisionTreeClassifier(max_depth=5, random_state=0).fit(X, np.array(labels)[y])
+    tree = ObliqueTree.from_sklearn(cart)
+    answer = run(tree, X.astype(np.float32))
+    sure = ~rows_in_doubt(tree, X)
+    assert sure.mean() > 0.95
+    assert answer["label"].shape == (len(X),)
+    np.testing.assert_array_equal(answer["label"][sure], tree.predict(X)[sure])
+    np.testing.assert_allclose(answer["probabilities"][sure], tree.predict_proba(X)[sure], atol=1e-6)
+
+
+def test_deep_unbalanced_cart():
+    X, y = load_diabetes(return_X_y=True)
+    tree = ObliqueTree.from_sklearn(DecisionTreeRegressor(random_state=0).fit(X, y))
+    assert tree.depth > 12
+    found = compare_onnx(tree, tree.to_onnx(), X)
+    assert found.n_unexplained == 0
+    assert found.n_in_doubt < 0.05 * len(X)
+
+
+def test_one_leaf_no_rows_and_a_file(tmp_path):
+    lone = ObliqueTree(np.zeros((0, 2)), [], [], [[1.5]])
+    assert run(lone, np.zeros((3, 2), dtype=np.float32))["variable"].tolist() == [[1.5]] * 3
+    tree = random_tree(np.random.default_rng(0), 7, 3, "softmax", feature_names=["a", "b", "c"])
+    assert run(tree, np.zeros((0, 3), dtype=np.float32))["label"].shape == (0,)
+    data = tree.to_onnx(tmp_path / "tree.onnx")
+    assert (tmp_path / "tree.onnx").read_bytes() == data
+    model = onnx.load_from_string(data)
+    assert {prop.key: prop.value for prop in model.metadata_props}["feature_names"] == "a\nb\nc"
+    assert {node.domain for node in model.graph.node} == {""}  # standard operators only
+
+
+def test_bad_dtype_and_missing_package(monkeypatch):
+    tree = ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]])
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float64', got 'half'"):
+        tree.to_onnx(dtype="half")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"pip install 'treelu\[onnx\]'"):
+        tree.to_onnx()
