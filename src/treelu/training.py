@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from treelu.nn import DropConnect, NeuronChain, Rows, Table
+from treelu.nn import DropConnect, NeuronChain, Table
 from treelu.objectives import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
@@ -134,27 +134,35 @@ def batches(rows: NDArray[np.int64], batch_size: int, rng: np.random.Generator) 
             yield order[start : start + batch_size]
 
 
-def train_step(
-    network: NeuronChain,
-    rows: Rows,
-    targets: Targets,
-    optimizer: torch.optim.Optimizer,
-    annealing: float,
-    drop: DropConnect | None,
-) -> float:
-    """One update; returns the batch's loss."""
-    optimizer.zero_grad()
-    output = network(rows, annealing=annealing, drop=drop)
-    loss = targets.loss(output, torch.from_numpy(rows.index))
-    loss.backward()
-    optimizer.step()
-    return loss.item()
+class Stepper:
+    """Updates of a network on a sample by an optimiser.
+
+    Where the kernels are the whole network their gradients go straight into the parameters' `.grad`; autograd does the
+    rest. Both give the same gradients.
+    """
+
+    def __init__(self, network: NeuronChain, sample: Sample, optimizer: torch.optim.Optimizer) -> None:
+        self.network, self.sample, self.optimizer = network, sample, optimizer
+        self.gradient_pass = network.gradient_pass()
+
+    def train_step(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
+        """One update on the rows `index`; returns their mean loss."""
+        network, targets, rows = self.network, self.sample.targets, self.sample.table.rows(index)
+        if self.gradient_pass is not None:
+            output = self.gradient_pass.forward(rows, annealing, network.activation.negative_slope, drop)
+            loss, gradient = targets.loss_and_gradient(output.T, index)
+            self.gradient_pass.backward(np.ascontiguousarray(gradient.T))
+        else:
+            self.optimizer.zero_grad()
+            batch_loss = targets.loss(network(rows, annealing=annealing, drop=drop), torch.from_numpy(rows.index))
+            batch_loss.backward()
+            loss = batch_loss.item()
+        self.optimizer.step()
+        return loss
 
 
 def run_epoch(
-    network: NeuronChain,
-    sample: Sample,
-    optimizer: torch.optim.Optimizer,
+    stepper: Stepper,
     stream: Iterator[NDArray[np.int64]],
     n_updates: int,
     annealing: float,
@@ -162,17 +170,19 @@ def run_epoch(
     after_step: Callable[[NeuronChain, float], None] | None = None,
 ) -> float:
     """`n_updates` steps; returns the mean loss. `after_step(network, learning_rate)` may move the parameters."""
+    network = stepper.network
     network.train()
+    keys = rng.integers(2**63, size=n_updates)
     total, seen = 0.0, 0
-    for _ in range(n_updates):
+    for key in keys:
         index = next(stream)
         drop = None
         if network.drop_connect > 0:
-            drop = DropConnect(network.drop_connect, int(rng.integers(2**63)), network.drop_in_jacobian)
-        total += len(index) * train_step(network, sample.table.rows(index), sample.targets, optimizer, annealing, drop)
+            drop = DropConnect(network.drop_connect, int(key), network.drop_in_jacobian)
+        total += len(index) * stepper.train_step(index, annealing, drop)
         seen += len(index)
         if after_step is not None:
-            after_step(network, optimizer.param_groups[0]["lr"])
+            after_step(network, stepper.optimizer.param_groups[0]["lr"])
     network.eval()
     return total / seen
 
@@ -261,6 +271,7 @@ def train(
     stream = batches(sample.rows, batch_size, rng)
     history = History(None if validation is None else METRICS[sample.targets.task].name)
     best = _Best(network, sample.targets)
+    stepper = Stepper(network, sample, optimiser)
     started = time.perf_counter()
     with progress or nullcontext(_silent) as show:
         try:
@@ -269,7 +280,7 @@ def train(
                 for group in optimiser.param_groups:
                     group["lr"] = rate
                 annealing = epoch / epochs if network.activation.is_piecewise_linear else 0.0
-                loss = run_epoch(network, sample, optimiser, stream, n_updates, annealing, rng, after_step)
+                loss = run_epoch(stepper, stream, n_updates, annealing, rng, after_step)
                 _check_finite(loss, epoch, learning_rate)
                 score = None
                 if validation is not None:

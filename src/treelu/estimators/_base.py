@@ -24,7 +24,7 @@ from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
 from treelu.scaling import fit_scaling, fold
-from treelu.training import Sample, batches, evaluate, make_optimizer, run_epoch, train
+from treelu.training import Sample, Stepper, batches, evaluate, make_optimizer, run_epoch, train
 
 PATIENCE = 10  # epochs, for early_stopping=True
 BLOCK = 8192  # rows that are converted to float64 at once
@@ -120,7 +120,8 @@ class NetworkEstimator(BaseEstimator, ABC):
         sample = self._on_device(Sample(self._scaled_table(X), targets))
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
         stream = batches(sample.rows, self.batch_size, rng)
-        run_epoch(network, sample, optimizer, stream, -(-len(sample) // self.batch_size), annealing, rng)
+        n_updates = -(-len(sample) // self.batch_size)
+        run_epoch(Stepper(network, sample, optimizer), stream, n_updates, annealing, rng)
         self._optimizer_state = optimizer.state_dict()
         self.network_ = self._folded(network)
         self._describe_rows(network, sample, n_passes)

@@ -4,13 +4,11 @@ Each kernel works on the rows `first` … `last − 1` of a batch, holds no lock
 that inner loops run over rows and vectorise. The formulas stand in `treelu.nn.coefficients`; the masks are those of
 `treelu.nn.drop_connect`. Weights come feature-major and padded to a multiple of `LANES` columns: one non-zero
 feature touches one short vector.
-
-Rows: `values`, `features`, `starts` of a `Table`; `width` is 0 for CSR, D for a dense table.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,6 +21,64 @@ _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 # sums may be reordered and contracted, NaN and infinity keep their meaning
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 _inline = njit(cache=True, nogil=True, inline="always")
+
+
+class Entries(NamedTuple):
+    """The rows `index` of a `Table`; `width` is 0 for CSR, D for a dense table."""
+
+    values: Any
+    features: Any
+    starts: Any
+    width: int
+    index: Any
+
+
+class Mask(NamedTuple):
+    """DropConnect: a key per row; weights whose hash is below `threshold` are dropped. Threshold 0: none."""
+
+    keys: Any
+    threshold: Any
+    scale: Any
+
+
+class Chain(NamedTuple):
+    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ and the slope below zero."""
+
+    weight: Any
+    connection: Any
+    bias: Any
+    annealing: Any
+    slope: Any
+
+
+class State(NamedTuple):
+    """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B)."""
+
+    s: Any
+    z: Any
+    a: Any
+    o: Any
+    curvature: Any
+
+
+class Paths(NamedTuple):
+    """T_i = e_i + Σ u_ik C_k and C_i = o_i T_i, (M, M, B), zero above the diagonal; offsets c (M, B)."""
+
+    paths: Any
+    coefficients: Any
+    offsets: Any
+
+
+class Gradients(NamedTuple):
+    """Gradients of s (columns, B), z, a and o (M, B), and of the parameters (D, padded), (M, M), (M,)."""
+
+    s: Any
+    z: Any
+    a: Any
+    o: Any
+    weight: Any
+    connection: Any
+    bias: Any
 
 
 @_inline
@@ -54,6 +110,23 @@ def row_keys(count: int, low: Any, high: Any) -> Any:
 
 
 @_kernel
+def pack(block: Any, column: int, packed: Any) -> None:
+    """Copy a block (D, ·) of columns into the padded weights, from `column` on."""
+    for d in range(block.shape[0]):
+        for i in range(block.shape[1]):
+            packed[d, column + i] = block[d, i]
+
+
+@_kernel
+def unpack_add(packed: Any, column: int, block: Any) -> None:
+    """Add columns of the padded gradient, from `column` on, to a block (D, ·); zero the padded one behind."""
+    for d in range(block.shape[0]):
+        for i in range(block.shape[1]):
+            block[d, i] += packed[d, column + i]
+            packed[d, column + i] = 0
+
+
+@_kernel
 def _neurons(count: int) -> Any:
     """The counters of the neurons, as `_kept` takes them."""
     counters = np.empty(count, np.uint32)
@@ -63,36 +136,24 @@ def _neurons(count: int) -> Any:
 
 
 @_kernel
-def project(
-    values: Any,
-    features: Any,
-    starts: Any,
-    width: int,
-    index: Any,
-    weight: Any,
-    keys: Any,
-    threshold: Any,
-    scale: Any,
-    s: Any,
-    s_kept: Any,
-    first: int,
-    last: int,
-) -> None:
-    """s[i, r] = w_i·x_r, and s_kept the same with the surviving weights (untouched where threshold is 0)."""
-    padded = weight.shape[1]
+def _project(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+    """s[i, r] = w_i·x_r, and in z the same with the surviving weights."""
+    weight, width, threshold = chain.weight, entries.width, mask.threshold
+    padded, depth = weight.shape[1], state.z.shape[0]
     total, kept, neurons = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype), _neurons(padded)
     for r in range(first, last):
         total[:] = 0
         kept[:] = 0
-        begin = index[r] * width if width else starts[index[r]]
-        end = begin + width if width else starts[index[r] + 1]
+        row = entries.index[r]
+        begin = row * width if width else entries.starts[row]
+        end = begin + width if width else entries.starts[row + 1]
         for entry in range(begin, end):
-            x = values[entry]
+            x = entries.values[entry]
             if x == 0:
                 continue
-            d = np.int64(entry - begin) if width else np.int64(features[entry])
+            d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
             if threshold:
-                pair = _pair(keys[r], d)
+                pair = _pair(mask.keys[r], d)
                 for i in range(padded):
                     term = x * weight[d, i]
                     total[i] += term
@@ -100,89 +161,64 @@ def project(
             else:
                 for i in range(padded):
                     total[i] += x * weight[d, i]
-        for i in range(s.shape[0]):
-            s[i, r] = total[i]
-        if threshold:
-            for i in range(s_kept.shape[0]):
-                s_kept[i, r] = scale * kept[i]
+        for i in range(state.s.shape[0]):
+            state.s[i, r] = total[i]
+        for i in range(depth):
+            state.z[i, r] = mask.scale * kept[i] if threshold else total[i]
 
 
 @_kernel
-def project_backward(
-    values: Any,
-    features: Any,
-    starts: Any,
-    width: int,
-    index: Any,
-    keys: Any,
-    threshold: Any,
-    scale: Any,
-    grad_s: Any,
-    grad_kept: Any,
-    grad_weight: Any,
-    first: int,
-    last: int,
-) -> None:
-    """grad_weight[d, i] += x_d (grad_s + mask · grad_kept), (D, padded)."""
-    padded = grad_weight.shape[1]
-    total, kept = np.zeros(padded, grad_weight.dtype), np.zeros(padded, grad_weight.dtype)
+def _project_backward(entries: Any, mask: Any, grad: Any, first: int, last: int) -> None:
+    """grad.weight[d, i] += x_d (grad.s + mask · grad.z)."""
+    width, threshold = entries.width, mask.threshold
+    padded, depth = grad.weight.shape[1], grad.z.shape[0]
+    total, kept = np.zeros(padded, grad.weight.dtype), np.zeros(padded, grad.weight.dtype)
     neurons = _neurons(padded)
     for r in range(first, last):
-        for i in range(grad_s.shape[0]):
-            total[i] = grad_s[i, r]
-        for i in range(grad_kept.shape[0]):
-            kept[i] = scale * grad_kept[i, r]
-        if not threshold:
-            total += kept
-        begin = index[r] * width if width else starts[index[r]]
-        end = begin + width if width else starts[index[r] + 1]
+        for i in range(grad.s.shape[0]):
+            total[i] = grad.s[i, r]
+        for i in range(depth):
+            if threshold:
+                kept[i] = mask.scale * grad.z[i, r]
+            else:
+                total[i] += grad.z[i, r]
+        row = entries.index[r]
+        begin = row * width if width else entries.starts[row]
+        end = begin + width if width else entries.starts[row + 1]
         for entry in range(begin, end):
-            x = values[entry]
+            x = entries.values[entry]
             if x == 0:
                 continue
-            d = np.int64(entry - begin) if width else np.int64(features[entry])
+            d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
             if threshold:
-                pair = _pair(keys[r], d)
+                pair = _pair(mask.keys[r], d)
                 for i in range(padded):
-                    dropped = kept[i] if _kept(pair, neurons[i], threshold) else grad_weight.dtype.type(0)
-                    grad_weight[d, i] += x * (total[i] + dropped)
+                    dropped = kept[i] if _kept(pair, neurons[i], threshold) else grad.weight.dtype.type(0)
+                    grad.weight[d, i] += x * (total[i] + dropped)
             else:
                 for i in range(padded):
-                    grad_weight[d, i] += x * total[i]
+                    grad.weight[d, i] += x * total[i]
 
 
 @_kernel
-def activate(
-    z: Any,
-    connection: Any,
-    bias: Any,
-    annealing: Any,
-    slope: Any,
-    n_features: int,
-    keys: Any,
-    threshold: Any,
-    scale: Any,
-    a: Any,
-    o: Any,
-    curvature: Any,
-    first: int,
-    last: int,
-) -> None:
-    """Turn projections `z` (M, B) into pre-activations in place; fill a, o = σ'(z) and curvature = σ''(z)."""
+def _activate(mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+    """Turn projections z into pre-activations in place; fill a, o and the curvature."""
+    z, a, annealing, slope, threshold = state.z, state.a, chain.annealing, chain.slope, mask.threshold
+    n_features = chain.weight.shape[0]
     one, zero = z.dtype.type(1), z.dtype.type(0)
     neurons = _neurons(z.shape[0])
     for i in range(z.shape[0]):
         for k in range(i):
-            u = connection[i, k]
+            u = chain.connection[i, k]
             if threshold:
                 for r in range(first, last):
-                    mask = scale if _kept(_pair(keys[r], n_features + k), neurons[i], threshold) else zero
-                    z[i, r] += u * mask * a[k, r]
+                    factor = mask.scale if _kept(_pair(mask.keys[r], n_features + k), neurons[i], threshold) else zero
+                    z[i, r] += u * factor * a[k, r]
             else:
                 for r in range(first, last):
                     z[i, r] += u * a[k, r]
         for r in range(first, last):
-            z_r = z[i, r] + bias[i]
+            z_r = z[i, r] + chain.bias[i]
             z[i, r] = z_r
             step = one if z_r >= 0 else zero
             value, derivative, second = annealing * step * z_r, annealing * step, zero
@@ -194,152 +230,146 @@ def activate(
                 derivative += (one - annealing) * sigmoid
                 second = (one - slope) * (one - annealing) * sigmoid * (one - sigmoid)
             a[i, r] = slope * z_r + (one - slope) * value
-            o[i, r] = slope + (one - slope) * derivative
-            curvature[i, r] = second
+            state.o[i, r] = slope + (one - slope) * derivative
+            state.curvature[i, r] = second
 
 
 @_kernel
-def activate_backward(
-    grad_a: Any,
-    grad_o: Any,
-    connection: Any,
-    n_features: int,
-    keys: Any,
-    threshold: Any,
-    scale: Any,
-    a: Any,
-    o: Any,
-    curvature: Any,
-    grad_z: Any,
-    grad_connection: Any,
-    grad_bias: Any,
-    first: int,
-    last: int,
-) -> None:
-    """Fill grad_z (M, B); add to grad_connection and grad_bias. `grad_a` is used up."""
-    zero, neurons = grad_z.dtype.type(0), _neurons(grad_z.shape[0])
-    for i in range(grad_z.shape[0] - 1, -1, -1):
+def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: int, last: int) -> None:
+    """Fill grad.z; add to grad.connection and grad.bias. grad.a is used up."""
+    a, threshold, n_features = state.a, mask.threshold, chain.weight.shape[0]
+    zero, neurons = state.z.dtype.type(0), _neurons(state.z.shape[0])
+    for i in range(state.z.shape[0] - 1, -1, -1):
         total = zero
         for r in range(first, last):
-            grad = grad_a[i, r] * o[i, r] + grad_o[i, r] * curvature[i, r]
-            grad_z[i, r] = grad
-            total += grad
-        grad_bias[i] += total
+            grad_z = grad.a[i, r] * state.o[i, r] + grad.o[i, r] * state.curvature[i, r]
+            grad.z[i, r] = grad_z
+            total += grad_z
+        grad.bias[i] += total
         for k in range(i):
-            u = connection[i, k]
+            u = chain.connection[i, k]
             total = zero
             if threshold:
                 for r in range(first, last):
-                    mask = scale if _kept(_pair(keys[r], n_features + k), neurons[i], threshold) else zero
-                    grad = mask * grad_z[i, r]
-                    total += grad * a[k, r]
-                    grad_a[k, r] += grad * u
+                    factor = mask.scale if _kept(_pair(mask.keys[r], n_features + k), neurons[i], threshold) else zero
+                    kept = factor * grad.z[i, r]
+                    total += kept * a[k, r]
+                    grad.a[k, r] += kept * u
             else:
                 for r in range(first, last):
-                    total += grad_z[i, r] * a[k, r]
-                    grad_a[k, r] += grad_z[i, r] * u
-            grad_connection[i, k] += total
+                    total += grad.z[i, r] * a[k, r]
+                    grad.a[k, r] += grad.z[i, r] * u
+            grad.connection[i, k] += total
 
 
 @_kernel
-def unroll(
-    o: Any,
-    s: Any,
-    a: Any,
-    connection: Any,
-    paths: Any,
-    coefficients: Any,
-    offsets: Any,
-    first: int,
-    last: int,
-) -> None:
-    """T_i = e_i + Σ u_ik C_k, C_i = o_i T_i, c_i = a_i − C_i·s; T and C are (M, M, B), zero at the start."""
-    one = o.dtype.type(1)
-    for i in range(o.shape[0]):
+def _unroll(chain: Any, state: Any, paths: Any, first: int, last: int) -> None:
+    """T_i = e_i + Σ u_ik C_k, C_i = o_i T_i, c_i = a_i − C_i·s."""
+    t, c, offsets = paths.paths, paths.coefficients, paths.offsets
+    one, zero = state.o.dtype.type(1), state.o.dtype.type(0)
+    for i in range(state.o.shape[0]):
+        for j in range(i):
+            for r in range(first, last):
+                t[i, j, r] = zero
         for r in range(first, last):
-            paths[i, i, r] = one
+            t[i, i, r] = one
+            offsets[i, r] = state.a[i, r]
         for k in range(i):
-            u = connection[i, k]
+            u = chain.connection[i, k]
             for j in range(k + 1):
                 for r in range(first, last):
-                    paths[i, j, r] += u * coefficients[k, j, r]
-        for r in range(first, last):
-            offsets[i, r] = a[i, r]
+                    t[i, j, r] += u * c[k, j, r]
         for j in range(i + 1):
             for r in range(first, last):
-                c = o[i, r] * paths[i, j, r]
-                coefficients[i, j, r] = c
-                offsets[i, r] -= c * s[j, r]
+                c[i, j, r] = state.o[i, r] * t[i, j, r]
+                offsets[i, r] -= c[i, j, r] * state.s[j, r]
 
 
 @_kernel
-def unroll_backward(
-    grad_coefficients: Any,
+def _unroll_backward(
+    chain: Any, state: Any, paths: Any, grad_c: Any, grad_offsets: Any, grad: Any, first: int, last: int
+) -> None:
+    """Add to grad.o, grad.s and grad.connection. `grad_c` (M, M, B) is used up."""
+    t, c = paths.paths, paths.coefficients
+    for i in range(state.o.shape[0] - 1, -1, -1):
+        for j in range(i + 1):
+            for r in range(first, last):
+                grad_ij = grad_c[i, j, r] - grad_offsets[i, r] * state.s[j, r]
+                grad.s[j, r] -= grad_offsets[i, r] * c[i, j, r]
+                grad.o[i, r] += grad_ij * t[i, j, r]
+                grad_c[i, j, r] = grad_ij * state.o[i, r]  # now the gradient of T
+        for k in range(i):
+            u = chain.connection[i, k]
+            total = state.o.dtype.type(0)
+            for j in range(k + 1):
+                for r in range(first, last):
+                    grad_t = grad_c[i, j, r]
+                    grad_c[k, j, r] += u * grad_t
+                    total += grad_t * c[k, j, r]
+            grad.connection[i, k] += total
+
+
+@_kernel
+def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+    """Run the neurons on the rows; fill `state`."""
+    _project(entries, mask, chain, state, first, last)
+    _activate(mask, chain, state, first, last)
+
+
+@_kernel
+def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any, first: int, last: int) -> None:
+    """From grad.s, grad.a and grad.o to the parameters."""
+    _activate_backward(mask, chain, state, grad, first, last)
+    _project_backward(entries, mask, grad, first, last)
+
+
+@_kernel
+def paths_forward(entries: Any, mask: Any, chain: Any, state: Any, paths: Any, first: int, last: int) -> None:
+    """Run the neurons and unroll their gradients' coefficients; fill `state` and `paths`."""
+    neurons_forward(entries, mask, chain, state, first, last)
+    _unroll(chain, state, paths, first, last)
+
+
+@_kernel
+def paths_backward(
+    entries: Any,
+    mask: Any,
+    chain: Any,
+    state: Any,
+    paths: Any,
+    grad_c: Any,
     grad_offsets: Any,
-    o: Any,
-    s: Any,
-    connection: Any,
-    paths: Any,
-    coefficients: Any,
-    grad_o: Any,
-    grad_s: Any,
-    grad_connection: Any,
+    grad: Any,
     first: int,
     last: int,
 ) -> None:
-    """Fill grad_o, grad_s (M, B, zero at the start), add to grad_connection. `grad_coefficients` is used up."""
-    zero = o.dtype.type(0)
-    for i in range(o.shape[0] - 1, -1, -1):
-        for j in range(i + 1):
-            for r in range(first, last):
-                grad_c = grad_coefficients[i, j, r] - grad_offsets[i, r] * s[j, r]
-                grad_s[j, r] -= grad_offsets[i, r] * coefficients[i, j, r]
-                grad_o[i, r] += grad_c * paths[i, j, r]
-                grad_coefficients[i, j, r] = grad_c * o[i, r]  # now the gradient of T
-        for k in range(i):
-            u = connection[i, k]
-            total = zero
-            for j in range(k + 1):
-                for r in range(first, last):
-                    grad_t = grad_coefficients[i, j, r]
-                    grad_coefficients[k, j, r] += u * grad_t
-                    total += grad_t * coefficients[k, j, r]
-            grad_connection[i, k] += total
+    """From the gradients of coefficients and offsets to the parameters; grad.a starts as `grad_offsets`."""
+    _unroll_backward(chain, state, paths, grad_c, grad_offsets, grad, first, last)
+    neurons_backward(entries, mask, chain, state, grad, first, last)
 
 
 @_kernel
-def patterns(
-    values: Any,
-    features: Any,
-    starts: Any,
-    width: int,
-    index: Any,
-    weight: Any,
-    connection: Any,
-    bias: Any,
-    slope: Any,
-    codes: Any,
-    first: int,
-    last: int,
-) -> None:
-    """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i of codes[r, i // 63] is o_i."""
-    depth, padded = bias.shape[0], weight.shape[1]
+def patterns(entries: Any, chain: Any, codes: Any, first: int, last: int) -> None:
+    """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
+    weight, width, depth = chain.weight, entries.width, chain.bias.shape[0]
+    padded = weight.shape[1]
     z = np.empty(padded, weight.dtype)
     for r in range(first, last):
         z[:] = 0
-        begin = index[r] * width if width else starts[index[r]]
-        end = begin + width if width else starts[index[r] + 1]
+        row = entries.index[r]
+        begin = row * width if width else entries.starts[row]
+        end = begin + width if width else entries.starts[row + 1]
         for entry in range(begin, end):
-            x = values[entry]
-            d = np.int64(entry - begin) if width else np.int64(features[entry])
+            x = entries.values[entry]
+            d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
             for i in range(padded):
                 z[i] += x * weight[d, i]
         for i in range(depth):
-            z_i = z[i] + bias[i]
+            z_i = z[i] + chain.bias[i]
             for k in range(i):
-                z_i += connection[i, k] * z[k]
+                z_i += chain.connection[i, k] * z[k]
             if z_i >= 0:
                 codes[r, i // 63] |= np.int64(1) << np.int64(i % 63)
             else:
-                z_i *= slope
+                z_i *= chain.slope
             z[i] = z_i  # from here on the activation a_i

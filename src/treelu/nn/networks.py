@@ -19,9 +19,9 @@ from treelu.nn.drop_connect import DropConnect, check_rate
 from treelu.nn.rows import Rows, Table
 
 try:
-    from treelu.nn import fused
+    from treelu.nn import fused, passes
 except ImportError:  # no Numba: the torch form runs instead
-    fused = None  # type: ignore[assignment]
+    fused = passes = None  # type: ignore[assignment]
 
 Backend = Literal["numba", "torch"]
 TABLE_DEPTH = 12  # up to this depth all leaf values are kept, 2^12 rows
@@ -117,9 +117,35 @@ class NeuronChain(nn.Module, ABC):
             if rows is None:
                 z, _, _ = self._neurons(x, 1.0, None)
                 return pack_pattern((z >= 0).cpu().numpy())
-            u, b = self.connection.detach(), self.bias.detach()
-            packed = fused.pack(self.weight.detach())
-            return fused.activation_codes(rows, packed, u, b, self.activation.negative_slope)
+            weight, connection, bias = (p.detach().numpy() for p in (self.weight, self.connection, self.bias))
+            return passes.activation_codes(rows, weight, connection, bias, self.activation.negative_slope)
+
+    def gradient_pass(self) -> passes.Pass | None:
+        """The kernels on this network's parameters, writing straight into their `.grad`, for training loops.
+
+        It gives what autograd gives without its bookkeeping. None where the kernels are not the whole network.
+        """
+        parameters = self._kernel_parameters()
+        if self.backend != "numba" or self.drop_in_jacobian or len(parameters) < len(list(self.parameters())):
+            return None
+        for parameter in parameters:
+            parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad.numpy() for parameter in parameters]
+        return self._pass_class()([parameter.detach().numpy() for parameter in parameters], gradients)
+
+    @abstractmethod
+    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
+        """The parameters that the kernels read, in their order."""
+
+    @staticmethod
+    @abstractmethod
+    def _pass_class() -> type[passes.Pass]:
+        """Which pass computes this network."""
+
+    def _layer(self, rows: Rows, annealing: float, drop: DropConnect | None) -> Tensor:
+        """The kernels as a differentiable function of the parameters."""
+        slope = self.activation.negative_slope
+        return fused.layer(self._pass_class(), rows, annealing, slope, drop, *self._kernel_parameters())
 
     def _neurons(
         self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None
@@ -276,6 +302,14 @@ class LocallyConstantNetwork(NeuronChain):
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
         self.head.reset_parameters(generator)
 
+    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
+        head = self.head
+        return self.weight, self.connection, self.bias, head.weight, head.offset_weight, head.bias
+
+    @staticmethod
+    def _pass_class() -> type[passes.Pass]:
+        return passes.LocallyConstantPass
+
     def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
         """Outputs (B, L).
 
@@ -294,11 +328,7 @@ class LocallyConstantNetwork(NeuronChain):
         if rows is not None and drop is None and lam == 1.0 and not torch.is_grad_enabled():
             return self._by_pattern(rows)
         if rows is not None and not (drop and drop.in_jacobian):
-            first = fused.locally_constant_layer(
-                rows, lam, self.activation.negative_slope, drop, self.weight, self.connection, self.bias,
-                self.head.weight, self.head.offset_weight, self.head.bias,
-            )  # fmt: skip
-            return self.head.hidden(first)
+            return self.head.hidden(self._layer(rows, lam, drop))
         return self._coefficient_form(x, lam, drop)
 
     def _coefficient_form(self, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
@@ -392,6 +422,14 @@ class LocallyLinearNetwork(NeuronChain):
         for parameter in (self.output_weight, self.output_connection, self.output_bias):
             parameter.copy_(_uniform(parameter.shape, generator) * bound)
 
+    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
+        outputs = self.output_weight, self.output_connection, self.output_bias
+        return self.weight, self.connection, self.bias, *outputs
+
+    @staticmethod
+    def _pass_class() -> type[passes.Pass]:
+        return passes.LocallyLinearPass
+
     def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
         """Outputs (B, L); arguments as for `LocallyConstantNetwork`."""
         check_annealing(annealing)
@@ -399,10 +437,7 @@ class LocallyLinearNetwork(NeuronChain):
         drop = self._draw(drop)
         rows = self._as_rows(x)
         if rows is not None:
-            return fused.locally_linear_layer(
-                rows, lam, self.activation.negative_slope, drop, self.weight, self.connection, self.bias,
-                self.output_weight, self.output_connection, self.output_bias,
-            )  # fmt: skip
+            return self._layer(rows, lam, drop)
         _, a, _ = self._neurons(x, lam, drop)
         linear, _ = project(x, self.output_weight, None)
         return linear + a @ self.output_connection + self.output_bias

@@ -1,0 +1,259 @@
+"""One forward and one backward pass of the kernels over a batch, on NumPy views of a network's parameters.
+
+A pass is made once and run many times: its arrays are kept from batch to batch, so that a training step touches no
+fresh memory. `treelu.nn.fused` wraps passes as torch autograd functions. Rows are shared out over threads where there
+is work enough; a result depends on the seed and the number of threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from treelu.nn import kernels
+from treelu.nn.drop_connect import WORD, DropConnect
+from treelu.nn.kernels import LANES, Chain, Entries, Gradients, Mask, Paths, State
+from treelu.nn.rows import Rows
+
+# below this many multiply-adds a second thread costs more than it saves
+WORK_PER_THREAD = 400_000
+_NO_KEYS = np.empty(0, np.uint32)
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads - 1, thread_name_prefix="treelu")
+
+
+def _share_out(work: Callable[[int, int, int], None], n_rows: int, n_parts: int) -> None:
+    """Call work(part, first, last) for `n_parts` even parts of the rows, one of them in this thread."""
+    if n_parts == 1:
+        work(0, 0, n_rows)
+        return
+    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    pool = _pool(n_parts)
+    others = [pool.submit(work, part, cuts[part], cuts[part + 1]) for part in range(1, n_parts)]
+    work(0, cuts[0], cuts[1])
+    for other in others:
+        other.result()
+
+
+def _n_parts(rows: Rows, depth: int) -> int:
+    """How many threads pay for these rows."""
+    table = rows.table
+    per_row = len(table.values) / max(1, table.shape[0]) * (depth + 4) + depth**3
+    worthwhile = int(len(rows.index) * per_row / WORK_PER_THREAD)
+    return min(torch.get_num_threads(), worthwhile, len(rows.index)) if worthwhile > 1 else 1
+
+
+def _entries(rows: Rows) -> Entries:
+    table = rows.table
+    return Entries(table.values, table.features, table.starts, 0 if table.is_sparse else table.shape[1], rows.index)
+
+
+def _mask(drop: DropConnect | None, n_rows: int, dtype: np.dtype[Any]) -> Mask:
+    if drop is None or drop.threshold == 0:
+        return Mask(_NO_KEYS, np.uint32(0), dtype.type(1))
+    keys = kernels.row_keys(n_rows, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
+    return Mask(keys, np.uint32(drop.threshold), dtype.type(drop.scale))
+
+
+class Pass(ABC):
+    """A network's layer on rows: `forward`, then `backward`, over the same arrays.
+
+    Parameters
+    ----------
+    parameters : sequence of arrays
+        Weights (D, M), connections (M, M), biases (M,), then what stands above the neurons.
+    gradients : sequence of arrays, optional
+        Where `backward` writes; by default new ones at each call.
+    """
+
+    def __init__(self, parameters: Sequence[NDArray[Any]], gradients: Sequence[NDArray[Any]] | None = None) -> None:
+        self.parameters, self.gradients = tuple(parameters), gradients
+        weight, _, bias = self.parameters[:3]
+        self.depth, self.dtype = len(bias), bias.dtype
+        self.n_columns = self._n_columns()
+        self.packed = np.zeros((len(weight), -(-self.n_columns // LANES) * LANES), self.dtype)
+        self.partial = np.zeros((0, *self.packed.shape), self.dtype)
+        self.batch = -1
+
+    @abstractmethod
+    def _n_columns(self) -> int:
+        """How many columns the rows are projected on."""
+
+    @abstractmethod
+    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+        """The outputs, (outputs, B)."""
+
+    @abstractmethod
+    def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """Gradients of all parameters from that of the outputs."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """New arrays for batches of another size."""
+
+    def _start(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> None:
+        """Set the kernels' arguments for a batch; `packed` must be filled."""
+        _, connection, bias = self.parameters[:3]
+        if len(rows.index) != self.batch:
+            self.batch = len(rows.index)
+            self.state = State(
+                np.empty((self.n_columns, self.batch), self.dtype),
+                *np.empty((4, self.depth, self.batch), self.dtype),
+            )
+            self._prepare()
+        scalar = self.dtype.type
+        self.n_parts = _n_parts(rows, self.depth)
+        self.arguments = (
+            _entries(rows),
+            _mask(drop, self.batch, self.dtype),
+            Chain(self.packed, connection, bias, scalar(annealing), scalar(slope)),
+            self.state,
+        )
+
+    def _blank_gradients(self, grad_s: NDArray[Any], grad_a: NDArray[Any]) -> list[Gradients]:
+        """Gradients of rows, shared by all parts, and of parameters, each part's own."""
+        grad_z, grad_o = np.zeros((2, self.depth, self.batch), self.dtype)
+        if len(self.partial) < self.n_parts:
+            self.partial = np.zeros((self.n_parts, *self.packed.shape), self.dtype)
+        connections = np.zeros((self.n_parts, self.depth, self.depth), self.dtype)
+        biases = np.zeros((self.n_parts, self.depth), self.dtype)
+        return [
+            Gradients(grad_s, grad_z, grad_a, grad_o, self.partial[part], connections[part], biases[part])
+            for part in range(self.n_parts)
+        ]
+
+    def _targets(self) -> Sequence[NDArray[Any]]:
+        return [np.empty_like(p) for p in self.parameters] if self.gradients is None else self.gradients
+
+
+class LocallyConstantPass(Pass):
+    """First layer of g_φ: h = β + Σ_ij C_ij G_hij + Σ_i v_hi c_i with G_hij = V_hi·w_j.
+
+    Parameters above the neurons: V (H, M, D), v (H, M), β (H,).
+    """
+
+    def _n_columns(self) -> int:
+        return self.depth
+
+    def _prepare(self) -> None:
+        squares = np.zeros((2, self.depth, self.depth, self.batch), self.dtype)
+        self.paths = Paths(squares[0], squares[1], np.empty((self.depth, self.batch), self.dtype))
+        self.flat_coefficients = squares[1].reshape(self.depth**2, self.batch)
+
+    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+        """The layer's outputs (H, B)."""
+        weight, _, _, head, head_offset, head_bias = self.parameters
+        kernels.pack(weight, 0, self.packed)
+        self._start(rows, annealing, slope, drop)
+        _share_out(
+            lambda _, first, last: kernels.paths_forward(*self.arguments, self.paths, first, last),
+            self.batch,
+            self.n_parts,
+        )
+        flat_head = head.reshape(len(head) * self.depth, -1)
+        self.gram = (flat_head @ weight).reshape(len(head), self.depth**2)  # G
+        out = self.gram @ self.flat_coefficients
+        out += head_offset @ self.paths.offsets
+        out += head_bias[:, None]
+        return out
+
+    def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """Gradients of all parameters from that of the outputs (H, B)."""
+        weight, _, _, head, head_offset, _ = self.parameters
+        width, depth = len(head), self.depth
+        # an outer product is quicker by broadcasting
+        grad_c = self.gram.T * grad if width == 1 else self.gram.T @ grad
+        grad_c = grad_c.reshape(depth, depth, self.batch)
+        grad_offsets = head_offset.T * grad if width == 1 else head_offset.T @ grad
+        parts = self._blank_gradients(np.zeros((depth, self.batch), self.dtype), grad_offsets.copy())
+        _share_out(
+            lambda part, first, last: kernels.paths_backward(
+                *self.arguments, self.paths, grad_c, grad_offsets, parts[part], first, last
+            ),
+            self.batch,
+            self.n_parts,
+        )
+        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = self._targets()
+        grad_gram = (grad @ self.flat_coefficients.T).reshape(width * depth, depth)
+        np.matmul(head.reshape(width * depth, -1).T, grad_gram, out=of_weight)
+        np.matmul(grad_gram, weight.T, out=of_head.reshape(width * depth, -1))
+        np.matmul(grad, self.paths.offsets.T, out=of_offset)
+        np.sum(grad, axis=1, out=of_head_bias)
+        np.sum([part.connection for part in parts], axis=0, out=of_connection)
+        np.sum([part.bias for part in parts], axis=0, out=of_bias)
+        for part in parts:
+            kernels.unpack_add(part.weight, 0, of_weight)
+        return of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias
+
+
+class LocallyLinearPass(Pass):
+    """Outputs of f_θ: A x + B a + c on the neurons' activations a.
+
+    Parameters above the neurons: A (D, L), B (M, L), c (L,).
+    """
+
+    def _n_columns(self) -> int:
+        return self.depth + self.parameters[3].shape[1]
+
+    def _prepare(self) -> None:
+        pass
+
+    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+        """The outputs (L, B)."""
+        weight, _, _, output_weight, output_connection, output_bias = self.parameters
+        kernels.pack(weight, 0, self.packed)
+        kernels.pack(output_weight, self.depth, self.packed)
+        self._start(rows, annealing, slope, drop)
+        _share_out(
+            lambda _, first, last: kernels.neurons_forward(*self.arguments, first, last), self.batch, self.n_parts
+        )
+        out = output_connection.T @ self.state.a
+        out += self.state.s[self.depth :]
+        out += output_bias[:, None]
+        return out
+
+    def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
+        """Gradients of all parameters from that of the outputs (L, B)."""
+        grad_s = np.concatenate([np.zeros((self.depth, self.batch), self.dtype), grad])
+        parts = self._blank_gradients(grad_s, self.parameters[4] @ grad)
+        _share_out(
+            lambda part, first, last: kernels.neurons_backward(*self.arguments, parts[part], first, last),
+            self.batch,
+            self.n_parts,
+        )
+        of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias = self._targets()
+        of_weight.fill(0)
+        of_output.fill(0)
+        np.sum([part.connection for part in parts], axis=0, out=of_connection)
+        np.sum([part.bias for part in parts], axis=0, out=of_bias)
+        for part in parts:
+            kernels.unpack_add(part.weight, self.depth, of_output)
+            kernels.unpack_add(part.weight, 0, of_weight)
+        np.matmul(self.state.a, grad.T, out=of_output_connection)
+        np.sum(grad, axis=1, out=of_output_bias)
+        return of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias
+
+
+def activation_codes(
+    rows: Rows, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float
+) -> NDArray[np.int64]:
+    """Packed activation patterns of a piece-wise linear network, 63 neurons a word."""
+    depth, scalar = len(bias), bias.dtype.type
+    packed = np.zeros((len(weight), -(-depth // LANES) * LANES), bias.dtype)
+    kernels.pack(weight, 0, packed)
+    codes = np.zeros((len(rows.index), -(-depth // 63)), np.int64)
+    entries, chain = _entries(rows), Chain(packed, connection, bias, scalar(1), scalar(slope))
+    _share_out(
+        lambda _, first, last: kernels.patterns(entries, chain, codes, first, last), len(codes), _n_parts(rows, depth)
+    )
+    return codes
