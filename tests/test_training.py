@@ -62,6 +62,16 @@ def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bo
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
+def in_a_fresh_process(code: str) -> str:
+    """What the code prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
 class Spy:
     """Notes every call of a network in training."""
 
@@ -471,8 +481,7 @@ print(classifier.network_.backend, regressor.network_.backend)
 assert np.abs(classifier.tree_.decision_function(X) - classifier.decision_function(X)).max() < 1e-9
 print(*classifier.decision_function(X))
 """
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    backends, scores = run.stdout.strip().split("\n")
+    backends, scores = in_a_fresh_process(code).strip().split("\n")
     assert backends == "torch torch"
     from treelu import LCNClassifier
 
@@ -548,9 +557,5 @@ train(network, sample, epochs=1, batch_size=256, optimizer="sgd", learning_rate=
       validation=sample, rng=rng)
 print(peak() - before)
 """
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
     # dense, the rows would be 1,600 MB; what may grow is a few vectors of one number a row
-    assert float(run.stdout) < 40
+    assert float(in_a_fresh_process(code)) < 40
