@@ -1,0 +1,169 @@
+"""Imports point one way, from the tree to the command line, and `import treelu` loads next to nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import treelu
+
+PACKAGE = Path(treelu.__file__).parent
+
+# The rooms in the order in which they may import: a room sees those before it. A new module needs a place here.
+ROOMS = (
+    "tree",
+    "nn",
+    "convert",
+    "prune",
+    "analysis",
+    "objectives",
+    "scaling",
+    "training",
+    "progress",
+    "boosting",
+    "estimators",
+    "baselines",
+    "export",
+    "plot",
+    "report",
+    "chem",
+    "tables",
+    "persistence",
+    "cli",
+)
+IN_TREE = ("_tree_check", "_tree_rows", "_sklearn_tree")  # parts of the tree's room
+
+
+def room_of(module: str) -> str:
+    """ "treelu.nn.rows" → "nn"."""
+    name = module.split(".")[1]
+    return "tree" if name in IN_TREE else name
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """The name and the syntax of each module but the package's own `__init__`."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts in (("__init__",), ("__main__",)):
+            continue
+        name = ".".join(("treelu", *(part for part in parts if part != "__init__")))
+        yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def top_imports(syntax: ast.Module) -> Iterator[str]:
+    """What a module imports when it is itself imported: not inside functions, not for type checkers only."""
+    pending: list[ast.AST] = list(syntax.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            pending += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield from _targets_of(node)
+        pending += ast.iter_child_nodes(node)
+
+
+def _targets_of(node: ast.ImportFrom) -> Iterator[str]:
+    """`from treelu import LCNClassifier` reaches into the room where that name lives."""
+    if node.module != "treelu":
+        yield str(node.module)
+        return
+    for alias in node.names:
+        if alias.name in treelu._HOMES:
+            yield treelu._HOMES[alias.name]
+        elif (PACKAGE / alias.name).exists() or (PACKAGE / f"{alias.name}.py").exists():
+            yield f"treelu.{alias.name}"
+
+
+MODULES = dict(modules())
+
+
+def test_every_module_has_a_room() -> None:
+    homeless = {name for name in MODULES if room_of(name) not in ROOMS}
+    assert not homeless, "give these modules a place in ROOMS"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    here = ROOMS.index(room_of(module))
+    later = [
+        name
+        for name in top_imports(MODULES[module])
+        if name.startswith("treelu.") and ROOMS.index(room_of(name)) > here
+    ]
+    assert not later, f"{module} imports from rooms after its own"
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if room_of(name) == "tree" and name != "treelu._sklearn_tree"]
+)
+def test_the_tree_stands_on_numpy_and_scipy_alone(module: str) -> None:
+    outside = {name.split(".")[0] for name in top_imports(MODULES[module])} - set(sys.stdlib_module_names)
+    assert outside <= {"numpy", "scipy", "treelu"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "nn"])
+def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
+    outside = {name.split(".")[0] for name in top_imports(MODULES[module])}
+    allowed = {"numpy", "numba", "torch", "treelu", "__future__", "abc", "collections", "concurrent", "dataclasses"}
+    allowed |= {"functools", "itertools", "math", "threading", "typing"}
+    assert outside <= allowed
+    calls = {
+        node.func.id
+        for node in ast.walk(MODULES[module])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & {"open", "exec", "eval", "__import__"}
+    attributes = {node.attr for node in ast.walk(MODULES[module]) if isinstance(node, ast.Attribute)}
+    assert not attributes & {"save", "load", "tofile", "fromfile", "memmap", "savez"}
+
+
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if room_of(name) in ("objectives", "scaling", "training", "boosting")]
+)
+def test_training_knows_no_sklearn(module: str) -> None:
+    assert not [name for name in top_imports(MODULES[module]) if name.startswith("sklearn")]
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The top-level packages that a fresh interpreter has loaded after a statement."""
+    code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.split())
+
+
+HEAVY = {"torch", "numba", "sklearn", "scipy", "numpy", "pandas", "matplotlib", "rdkit", "rich", "onnx"}
+
+
+def test_importing_treelu_loads_nothing_heavy() -> None:
+    assert not loaded_after("import treelu; dir(treelu)") & HEAVY
+
+
+def test_the_tree_loads_neither_torch_nor_sklearn() -> None:
+    assert not loaded_after("from treelu import ObliqueTree") & (HEAVY - {"numpy", "scipy"})
+
+
+def test_networks_load_no_sklearn() -> None:
+    assert not loaded_after("import treelu.nn, treelu.training, treelu.scaling") & {"sklearn", "pandas", "matplotlib"}
+
+
+@pytest.mark.parametrize("name", treelu.__all__)
+def test_public_names_are_found(name: str) -> None:
+    assert getattr(treelu, name).__name__ == name
+    assert name in dir(treelu)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'treelu' has no attribute 'Forest'"):
+        _ = treelu.Forest
