@@ -13,6 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from treelu.baselines._estimator import Matrix
+from treelu.prune import prune
+from treelu.scaling import fit_scaling
 from treelu.tree import ObliqueTree
 
 
@@ -72,10 +74,10 @@ class Alternation:
         self.children, self.depths = tree.children, tree.node_depths()
         self.weights = [tree.node_weights(node) for node in range(tree.n_splits)]
         self.biases = tree.biases.copy()
-        self.scaling = ColumnScaling.fit(problem.X)
+        self.scaling = fit_scaling(problem.X, "auto")
         self.goes_right = np.empty((tree.n_splits, problem.X.shape[0]), dtype=bool)
-        for node in range(tree.n_splits):
-            self._decide(node)
+        for node, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            self.goes_right[node] = self._sides(weights, bias)
         self.predictions: NDArray[np.float64] | None = None
         self._refit_leaves()
 
@@ -121,7 +123,8 @@ class Alternation:
             self._leaf_means()[1],
             **describe,
         )
-        return without_dead_branches(tree.with_counts(self.problem.X, self.problem.sample_weight))
+        tree = prune(tree.with_counts(self.problem.X, self.problem.sample_weight), self.problem.X, unvisited=True)
+        return replace(tree, notes=())  # the training rows are not rows given to prune a tree that was finished
 
     def _places(self) -> list[NDArray[np.int64]]:
         """The node of each row at each depth; a row that has met its leaf stays there."""
@@ -175,107 +178,25 @@ class Alternation:
             weights, bias = np.zeros(self.tree.n_features), 1.0 if wanted[0] else -1.0
         else:
             weights, bias = self._logistic_regression(rows, wanted, cost)
-        after = cost[(self.problem.X[rows] @ weights + bias >= 0) != wanted].sum()
+        goes_right = self._sides(weights, bias)
+        after = cost[goes_right[rows] != wanted].sum()
         if after > before or (bias == self.biases[node] and (weights == self.weights[node]).all()):
             return False
-        self.weights[node], self.biases[node] = weights, bias
-        self._decide(node)
+        self.weights[node], self.biases[node], self.goes_right[node] = weights, bias, goes_right
         return True
 
     def _logistic_regression(
         self, rows: NDArray[np.int64], wanted: NDArray[np.bool_], cost: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        model = LogisticRegression(
-            C=self.C, l1_ratio=1, solver="liblinear", tol=1e-3, max_iter=200, random_state=self.seed
-        )
+        # liblinear penalises the intercept too; on a longer scale that matters little.
+        settings = {"solver": "liblinear", "intercept_scaling": 10, "tol": 1e-3, "max_iter": 200}
+        model = LogisticRegression(C=self.C, l1_ratio=1, random_state=self.seed, **settings)
         with warnings.catch_warnings():
             # A solution short of the optimum is as good a proposal: what counts is the loss it leaves.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(self.scaling.transform(self.problem.X[rows]), wanted, sample_weight=cost)
-        return self.scaling.unscale(model.coef_[0], float(model.intercept_[0]))
+        raw = model.coef_[0] / self.scaling.scale
+        return raw, float(model.intercept_[0] - raw @ self.scaling.center)
 
-    def _decide(self, node: int) -> None:
-        self.goes_right[node] = self.problem.X @ self.weights[node] + self.biases[node] >= 0
-
-
-@dataclass(frozen=True)
-class ColumnScaling:
-    """Columns brought to length 1 around zero while a node is fitted: (x − shift) / scale.
-
-    The shift is the value of the column's range nearest to zero, so that columns with zeros, sparse ones
-    among them, are not shifted, and bits stay bits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scaling = ColumnScaling.fit(np.array([[0.0, 5.0], [2.0, 9.0]]))
-    >>> scaling.transform(np.array([[1.0, 6.0]]))
-    array([[0.5 , 0.25]])
-    >>> weights, bias = scaling.unscale(np.array([2.0, 4.0]), -1.0)
-    >>> float(weights @ [1.0, 6.0] + bias)  # 2 · 0.5 + 4 · 0.25 − 1
-    1.0
-    """
-
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-    @classmethod
-    def fit(cls, X: Matrix) -> ColumnScaling:
-        """The scaling of the columns of some rows."""
-        low, high = (_column_extreme(X, name) for name in ("min", "max"))
-        length = high - low
-        shift = np.zeros(X.shape[1]) if sparse.issparse(X) else np.clip(0.0, low, high)
-        return cls(shift, np.where(length > 0, length, 1.0))
-
-    def transform(self, X: Matrix) -> Matrix:
-        """Scaled rows; sparse rows stay sparse."""
-        return X @ sparse.diags_array(1.0 / self.scale) if sparse.issparse(X) else (X - self.shift) / self.scale
-
-    def unscale(self, weights: NDArray[np.float64], bias: float) -> tuple[NDArray[np.float64], float]:
-        """The weights and the bias on the raw columns that give what these give on the scaled ones."""
-        raw = weights / self.scale
-        return raw, bias - float(raw @ self.shift)
-
-
-def _column_extreme(X: Any, name: str) -> NDArray[np.float64]:
-    extreme = getattr(X, name)(axis=0)
-    return np.asarray(extreme.todense() if sparse.issparse(X) else extreme, dtype=np.float64).reshape(-1)
-
-
-def without_dead_branches(tree: ObliqueTree) -> ObliqueTree:
-    """The tree without nodes that no row reaches (``n_samples`` 0); a node left with one child gives way to it.
-
-    Examples
-    --------
-    >>> from treelu.tree import ObliqueTree
-    >>> tree = ObliqueTree([[1.0], [1.0]], [0, 9], [[1, 2], [3, 4]], [[0], [1], [2]], n_samples=[5, 2, 3, 0, 2])
-    >>> without_dead_branches(tree)
-    ObliqueTree(2 leaves, depth 1, 1 features, regression)
-    """
-    assert tree.n_samples is not None
-    reached = tree.n_samples > 0
-
-    def alive(node: int) -> int:
-        while node < tree.n_splits and not reached[tree.children[node]].all():
-            left, right = tree.children[node]
-            node = int(right if reached[right] else left)
-        return node
-
-    waiting, splits, leaves = [alive(0)], [], []
-    pairs: dict[int, tuple[int, int]] = {}
-    for node in waiting:  # grows while it is read: breadth first, parents before children
-        if node < tree.n_splits:
-            splits.append(node)
-            pairs[node] = (alive(int(tree.children[node, 0])), alive(int(tree.children[node, 1])))
-            waiting.extend(pairs[node])
-        else:
-            leaves.append(node)
-    number = {node: place for place, node in enumerate(splits + leaves)}
-    return replace(
-        tree,
-        weights=tree.weights[splits],
-        biases=tree.biases[splits],
-        children=np.array([[number[child] for child in pairs[node]] for node in splits]).reshape(-1, 2),
-        values=tree.values[np.array(leaves) - tree.n_splits],
-        n_samples=tree.n_samples[splits + leaves],
-    )
+    def _sides(self, weights: NDArray[np.float64], bias: float) -> NDArray[np.bool_]:
+        return self.problem.X @ weights + bias >= 0

@@ -1,0 +1,386 @@
+"""Graph convolutional networks on SMILES: the paper's last row of comparisons."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from treelu.baselines._graphs import GraphBatch, MoleculeTable
+from treelu.estimators._rows import check_weight
+from treelu.estimators._targets import class_targets, encode_classes, value_targets
+from treelu.nn import Activation
+from treelu.objectives import Targets, probabilities
+from treelu.progress import epoch_bar
+from treelu.scaling import Scaling
+from treelu.training import Sample, evaluate, train
+
+_MAX_DEGREE = 6  # atoms with more neighbours share the weights of this degree
+
+
+class GraphNetwork(nn.Module):
+    """The graph convolution of MoleculeNet, after Duvenaud et al. (2015).
+
+    In each layer an atom's state is a function of its own and of the sum of its neighbours' states, with weights
+    for each number of neighbours (``MFConv``); ReLU, batch normalisation, and the maximum over the atom and its
+    neighbours follow. A dense layer for each atom, then tanh of the sum and of the maximum over the molecule's
+    atoms, then a linear layer.
+
+    Parameters
+    ----------
+    in_features, out_features : int
+        Features of an atom; raw scores of a molecule.
+    filters : sequence of int
+        Width of each convolution.
+    dense : int
+        Width of the dense layer.
+    dropout : float
+        After each layer.
+    """
+
+    # What the training loop asks of a network; there is nothing to anneal or to mask here.
+    activation = Activation("softplus")
+    drop_connect = 0.0
+
+    def __init__(self, in_features: int, out_features: int, filters: Sequence[int], dense: int, dropout: float) -> None:
+        super().__init__()
+        widths = [in_features, *filters]
+        convolution = _graph_extra().MFConv
+        self.convolutions = nn.ModuleList(
+            convolution(width, wider, max_degree=_MAX_DEGREE) for width, wider in pairwise(widths)
+        )
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for width in [*filters, dense])
+        self.dense = nn.Linear(widths[-1], dense)
+        self.output = nn.Linear(2 * dense, out_features)
+        self.out_features, self.dropout = out_features, dropout
+
+    def forward(self, batch: GraphBatch, *, annealing: float | None = None, drop: Any = None) -> Tensor:
+        """Raw scores (n_molecules, out_features); the other arguments are the training loop's."""
+        state = batch.atoms  # (A, F)
+        own = torch.arange(len(state))
+        sources, ends = torch.cat([batch.bonds, torch.stack([own, own])], dim=1)
+        for convolution, norm in zip(self.convolutions, self.norms, strict=False):
+            state = self._layer(convolution(state, batch.bonds), norm)
+            state = _reduce(state[sources], ends, len(state), "amax")
+        state = self._layer(self.dense(state), self.norms[-1])
+        n = len(batch.index)
+        molecule = torch.cat(
+            [_reduce(state, batch.molecule, n, reduce) for reduce in ("sum", "amax")], dim=1
+        )  # (B, 2 dense)
+        return self.output(torch.tanh(molecule))
+
+    def _layer(self, state: Tensor, norm: nn.Module) -> Tensor:
+        state = F.relu(state)
+        if len(state) > 1 or not self.training:  # one atom alone has no variance to normalise by
+            state = norm(state)
+        return F.dropout(state, self.dropout, self.training)
+
+
+def _graph_extra() -> Any:
+    try:
+        import torch_geometric.nn
+    except ImportError as error:
+        raise ImportError("graph networks need torch_geometric: pip install 'treelu[graph]'") from error
+    return torch_geometric.nn
+
+
+def _reduce(values: Tensor, group: Tensor, n_groups: int, reduce: str) -> Tensor:
+    """The sum or the maximum of the rows of each group; no group is empty."""
+    out = values.new_zeros(n_groups, values.shape[1])
+    place = group[:, None].expand_as(values)
+    return out.scatter_reduce(0, place, values, reduce, include_self=False)
+
+
+def read_molecules(X: Any) -> MoleculeTable:
+    """The graphs of a sequence of SMILES; an error names the rows that cannot be read.
+
+    Parameters
+    ----------
+    X : list, array, Series or one-column table of SMILES
+
+    Returns
+    -------
+    MoleculeTable
+
+    Examples
+    --------
+    >>> read_molecules(["CCO", "c1ccccc1"]).shape
+    (2, 57)
+    """
+    from treelu.chem._molecules import as_smiles, check_refused, parse
+
+    smiles = as_smiles(X)
+    molecules = parse(smiles)
+    refused = [row for row, molecule in enumerate(molecules) if molecule is None or molecule.GetNumAtoms() == 0]
+    check_refused(np.array(refused, dtype=np.int64), smiles, "error", "", "only those that it reads")
+    if not molecules:
+        raise ValueError("X must hold at least one SMILES, got none")
+    return MoleculeTable(molecules)
+
+
+class _GraphEstimator(BaseEstimator, ABC):
+    """What the classifier and the regressor share.
+
+    scikit-learn's ``check_estimator`` feeds tables of numbers, which this estimator must refuse: it takes SMILES,
+    and its tags say so. What does not depend on the kind of input (clone, parameters, searches, pickle) holds.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "filters": ["array-like"],
+        "dense": [Interval(Integral, 1, None, closed="left")],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "patience": [Interval(Integral, 1, None, closed="left"), None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        filters: Sequence[int] = (64, 64),
+        dense: int = 128,
+        dropout: float = 0.0,
+        epochs: int = 40,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        patience: int | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.filters = filters
+        self.dense = dense
+        self.dropout = dropout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: tuple[Any, Any] | None = None) -> Self:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : list, array, Series or one-column table of SMILES
+        y : array of shape (n_molecules,)
+        sample_weight : array of shape (n_molecules,), optional
+        eval_set : pair (X_valid, y_valid), optional
+            Molecules judged after each epoch; the best epoch's network is kept.
+
+        Returns
+        -------
+        self
+        """
+        sample = self._sample(X, y, sample_weight, first=True)
+        validation = None if eval_set is None else self._sample(*_pair(eval_set), None, first=False)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = GraphNetwork(
+                sample.table.shape[1], sample.targets.n_outputs, self._filters(), self.dense, self.dropout
+            )
+            self.history_ = train(
+                network,  # type: ignore[arg-type]
+                sample,
+                epochs=self.epochs,
+                batch_size=self.batch_size,
+                optimizer="amsgrad",
+                learning_rate=self.learning_rate,
+                schedule="constant",
+                weight_decay=self.weight_decay,
+                validation=validation,
+                patience=self.patience,
+                progress=epoch_bar(type(self).__name__, self.epochs) if self.verbose else None,
+                rng=np.random.default_rng(seed),
+            )
+        self.network_ = network
+        return self
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Sample:
+        table = read_molecules(X)
+        check_consistent_length(table.atoms, y)
+        weight = check_weight(sample_weight, table.atoms)
+        # The loop needs of a table its shape and batches by row number; molecules give graphs for rows.
+        return Sample(table, self._targets(y, weight, first=first))  # type: ignore[arg-type]
+
+    @abstractmethod
+    def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
+        """y as targets; ``first`` learns the classes or the scale, otherwise they are given."""
+
+    def _filters(self) -> list[int]:
+        filters = [int(width) for width in self.filters]
+        if not filters or min(filters) < 1:
+            raise ValueError(f"filters must hold at least one positive width, got {self.filters!r}")
+        return filters
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        return evaluate(self.network_, read_molecules(X)).double().numpy()  # type: ignore[arg-type]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def _pair(eval_set: Any) -> tuple[Any, Any]:
+    if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+        raise ValueError(f"eval_set must be a pair (smiles, y), got {type(eval_set).__name__}")
+    return eval_set[0], eval_set[1]
+
+
+class GCNClassifier(ClassifierMixin, _GraphEstimator):
+    """Graph convolutional network on SMILES, for classes.
+
+    The architecture is that of MoleculeNet's graph convolution, after Duvenaud et al. (2015); see
+    :class:`GraphNetwork`. It is trained on cross entropy with AMSGrad.
+
+    Parameters
+    ----------
+    filters : sequence of int
+        Width of each convolution.
+    dense : int
+        Width of the dense layer on each atom.
+    dropout : float in [0, 1)
+        Dropout after each layer.
+    epochs : int
+    batch_size : int
+        Molecules in a batch.
+    learning_rate : float
+    weight_decay : float
+    patience : int or None
+        With an ``eval_set``: stop after so many epochs without a better score (AUC for two classes, log-loss for
+        more).
+    verbose : int
+        1 shows a progress bar.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    network_ : GraphNetwork
+    history_ : History
+        Loss, score on ``eval_set`` and time of each epoch.
+    classes_ : array of shape (n_classes,)
+
+    References
+    ----------
+    Duvenaud et al., "Convolutional networks on graphs for learning molecular fingerprints", NeurIPS 2015. Wu et al.,
+    "MoleculeNet: a benchmark for molecular machine learning", Chemical Science 9, 2018.
+
+    Examples
+    --------
+    >>> from treelu.baselines import GCNClassifier
+    >>> smiles = ["CCO", "CCN", "CCCO", "CCCN", "CCCCO", "CCCCN"]
+    >>> model = GCNClassifier(epochs=30, random_state=0).fit(smiles, ["alcohol", "amine"] * 3)
+    >>> model.predict(["CCCCCO", "CCCCCN"])
+    array(['alcohol', 'amine'], dtype='<U7')
+    """
+
+    classes_: NDArray[Any]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities.
+
+        Parameters
+        ----------
+        X : list, array, Series or one-column table of SMILES
+
+        Returns
+        -------
+        array of shape (n_molecules, n_classes), columns in the order of ``classes_``
+        """
+        return probabilities(self._scores(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each molecule.
+
+        Parameters
+        ----------
+        X : list, array, Series or one-column table of SMILES
+
+        Returns
+        -------
+        array of shape (n_molecules,)
+        """
+        probability = self.predict_proba(X)
+        return self.classes_[probability.argmax(axis=1)]
+
+    def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
+        if first:
+            check_classification_targets(y)
+        classes, number = encode_classes(y, None if first else self.classes_)
+        self.classes_ = classes
+        return class_targets(number, len(classes), weight)
+
+
+class GCNRegressor(RegressorMixin, _GraphEstimator):
+    """Graph convolutional network on SMILES, for a real-valued property.
+
+    As :class:`GCNClassifier`, trained on the squared error of the standardised target; ``patience`` counts epochs
+    without a lower root mean squared error.
+
+    Parameters
+    ----------
+    filters, dense, dropout, epochs, batch_size, learning_rate, weight_decay, patience, verbose, random_state
+        As in :class:`GCNClassifier`.
+
+    Attributes
+    ----------
+    network_ : GraphNetwork
+        Its output is the standardised target.
+    history_ : History
+        Loss, score on ``eval_set`` and time of each epoch.
+    target_scaling_ : Scaling
+        Mean and deviation of the target.
+
+    Examples
+    --------
+    >>> from treelu.baselines import GCNRegressor
+    >>> smiles = ["C" * n + "O" for n in range(1, 9)]
+    >>> model = GCNRegressor(epochs=20, random_state=0).fit(smiles, range(1, 9))
+    >>> model.predict(["CCCO"]).shape
+    (1,)
+    """
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The property of each molecule.
+
+        Parameters
+        ----------
+        X : list, array, Series or one-column table of SMILES
+
+        Returns
+        -------
+        array of shape (n_molecules,)
+        """
+        scores = self._scores(X)
+        return self.target_scaling_.inverse().transform(scores)[:, 0]
+
+    def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
+        values = check_array(column_or_1d(y, warn=True)[:, None], dtype=np.float64, input_name="y")
+        if first:
+            self.target_scaling_ = Scaling(values.mean(axis=0), np.array([values.std() or 1.0]))
+        return value_targets(values, self.target_scaling_, weight)
