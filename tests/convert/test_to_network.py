@@ -57,7 +57,7 @@ def test_balanced_tree_has_all_leaves_at_one_depth(tree, seed):
     assert set(full.node_depths()[full.n_splits :]) == {tree.depth}
     np.testing.assert_array_equal(full.decision_function(x), tree.decision_function(x))
     dummies = ~full.weights.any(axis=1)
-    assert dummies.sum() == full.n_splits - tree.n_splits or tree.n_splits != full.n_splits
+    assert dummies.sum() == full.n_splits - tree.n_splits
     np.testing.assert_array_equal(full.biases[dummies], 1)
     network = tree_to_network(full)
     np.testing.assert_array_equal(network(torch.from_numpy(x)).detach().numpy(), tree.decision_function(x))

@@ -64,8 +64,7 @@ def check_text_stays_in_boxes(ax) -> None:
     assert all(figure.contains(*corner) for extent in extents for corner in ((extent.x0, extent.y0), extent.p1))
 
 
-@pytest.mark.parametrize("counts", [False, True])
-@pytest.mark.parametrize("depth", [1, 3, 5])
+@pytest.mark.parametrize(("depth", "counts"), [(1, False), (3, True), (5, False), (5, True)])
 def test_all_nodes_up_to_thirty_two_leaves(depth, counts):
     names = [f"feature with a long name, number {i}" for i in range(7)]
     tree = full_tree(depth, 7, feature_names=names)

@@ -42,8 +42,8 @@ def network_to_tree(
     visited_by : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
         Build only the branches that these rows reach. A node of which they reach one side only is left out:
         whoever comes there is sent to that side. The tree then gives the network's output for each row whose
-        activation pattern occurs among these rows, and the output of another pattern for any other row. Its
-        size is that of the patterns met, so any depth will do.
+        activation pattern occurs among these rows, and the output of another pattern for any other row (its
+        ``notes`` say so). Its size is that of the patterns met, so any depth will do.
     max_depth : int
         Neurons up to which the whole tree is built; beyond, ``visited_by`` is needed.
 
@@ -68,7 +68,9 @@ def network_to_tree(
         )
     network = float64_on_cpu(network)
     chain = Chain.of(network)
+    notes: tuple[str, ...] = ()
     if visited_by is not None:
+        notes = ("branches that the given rows do not visit left out: exact for the activation patterns of these",)
         names = None if feature_names is None else tuple(feature_names)
         patterns = _visited_patterns(network, as_rows(visited_by, network.in_features, names))
     elif isinstance(network, CanonicalNetwork) and network.patterns is not None:
@@ -87,6 +89,7 @@ def network_to_tree(
     return ObliqueTree(
         weights, biases, children, values, leaf_weights=leaf_weights,
         link=link, classes=classes, feature_names=None if feature_names is None else tuple(feature_names),
+        notes=notes,
     )  # fmt: skip
 
 
