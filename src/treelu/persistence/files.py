@@ -198,12 +198,12 @@ def _describe(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
     if isinstance(model, ObliqueTree):
         return {"kind": "ObliqueTree", **describe_tree(model, arrays)}
     if isinstance(model, TableModel):
-        cart = model.cart
         return {
             "kind": "TableModel",
             **model.to_dict(),
             "estimator": _describe(model.estimator, arrays.under("estimator")),
-            "cart": None if cart is None else _describe(cart, arrays.under("cart")),
+            "trees": [describe_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(model.trees)],
+            "carts": [describe_tree(tree, arrays.under(f"cart{k}")) for k, tree in enumerate(model.carts)],
         }
     from treelu.persistence.estimators import describe_estimator
 
@@ -216,8 +216,14 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
         return restore_tree(fields, arrays)
     if kind == "TableModel":
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
-        cart = _restore(fields.inner("cart"), arrays.under("cart")) if "cart" in fields else None
-        return TableModel.from_dict(fields.data, estimator, cart)
+        trees, carts = (
+            tuple(
+                restore_tree(Fields(tree, f"{fields.where}.{name}s[{k}]"), arrays.under(f"{name}{k}"))
+                for k, tree in enumerate(fields.items(f"{name}s"))
+            )
+            for name in ("tree", "cart")
+        )
+        return TableModel.from_dict(fields.data, estimator, trees, carts)
     from treelu.persistence.estimators import restore_estimator
 
     return restore_estimator(fields, arrays)

@@ -65,6 +65,8 @@ class NumberColumn:
                 f"column {self.name!r}, row {row + 1}: {unknown[0]!r} is not a number; correct it, or leave it empty "
                 "if it is missing"
             )
+        if unknown:
+            note(f"column {self.name!r}: {_listed(unknown)} among numbers count as missing")
         if np.isinf(values).any():
             row = first_row + int(np.flatnonzero(np.isinf(values))[0])
             raise TableError(f"column {self.name!r}, row {row + 1}: infinity; leave it empty if it is unknown")
@@ -133,7 +135,7 @@ class TextColumn:
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
-        place = texts.map(places).fillna(-1).to_numpy(np.int64)
+        place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
         unseen = (place < 0) & ~absent
         if self.other:
             place[unseen] = len(places)
@@ -226,12 +228,11 @@ def to_numbers(column: pd.Series) -> tuple[NDArray[np.float64], list[str]]:
 
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(np.float64, na_value=np.nan), []
-    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    unread = column[np.isnan(values) & column.notna().to_numpy()].astype(str).str.strip()
-    truth = unread.str.lower().map({"true": 1.0, "false": 0.0, "": np.nan})
-    for row, value in zip(np.flatnonzero(np.isnan(values) & column.notna().to_numpy()), truth, strict=True):
-        values[row] = value
-    strays = unread[truth.isna().to_numpy() & (unread != "").to_numpy()]
+    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
+    rows = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+    texts = column.iloc[rows].astype(str).str.strip()
+    values[rows] = texts.str.lower().map({"true": 1.0, "false": 0.0}).to_numpy(np.float64, na_value=np.nan)
+    strays = texts[np.isnan(values[rows]) & (texts != "").to_numpy()]
     return values, list(dict.fromkeys(strays))
 
 

@@ -124,6 +124,8 @@ class TableEncoder:
                 columns.append(TextColumn.learn(frame[name], max_categories, note))
             else:
                 columns.append(NumberColumn.learn(frame[name], note))
+                if _counts_rows(frame[name]):
+                    note(f"column {name!r} rises from row to row; --drop {name} if it only numbers the rows")
         if not columns:
             raise TableError("no column is left to learn from; see what was left out, and why, above")
         return cls(tuple(columns))
@@ -247,6 +249,12 @@ def _useless(column: pd.Series, is_text: bool, *, forced: bool, max_categories: 
         few = f"text with {len(counts):,} different values in {len(column):,} rows (names?)"
         return f"{few}; --text {column.name} keeps it"
     return None
+
+
+def _counts_rows(column: pd.Series) -> bool:
+    if column.dtype.kind not in "iu" or len(column) < 20:
+        return False
+    return bool((np.diff(column.to_numpy()) > 0).all())
 
 
 def _looks_decimal(texts: Any) -> bool:

@@ -29,8 +29,11 @@ class TableModel:
     task : {"classification", "regression", "labels"}
     targets : tuple of str
         Names of the target columns.
-    cart : ObliqueTree or None
-        scikit-learn's decision tree on the same rows, the report's yardstick.
+    trees : tuple of ObliqueTree
+        What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
+        with their numbers. Empty where the estimator is no tree.
+    carts : tuple of ObliqueTree
+        scikit-learn's decision tree on the same rows, the report's yardstick; for each label if there are labels.
     notes : tuple of str
         What was said about columns and rows at fit.
     """
@@ -39,7 +42,8 @@ class TableModel:
     estimator: Any
     task: Task
     targets: tuple[str, ...]
-    cart: ObliqueTree | None = None
+    trees: tuple[ObliqueTree, ...] = ()
+    carts: tuple[ObliqueTree, ...] = ()
     notes: tuple[str, ...] = ()
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
@@ -82,12 +86,14 @@ class TableModel:
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
 
-    def named(self, tree: ObliqueTree) -> ObliqueTree:
-        """A tree of the estimator with the names of the features, which sparse rows do not carry."""
-        return replace(tree, feature_names=self.encoder.feature_names)
+    def whole_trees(self) -> list[ObliqueTree]:
+        """The estimator as trees with all their branches, for any rows; an AttributeError where it is none."""
+        members = self.estimator.estimators_ if self.task == "labels" else [self.estimator]
+        # Sparse rows carry no names.
+        return [replace(member.tree_, feature_names=self.encoder.feature_names) for member in members]
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the estimator and CART, as plain JSON values."""
+        """All but the estimator and the trees, as plain JSON values."""
         return {
             "table": self.encoder.to_dict(),
             "task": self.task,
@@ -96,7 +102,9 @@ class TableModel:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], estimator: Any, cart: ObliqueTree | None) -> TableModel:
+    def from_dict(
+        cls, data: dict[str, Any], estimator: Any, trees: tuple[ObliqueTree, ...], carts: tuple[ObliqueTree, ...]
+    ) -> TableModel:
         """The inverse of `to_dict`; a ValueError where the parts do not fit."""
         encoder = TableEncoder.from_dict(data["table"])
         task, targets = data["task"], data["targets"]
@@ -104,12 +112,15 @@ class TableModel:
             if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
                 raise ValueError(f"{name} must be a list of texts")
         width = getattr(estimator, "n_features_in_", None)
-        if width != len(encoder.feature_names) or (cart is not None and cart.n_features != width):
+        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *carts)):
             raise ValueError(f"{len(encoder.feature_names)} features do not fit a model of {width}")
         wanted, n_targets = _task_of(estimator)
         if task != wanted or len(targets) != n_targets:
             raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
-        return cls(encoder, estimator, task, tuple(targets), cart, tuple(data["notes"]))
+        shown = len(targets) if task == "labels" else 1
+        if any(len(group) not in (0, shown) for group in (trees, carts)):
+            raise ValueError(f"there must be {shown} trees, or none")
+        return cls(encoder, estimator, task, tuple(targets), trees, carts, tuple(data["notes"]))
 
     def _features(self, frame: pd.DataFrame) -> Any:
         encoded = self.encoder.encode(frame)

@@ -38,7 +38,9 @@ class TableTargets:
     rows: NDArray[np.int64]
 
 
-def read_targets(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note) -> TableTargets:
+def read_targets(
+    frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note, *, varied: bool = True
+) -> TableTargets:
     """Read one or several target columns.
 
     Parameters
@@ -51,6 +53,8 @@ def read_targets(frame: pd.DataFrame, names: Sequence[str], task: Task | None, n
         classes; other numbers are values.
     note : callable
         Told what was decided and which rows are left out.
+    varied : bool
+        Whether a constant target is an error, as it is for training.
 
     Examples
     --------
@@ -59,10 +63,10 @@ def read_targets(frame: pd.DataFrame, names: Sequence[str], task: Task | None, n
     target 'y': 1 of 3 rows left out, they have no value
     target 'y': 2 classes (a, b), so classification
     >>> targets.y, targets.rows
-    (array(['a', 'b'], dtype=object), array([0, 1]))
+    (array(['a', 'b'], dtype='<U1'), array([0, 1]))
     """
     if len(names) > 1 or task == "labels":
-        return _several(frame, names, task, note)
+        return _several(frame, names, task, note, varied)
     column = frame[names[0]]
     values, strays = to_numbers(column)
     is_text = _is_text(column, values)
@@ -80,15 +84,16 @@ def read_targets(frame: pd.DataFrame, names: Sequence[str], task: Task | None, n
         y: NDArray[Any] = values[rows]
     else:
         y = _classes(column, values, is_text)[rows]
-    _check_varied(names[0], y)
-    if chosen == "classification":
+    if varied:
+        _check_varied(names[0], y)
+    if varied and chosen == "classification":
         _check_classes(names[0], y)
     if task is None:
         note(_inference(names[0], chosen, y))
     return TableTargets(chosen, y, rows)
 
 
-def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note) -> TableTargets:
+def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note, varied: bool) -> TableTargets:
     """Several columns: labels, or real values that are all known."""
     columns = []
     for name in names:
@@ -109,7 +114,7 @@ def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note:
     whose = f"targets {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}"
     unknown = np.isnan(y).all(axis=1) if is_labels else np.isnan(y).any(axis=1)
     rows = _known_rows(np.logical_not(unknown), whose, note)
-    for name, column in zip(names, y[rows].T, strict=True):
+    for name, column in zip(names, y[rows].T if varied else (), strict=varied):
         _check_varied(name, column[~np.isnan(column)])
     if is_labels:
         share = np.isnan(y[rows]).mean()
@@ -147,7 +152,7 @@ def _is_truth(column: pd.Series) -> bool:
 
 def _classes(column: pd.Series, values: NDArray[np.float64], is_text: bool) -> NDArray[Any]:
     if is_text or column.dtype.kind == "b" or _is_truth(column):
-        return to_texts(column).to_numpy(dtype=object)
+        return to_texts(column).fillna("").to_numpy(dtype=np.str_)
     known = values[~np.isnan(values)]
     if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():
         return np.nan_to_num(values).astype(np.int64)

@@ -1,0 +1,284 @@
+"""The commands and their options; the work is in the other modules, imported when a command runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from treelu import __version__
+from treelu.cli.messages import InputError, say
+
+app = typer.Typer(
+    name="treelu",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Oblique decision trees trained by gradient descent.\n\nStart with: treelu demo",
+)
+
+
+class Method(StrEnum):
+    """What to fit."""
+
+    lcn = "lcn"
+    alcn = "alcn"
+    lln = "lln"
+    elcn = "elcn"
+
+
+class TaskName(StrEnum):
+    """What the target is."""
+
+    classification = "classification"
+    regression = "regression"
+    labels = "labels"
+
+
+class Format(StrEnum):
+    """What to export."""
+
+    text = "text"
+    dot = "dot"
+    json = "json"
+    onnx = "onnx"
+    html = "html"
+
+
+class Leaves(StrEnum):
+    """How much of the tree to export."""
+
+    visited = "visited"
+    all = "all"
+
+
+def _option(words: str, *names: str, metavar: str | None = None, **limits: Any) -> Any:
+    return typer.Option(*names, help=words, metavar=metavar, **limits)
+
+
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `treelu fit` wrote.")]
+Columns = list[str] | None
+Delimiter = Annotated[str | None, _option("Between columns; by default a comma, in .tsv a tab.", metavar="CHAR")]
+Decimal = Annotated[str, _option("Before decimals.", metavar="CHAR")]
+AsJson = Annotated[bool, _option("Print JSON, for other programs.", "--json")]
+Force = Annotated[bool, _option("Replace what is there.", "--force")]
+Output = Annotated[Path | None, _option("Write there instead of to standard output.", metavar="FILE")]
+Label = Annotated[str | None, _option("Which tree, if the model has several labels.", metavar="COL")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"treelu {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, _option("Print the version.", "--version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, _option("Folder for reports and pictures.", metavar="DIR")] = Path("treelu-demo"),
+    seed: Annotated[int, _option("Of the hold-out and the training.", min=0)] = 0,
+) -> None:
+    """Train trees beside CART on data that are already here."""
+    from treelu.cli.demo import run_demo
+
+    run_demo(out, seed)
+
+
+@app.command()
+def fit(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet; - is CSV from standard input.")],
+    target: Annotated[list[str], _option("Column to predict; several (a,b,c) for 0/1 labels.", metavar="COL")],
+    out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
+    method: Annotated[
+        Method, _option("lcn: one tree; alcn: its smooth form; lln: linear leaves; elcn: an ensemble.")
+    ] = Method.lcn,
+    task: Annotated[TaskName | None, _option("What the target is; by default inferred.")] = None,
+    smiles: Annotated[str | None, _option("Column of molecules, to become fingerprints.", metavar="COL")] = None,
+    features: Annotated[Columns, _option("Columns to use (a,b,c); with --smiles besides it.", metavar="COL")] = None,
+    drop: Annotated[Columns, _option("Columns to leave out (a,b,c).", metavar="COL")] = None,
+    text: Annotated[Columns, _option("Columns to take for categories, not numbers.", metavar="COL")] = None,
+    max_categories: Annotated[int, _option("Features that one text column may become.", min=2)] = 30,
+    bits: Annotated[int, _option("Of a molecule's fingerprint.", min=1, max=1 << 20)] = 2048,
+    radius: Annotated[int, _option("Of a fingerprint's atom environments, in bonds.", min=0, max=10)] = 2,
+    hold_out: Annotated[float, _option("Share of the rows kept for the scores.", min=0.0, max=0.9)] = 0.2,
+    valid: Annotated[str | None, _option("Table for the scores, instead of a hold-out.", metavar="FILE")] = None,
+    depth: Annotated[int | None, _option("Neurons; the tree has up to 2^depth leaves.", min=1)] = None,
+    drop_connect: Annotated[float | None, _option("Share of weights dropped in training.", min=0.0, max=0.99)] = None,
+    epochs: Annotated[int | None, _option("Passes over the rows.", min=1)] = None,
+    batch_size: Annotated[int | None, _option("Rows a step.", min=1)] = None,
+    learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
+    members: Annotated[int | None, _option("Networks of an elcn.", min=1)] = None,
+    balanced: Annotated[bool, _option("Give rare classes the weight of frequent ones.", "--balanced")] = False,
+    early_stopping: Annotated[
+        bool, _option("Stop when a tenth of the training rows, kept apart, gain no more.", "--early-stopping")
+    ] = False,
+    tune: Annotated[bool, _option("Choose depth and drop rate by cross-validation.", "--tune")] = False,
+    folds: Annotated[int, _option("Of the cross-validation.", min=2)] = 3,
+    cart: Annotated[bool, _option("Fit scikit-learn's tree for comparison.", "--cart/--no-cart")] = True,
+    seed: Annotated[int, _option("Of the hold-out and the training.", min=0)] = 0,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    force: Force = False,
+    quiet: Annotated[bool, _option("Say nothing but errors and scores.", "--quiet")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to a table: DATA in; model, tree and report.html out."""
+    from treelu.cli.fit import fit_table
+    from treelu.cli.prepare import ColumnChoice, Reading
+
+    given: dict[str, Any] = {
+        "depth": depth, "drop_connect": drop_connect, "epochs": epochs, "batch_size": batch_size,
+        "learning_rate": learning_rate, "n_estimators": members,
+        "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
+    }  # fmt: skip
+    fit_table(
+        data,
+        target,
+        out,
+        task=None if task is None else task.value,
+        method=method.value,
+        parameters={name: value for name, value in given.items() if value is not None},
+        columns=ColumnChoice(smiles, features or (), drop or (), text or (), max_categories, bits, radius),
+        reading=Reading(delimiter, decimal),
+        hold_out=hold_out,
+        valid=valid,
+        folds=folds if tune else None,
+        with_cart=cart,
+        seed=seed,
+        force=force,
+        quiet=quiet,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def predict(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet; - is CSV from standard input.")],
+    out: Output = None,
+    keep: Annotated[Columns, _option("Columns to copy into the output (a,b,c).", metavar="COL")] = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    force: Force = False,
+    as_json: Annotated[bool, _option("Print a JSON object a line instead of CSV.", "--json")] = False,
+) -> None:
+    """Predict for a table of any size: a row out for each row in."""
+    from treelu.cli.predict import predict_table
+    from treelu.cli.prepare import Reading
+
+    predict_table(model, data, out, keep=keep or (), reading=Reading(delimiter, decimal), force=force, as_json=as_json)
+
+
+@app.command()
+def export(
+    model: ModelFolder,
+    format: Annotated[Format, _option("What to write.", "--format")] = Format.text,
+    out: Output = None,
+    leaves: Annotated[
+        Leaves | None, _option("Leaves that rows of the table reach, or all; by default all in json and onnx.")
+    ] = None,
+    label: Label = None,
+    force: Force = False,
+) -> None:
+    """Write the tree as text, Graphviz, JSON, ONNX or HTML."""
+    from treelu.cli.export import export_tree
+
+    export_tree(model, format.value, out, leaves=None if leaves is None else leaves.value, label=label, force=force)
+
+
+@app.command()
+def report(
+    model: ModelFolder,
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="Table with the target, to be scored.")] = None,
+    out: Annotated[Path, _option("The page.", metavar="FILE")] = Path("report.html"),
+    label: Label = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page on a model and its scores on DATA."""
+    from treelu.cli.export import write_report
+    from treelu.cli.prepare import Reading
+
+    write_report(model, data, out, label=label, reading=Reading(delimiter, decimal), force=force, as_json=as_json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; every error is one line on standard error.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What was typed after ``treelu``; by default that of this process.
+
+    Returns
+    -------
+    int
+        The exit code: 0; 2 for what was typed or given, 1 for any other failure, 130 for Ctrl-C.
+    """
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    try:
+        typer.main.get_command(app).main(
+            args=None if arguments is None else list(arguments), prog_name="treelu", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        say("treelu: stopped")
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get("TREELU_TRACEBACK"):
+            raise
+        return _report_error(error)
+    return 0
+
+
+def _report_error(error: Exception) -> int:
+    """Say what went wrong in one line; returns the exit code."""
+    if hasattr(error, "format_message"):  # of the option parser, which typer bundles under changing names
+        text = error.format_message()
+        if text.startswith("Usage:"):  # a bare `treelu`
+            print(text)
+            return 2
+        command = getattr(getattr(error, "ctx", None), "command_path", "treelu")
+        say(f"treelu: {' '.join(text.split())} (see: {command} --help)")
+        return 2
+    text = " ".join(str(error).split())
+    tables, models = _loaded("treelu.tables", "TableError"), _loaded("treelu.persistence", "ModelFileError")
+    if isinstance(error, (InputError, *tables, *models)):
+        say(f"treelu: {text}")
+        return 2
+    if isinstance(error, ImportError | MemoryError | OSError | FloatingPointError):
+        say(f"treelu: {text or 'not enough memory'}")
+        return 1
+    say(f"treelu: {type(error).__name__}: {text} (TREELU_TRACEBACK=1 shows where)")
+    return 1
+
+
+def _loaded(module: str, name: str) -> tuple[type[Exception], ...]:
+    """An error class of a module, if that has been imported at all."""
+    return (getattr(sys.modules[module], name),) if module in sys.modules else ()
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Warnings of the library as plain lines; those of other libraries to developers are not for the user."""
+    if issubclass(category, UserWarning):
+        say(f"  {message}")

@@ -1,0 +1,119 @@
+"""`treelu demo`: trees beside CART on a molecular series of RDKit's and a table of scikit-learn's."""
+
+from __future__ import annotations
+
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treelu.cli.fit import make_estimator, train, write_folder
+from treelu.cli.messages import InputError, Notes, say
+from treelu.cli.pages import score_lines, summarize_model
+from treelu.cli.prepare import ColumnChoice, Reading, prepare
+from treelu.persistence.files import write_atomically
+from treelu.tables import TableModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN_DEPTH = 3  # of a tree on the terminal
+# Chosen by cross-validation within the training rows, among depths that can still be read.
+MOLECULES: dict[str, Any] = {"depth": 4, "drop_connect": 0.25}
+TUMOURS: dict[str, Any] = {"depth": 3, "drop_connect": 0.5}
+
+
+def run_demo(out: Path, seed: int) -> None:
+    """Fit, score, print and draw both data sets; say what to type next."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file; give a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    if find_spec("rdkit") is None:
+        say("molecules: left out, RDKit is not installed (pip install 'treelu[chem]')")
+    else:
+        print("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
+        _show(molecules(), "activity", out / "molecules", ColumnChoice(smiles="smiles"), MOLECULES, seed)
+    print("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
+    _show(tumours(), "diagnosis", out / "tumours", ColumnChoice(), TUMOURS, seed)
+    print(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
+    print("next:")
+    if find_spec("rdkit") is not None:
+        print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out my-model")
+    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --tune --out my-tumours")
+    print("  treelu fit YOUR.csv --target COLUMN --out your-model")
+
+
+def _show(
+    frame: pd.DataFrame, target: str, folder: Path, columns: ColumnChoice, parameters: dict[str, Any], seed: int
+) -> None:
+    """Fit one table as `treelu fit` would; print scores and the tree, write the model, the report and a picture."""
+    data = folder.with_suffix(".csv")
+    write_atomically(data, frame.to_csv(index=False, lineterminator="\n").encode())
+    table = prepare(
+        str(data),
+        [target],
+        task=None,
+        columns=columns,
+        reading=Reading(),
+        hold_out=0.2,
+        valid=None,
+        seed=seed,
+        notes=Notes(quiet=True),
+    )
+    model = train(make_estimator("lcn", table.task, parameters, seed), table, quiet=True, with_cart=True)
+    summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
+    write_folder(model, summaries, folder)
+    _draw(model, folder)
+    for line in score_lines(summaries, model, table.held_out, None):
+        print(line)
+    print(f"\n{model.trees[0].export_text(max_depth=SHOWN_DEPTH)}\n")
+    pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
+    print(f"report: {folder / 'report.html'}   pictures: {pictures} beside it\n")
+
+
+def _draw(model: TableModel, folder: Path) -> None:
+    """The tree as a picture; for molecules another one with the substructures that decide."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    figure: Any = model.trees[0].plot(scale=model.estimator.spread_).figure
+    figure.savefig(folder / "tree.png", dpi=150)
+    molecules = model.encoder.smiles_column
+    if molecules is not None:
+        from treelu.chem import draw_tree
+
+        picture = draw_tree(model.trees[0], molecules.fingerprint, max_depth=SHOWN_DEPTH)
+        write_atomically(folder / "molecules.svg", picture.encode())
+
+
+def molecules() -> pd.DataFrame:
+    """SMILES and activity (−log10 of the molar concentration) of the series in RDKit's wheel.
+
+    Examples
+    --------
+    >>> molecules().shape
+    (1017, 2)
+    """
+    import pandas as pd
+    import rdkit
+
+    folder = Path(rdkit.__file__).parent / "Contrib" / "FreeWilson" / "data"
+    structures = pd.read_csv(folder / "CHEMBL2321810.smi", sep=" ", header=None, names=["smiles", "Name"])
+    activities = pd.read_csv(folder / "CHEMBL2321810_act.csv")
+    frame = structures.merge(activities, on="Name")
+    return pd.DataFrame({"smiles": frame["smiles"], "activity": frame["Act"]})
+
+
+def tumours() -> pd.DataFrame:
+    """scikit-learn's breast cancer table, with the diagnosis as text.
+
+    Examples
+    --------
+    >>> tumours()["diagnosis"].value_counts().to_dict()
+    {'benign': 357, 'malignant': 212}
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer(as_frame=True)
+    return data.data.assign(diagnosis=[str(data.target_names[number]) for number in data.target])

@@ -1,0 +1,105 @@
+"""`treelu export` and `treelu report`: a saved model as text, Graphviz, JSON, ONNX or a page."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from treelu.cli.messages import InputError, Notes, say, write_json
+from treelu.cli.pages import score_lines, summarize_target
+from treelu.cli.predict import check_file, load_table_model, write_output
+from treelu.cli.prepare import Reading, Rows, read_rows
+from treelu.persistence import load
+from treelu.report import render, summarize
+from treelu.tables import TableModel
+from treelu.tree import ObliqueTree
+
+
+def export_tree(
+    folder: Path, form: str, out: Path | None, *, leaves: str | None, label: str | None, force: bool
+) -> None:
+    """Write the tree of a saved model."""
+    if out is not None:
+        check_file(out, force)
+    elif form == "onnx" and sys.stdout.isatty():
+        raise InputError("--format onnx is binary; give --out tree.onnx, or send the output to a file")
+    model = load(folder)
+    if isinstance(model, TableModel) and form == "html" and leaves is None:
+        write_output(out, _page(model, _target(model, label), folder))
+        return
+    tree = _tree(model, leaves or ("all" if form in ("json", "onnx") else "visited"), label)
+    if form == "html":
+        write_output(out, render(summarize(tree, title=folder.resolve().name)))
+    elif form == "onnx":
+        write_output(out, tree.to_onnx())
+    else:
+        writers = {"text": tree.export_text, "dot": tree.export_graphviz, "json": tree.to_json}
+        write_output(out, writers[form]())
+
+
+def write_report(
+    folder: Path, data: str | None, out: Path, *, label: str | None, reading: Reading, force: bool, as_json: bool
+) -> None:
+    """Write a page on a saved model, with its scores on the rows of a table."""
+    check_file(out, force)
+    model = load_table_model(folder)
+    target = _target(model, label)
+    rows = None
+    if data is not None:
+        rows = read_rows(model, data, reading, Notes(quiet=as_json))
+        model = replace(model, trees=_trees_for(model, rows))
+    summary = summarize_target(model, rows, target, title=Path(data or folder.resolve().name).name)
+    write_output(out, render(summary))
+    if as_json:
+        write_json({entry["name"]: entry.get("scores") for entry in summary["models"]})
+        return
+    for line in score_lines({target: summary}, model, rows, data):
+        print(line)
+    say(f"wrote {out}; open it in a browser")
+
+
+def _page(model: TableModel, target: str, folder: Path) -> str:
+    return render(summarize_target(model, None, target, title=folder.resolve().name))
+
+
+def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
+    """The branches that some rows reach, so that the tree shown is exact for them."""
+    if not model.trees:
+        return ()
+    members = model.estimator.estimators_ if model.task == "labels" else [model.estimator]
+    trees = [member.to_tree(visited_by=rows.X) for member in members]
+    return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
+
+
+def _target(model: TableModel, label: str | None) -> str:
+    """The target that is asked for."""
+    if label is not None and label not in model.targets:
+        raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
+    if label is None and len(model.targets) > 1:
+        if model.task == "regression":
+            raise InputError("the model predicts several values from one tree; export it with --leaves visited")
+        raise InputError(f"the model has a tree for each label; add --label, one of {', '.join(model.targets)}")
+    return label or model.targets[0]
+
+
+def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
+    """One tree of a saved model, which may come from Python too."""
+    if isinstance(model, ObliqueTree):
+        return model
+    if isinstance(model, TableModel):
+        place = 0 if model.task == "regression" else model.targets.index(_target(model, label))
+        if not model.trees:
+            raise InputError(
+                f"a model of --method {_method(model)} is no single tree; --format html shows what it predicts, "
+                "--method lcn fits a tree"
+            )
+        return model.trees[place] if leaves == "visited" else model.whole_trees()[place]
+    try:
+        return model.tree_  # type: ignore[attr-defined]
+    except AttributeError as error:
+        raise InputError(f"a {type(model).__name__} is no single tree: {error}") from None
+
+
+def _method(model: TableModel) -> str:
+    return type(model.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor").lower()

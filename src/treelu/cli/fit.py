@@ -1,0 +1,207 @@
+"""`treelu fit`: a table in; a saved model, its tree and a report out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from treelu import estimators
+from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
+from treelu.cli.pages import file_word, score_lines, summarize_model, write_pages
+from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare
+from treelu.cli.tune import tune
+from treelu.persistence import save
+from treelu.persistence.files import MANIFEST, write_atomically
+from treelu.report import fit_cart
+from treelu.tables import TableModel, Task
+from treelu.tree import ObliqueTree
+
+REPORT = "report.html"
+
+
+def fit_table(
+    data: str,
+    targets: Sequence[str],
+    out: Path,
+    *,
+    task: Task | None,
+    method: str,
+    parameters: dict[str, Any],
+    columns: ColumnChoice,
+    reading: Reading,
+    hold_out: float,
+    valid: str | None,
+    folds: int | None,
+    with_cart: bool,
+    seed: int,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Read, train, score, save, and say what was done."""
+    check_folder(out, force)
+    notes = Notes(quiet=quiet)
+    table = prepare(
+        data,
+        targets,
+        task=task,
+        columns=columns,
+        reading=reading,
+        hold_out=hold_out,
+        valid=valid,
+        seed=seed,
+        notes=notes,
+    )
+    estimator = make_estimator(method, table.task, parameters, seed)
+    if folds is not None:
+        estimator = tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
+    if not quiet:
+        rows = f"{count(len(table.training), 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
+        say(f"training {type(estimator).__name__} (depth {estimator.depth}) on {rows}")
+    model = train(estimator, table, quiet=quiet, with_cart=with_cart)
+    summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
+    files = write_folder(model, summaries, out)
+    if as_json:
+        write_json(_for_machines(model, table, summaries, out, files))
+        return
+    for line in score_lines(summaries, model, table.held_out, valid):
+        print(line)
+    _say_next(out, files, model)
+
+
+def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: int) -> Any:
+    """An unfitted estimator of a method for a task."""
+    kind = getattr(estimators, method.upper() + ("Regressor" if task == "regression" else "Classifier"))
+    known = kind().get_params()
+    options = {"n_estimators": "--members", "class_weight": "--balanced"}
+    for name in parameters:
+        if name not in known:
+            what = "regression" if name == "class_weight" else f"--method {method}"
+            raise InputError(f"{options.get(name, '--' + name)} does not go with {what}; leave it out")
+    return kind(**parameters, random_state=seed)
+
+
+def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> TableModel:
+    """Fit the estimator and CART; returns them with the trees they are."""
+    n_rounds = estimator.n_estimators if hasattr(estimator, "n_estimators") else estimator.epochs
+    n_networks = len(table.targets) if table.task == "labels" else 1
+    with progress_bar("training", n_rounds * n_networks, quiet) as advance:
+        # The bar is a callback, which would not outlive the process: it is taken out again.
+        estimator.set_params(callbacks=[lambda record, network: advance()])
+        estimator.fit(table.training.X, table.training.y)
+        estimator.set_params(callbacks=None)
+        for member in getattr(estimator, "estimators_", ()):
+            member.set_params(callbacks=None)
+    model = TableModel(table.encoder, estimator, table.task, tuple(table.targets), notes=tuple(table.notes.texts))
+    model = replace(model, trees=visited_trees(model, table.training, table.held_out))
+    if with_cart and (table.task != "regression" or len(table.targets) == 1):
+        if not quiet:
+            say("fitting CART, scikit-learn's decision tree, for comparison")
+        model = replace(model, carts=_fit_carts(model, table.training))
+    return model
+
+
+def visited_trees(model: TableModel, training: Rows, held_out: Rows | None) -> tuple[ObliqueTree, ...]:
+    """The estimator as trees with the branches that rows reach, and how many training rows reach each node.
+
+    Hold-out rows show which branches to draw; what is in these was learned from training rows.
+    """
+    members = model.estimator.estimators_ if model.task == "labels" else [model.estimator]
+    if not hasattr(type(members[0]), "to_tree"):
+        return ()
+    trees = []
+    for member in members:
+        tree = member.to_tree(visited_by=stacked(training.X, None if held_out is None else held_out.X))
+        tree = replace(tree, feature_names=model.encoder.feature_names)
+        trees.append(tree.with_counts(training.X))
+    return tuple(trees)
+
+
+def stacked(first: Any, second: Any) -> Any:
+    """Rows of two tables of features, one below the other."""
+    import pandas as pd
+    from scipy import sparse
+
+    if second is None:
+        return first
+    return pd.concat([first, second]) if hasattr(first, "columns") else sparse.vstack([first, second]).tocsr()
+
+
+def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
+    carts = []
+    for column in training.y.T if model.task == "labels" else [training.y]:
+        known = column == column  # not NaN
+        X = training.X[known] if hasattr(training.X, "columns") else training.X[known.nonzero()[0]]
+        cart = ObliqueTree.from_sklearn(fit_cart(X, column[known], classifier=model.task != "regression"))
+        carts.append(replace(cart, feature_names=model.encoder.feature_names))
+    return tuple(carts)
+
+
+# The folder
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Raise unless a model may be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; give a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        what = "already holds a model" if (folder / MANIFEST).exists() else "is not empty"
+        raise InputError(f"--out {folder} {what}; add --force to write there all the same, or choose another folder")
+
+
+def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder: Path) -> list[str]:
+    """Save the model and what can be looked at; returns the names of the files.
+
+    Earlier trees and reports go first, so that no moment shows the tree of another model.
+    """
+    for stale in (*folder.glob("tree*.json"), *folder.glob("tree*.txt"), *folder.glob("report*.html")):
+        stale.unlink()
+    save(model, folder)
+    files = []
+    for name, tree in zip(_suffixes(model), model.trees, strict=False):
+        write_atomically(folder / f"tree{name}.json", tree.to_json().encode())
+        write_atomically(folder / f"tree{name}.txt", f"{tree.export_text()}\n".encode())
+        files += [f"tree{name}.json", f"tree{name}.txt"]
+    return [MANIFEST, *files, *write_pages(summaries, folder)]
+
+
+def _suffixes(model: TableModel) -> list[str]:
+    return [f"-{file_word(target)}" for target in model.targets] if model.task == "labels" else [""]
+
+
+# Speaking
+
+
+def _for_machines(
+    model: TableModel, table: Prepared, summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
+) -> dict[str, Any]:
+    parameters = model.estimator.get_params(deep=False)
+    return {
+        "model": str(out),
+        "files": files,
+        "method": type(model.estimator).__name__,
+        "task": model.task,
+        "targets": list(model.targets),
+        "parameters": {name: parameters[name] for name in ("depth", "drop_connect", "epochs", "random_state")},
+        "n_features": len(model.encoder.feature_names),
+        "n_training_rows": len(table.training),
+        "n_hold_out_rows": 0 if table.held_out is None else len(table.held_out),
+        "trees": [{"leaves": tree.n_leaves, "depth": tree.depth} for tree in model.trees],
+        "scores": {
+            target: {entry["name"]: entry.get("scores") for entry in summary["models"]}
+            for target, summary in summaries.items()
+        },
+        "notes": list(model.notes),
+    }
+
+
+def _say_next(out: Path, files: list[str], model: TableModel) -> None:
+    print(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
+    print("next:")
+    print(f"  treelu predict {out} NEW.csv > scores.csv")
+    if model.trees:
+        print(f"  treelu export {out} --format text")
+    if REPORT in files:
+        print(f"  open {out / REPORT} in a browser")

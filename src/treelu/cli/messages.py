@@ -1,0 +1,81 @@
+"""What the command line says: notes and errors on standard error, results on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SHOWN_NOTES = 12  # of a wide table; the report has them all
+
+
+class InputError(ValueError):
+    """Something that whoever typed the command can put right: one line, exit code 2."""
+
+
+class Notes:
+    """Collects what is done with a table and says it aloud, each thing once.
+
+    Examples
+    --------
+    >>> notes = Notes(quiet=True)
+    >>> notes("column 'a' left out")
+    >>> notes.texts
+    ["column 'a' left out"]
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.texts: list[str] = []
+        self.quiet = quiet
+
+    def __call__(self, text: str) -> None:
+        if text in self.texts:
+            return
+        self.texts.append(text)
+        if not self.quiet and len(self.texts) <= SHOWN_NOTES:
+            say(f"  {text}")
+
+    def finish(self) -> None:
+        """Say how many notes were kept back."""
+        more = len(self.texts) - SHOWN_NOTES
+        if not self.quiet and more > 0:
+            say(f"  … and {more} more notes; the report lists them all")
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def write_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2))
+
+
+@contextmanager
+def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A bar on standard error where that is a terminal; yields a function that moves it by one."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=total)
+        yield lambda: progress.advance(task)
+
+
+def count(number: int, word: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(1234, "row"), count(2, "leaf")
+    ('1 row', '1,234 rows', '2 leaves')
+    """
+    plural = {"leaf": "leaves", "class": "classes"}.get(word, f"{word}s")
+    return f"{number:,} {word if number == 1 else plural}"

@@ -1,0 +1,197 @@
+"""Reports of table models: a summary for each target, pages for the browser, scores for the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from treelu.cli.messages import count
+from treelu.cli.prepare import Rows
+from treelu.persistence.files import write_atomically
+from treelu.report import render, summarize
+from treelu.tables import TableModel
+
+Summaries = dict[str, dict[str, Any]]  # by target
+
+
+def summarize_model(model: TableModel, rows: Rows | None, *, title: str, seed: int = 0) -> Summaries:
+    """A summary for each target (each label; several real targets share one tree and have none)."""
+    if model.task == "regression" and len(model.targets) > 1:
+        return {}
+    return {target: summarize_target(model, rows, target, title=title, seed=seed) for target in model.targets}
+
+
+def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title: str, seed: int = 0) -> dict[str, Any]:
+    """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
+    k = model.targets.index(target)
+    member = model.estimator.estimators_[k] if model.task == "labels" else model.estimator
+    if rows is not None:
+        rows = Rows(rows.X, rows.y[:, k] if model.task == "labels" else rows.y, rows.names)
+        if not (rows.y == rows.y).any():
+            rows = None
+    draw_feature, draw_row = _drawings(model, rows)
+    return summarize(
+        model.trees[k] if model.trees else None,
+        X=None if rows is None else rows.X,
+        y=None if rows is None else rows.y,
+        estimator=member,
+        name=type(member).__name__.removesuffix("Classifier").removesuffix("Regressor"),
+        baselines={"CART": model.carts[k]} if model.carts else None,
+        title=f"{title}: {target}",
+        target=target,
+        notes=model.notes,
+        row_names=None if rows is None else rows.names,
+        draw_feature=draw_feature,
+        draw_row=draw_row,
+        random_state=seed,
+    )
+
+
+def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str | None] | None, ...]:
+    """How to draw a feature and a row, where they are molecules."""
+    molecules = model.encoder.smiles_column
+    if molecules is None or not _has_rdkit():
+        return None, None
+    from treelu.chem import draw_substructure
+
+    names = model.encoder.feature_names
+    bits = {name: bit for bit, name in enumerate(molecules.features)}
+
+    def draw_feature(feature: int) -> str | None:
+        bit = bits.get(names[feature])
+        examples = [] if bit is None else molecules.fingerprint.examples(bit)
+        if not examples:
+            return None
+        return _inline(draw_substructure(examples[0].smiles, examples[0].atom, examples[0].radius))
+
+    def draw_row(row: int) -> str:
+        return _inline(draw_molecule(smiles[row]))
+
+    smiles = [] if rows is None else rows.names or []
+    return draw_feature, draw_row if smiles else None
+
+
+def _has_rdkit() -> bool:
+    return find_spec("rdkit") is not None
+
+
+def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
+    """A molecule as an SVG document."""
+    from rdkit import Chem
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    drawer = rdMolDraw2D.MolDraw2DSVG(*size)
+    drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
+    drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
+    drawer.FinishDrawing()
+    return drawer.GetDrawingText()
+
+
+def _inline(svg: str) -> str:
+    return svg[svg.index("<svg") :]
+
+
+# Pages
+
+
+def write_pages(summaries: Summaries, folder: Path) -> list[str]:
+    """Write ``report.html``; with several labels one page for each and a first one that leads to them."""
+    if len(summaries) == 1:
+        (summary,) = summaries.values()
+        write_atomically(folder / "report.html", render(summary).encode())
+        return ["report.html"]
+    names = {target: f"report-{file_word(target)}.html" for target in summaries}
+    for target, summary in summaries.items():
+        write_atomically(folder / names[target], render(summary).encode())
+    if summaries:
+        write_atomically(folder / "report.html", _index(summaries, names).encode())
+    return [*names.values(), *(["report.html"] if summaries else [])]
+
+
+def file_word(target: str) -> str:
+    """A target's name as part of a file name.
+
+    Examples
+    --------
+    >>> file_word("NR-AR / 2")
+    'NR-AR-2'
+    """
+    return re.sub(r"[^\w.-]+", "-", target).strip("-.") or "target"
+
+
+def _index(summaries: Summaries, names: dict[str, str]) -> str:
+    """A page of links, with each label's scores."""
+    rows = []
+    for target, summary in summaries.items():
+        cells = "".join(f"<td>{escape(_interval(entry, 'auc'))}</td>" for entry in summary["models"])
+        rows.append(f'<tr><th scope="row"><a href="{escape(names[target])}">{escape(target)}</a></th>{cells}</tr>')
+    heads = "".join(
+        f'<th scope="col">{escape(entry["name"])}</th>' for entry in next(iter(summaries.values()))["models"]
+    )
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Labels</title>
+<style>
+:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
+body {{ max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }}
+td, th {{ padding: 0.3rem 1.5rem 0.3rem 0; text-align: left; }}
+</style>
+<h1>{count(len(summaries), "label")}</h1>
+<p>ROC AUC on hold-out rows, with 95 % intervals. Each label has a page of its own.</p>
+<table><thead><tr><th scope="col">label</th>{heads}</tr></thead><tbody>
+{chr(10).join(rows)}
+</tbody></table>
+</html>
+"""
+
+
+# Scores on the terminal
+
+
+def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, valid: str | None) -> list[str]:
+    """The scores as a small table, and the size of the tree."""
+    lines = [""]
+    if rows is not None and summaries:
+        where = valid or "hold-out rows that training did not see"
+        lines += [f"scores on {len(rows):,} {'rows of ' if valid else ''}{where} (95 % interval)", ""]
+        lines += _label_table(summaries) if model.task == "labels" else _metric_table(next(iter(summaries.values())))
+    for k, (target, tree) in enumerate(zip(model.targets, model.trees, strict=False)):
+        whose = f"{target}: " if model.task == "labels" else ""
+        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2**model.estimator.depth:,}"
+        beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if model.carts else ""
+        lines.append(f"{whose}tree: {size}{beside}")
+    return lines
+
+
+def _metric_table(summary: dict[str, Any]) -> list[str]:
+    width = max(len(entry["name"]) for entry in summary["models"])
+    lines = ["  " + " " * width + "".join(f"  {metric['name']:<22}" for metric in summary["metrics"]).rstrip()]
+    for entry in summary["models"]:
+        cells = "".join(f"  {_interval(entry, metric['key']):<22}" for metric in summary["metrics"])
+        lines.append(f"  {entry['name']:<{width}}{cells}".rstrip())
+    return [*lines, ""]
+
+
+def _label_table(summaries: Summaries) -> list[str]:
+    width = max(map(len, summaries))
+    names = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
+    lines = [f"  {'ROC AUC':<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
+    for target, summary in summaries.items():
+        cells = "".join(f"  {_interval(entry, 'auc'):<22}" for entry in summary["models"])
+        lines.append(f"  {target:<{width}}{cells}".rstrip())
+    return [*lines, ""]
+
+
+def _interval(entry: dict[str, Any], key: str) -> str:
+    score = (entry.get("scores") or {}).get(key)
+    if score is None or score["value"] is None:
+        return "–"
+    if score.get("low") is None or score.get("high") is None:
+        return f"{score['value']:.3f}"
+    return f"{score['value']:.3f} ({score['low']:.3f}–{score['high']:.3f})"

@@ -1,0 +1,102 @@
+"""`treelu predict`: a table of any size through a saved model, a piece at a time."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from treelu.cli.messages import InputError, Notes
+from treelu.cli.prepare import Reading, column_names
+from treelu.persistence import load
+from treelu.tables import TableModel, check_columns, iterate_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VALUES_AT_ONCE = 4_000_000  # numbers of X in memory at a time: 32 MB
+MAX_ROWS = 20_000
+
+
+def predict_table(
+    folder: Path, data: str, out: Path | None, *, keep: Sequence[str], reading: Reading, force: bool, as_json: bool
+) -> None:
+    """Write predictions, a row for each row of `data`, as CSV or JSON lines."""
+    if out is not None:
+        check_file(out, force)
+    model = load_table_model(folder)
+    rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
+    notes = Notes()
+    first_row = 0
+    with open_output(out) as file:
+        for piece in iterate_table(data, rows, text=model.encoder.text_columns, **reading.options()):
+            check_columns([column.name for column in model.encoder.columns], piece, option=data)
+            result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep)
+            if as_json:
+                result.to_json(file, orient="records", lines=True, force_ascii=False, double_precision=15)
+            else:
+                result.to_csv(file, index=False, header=first_row == 0, lineterminator="\n")
+            first_row += len(piece)
+
+
+def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str]) -> pd.DataFrame:
+    """The output with some columns of the input before it."""
+    for place, name in enumerate(column_names(keep, piece, "--keep")):
+        if name in result.columns:
+            raise InputError(f"--keep {name}: the output has a column of that name; rename it in the table")
+        result.insert(place, name, piece[name].to_numpy())
+    return result
+
+
+def load_table_model(folder: Path) -> TableModel:
+    """A model that `treelu fit` saved."""
+    model = load(folder)
+    if not isinstance(model, TableModel):
+        raise InputError(
+            f"{folder} holds a {type(model).__name__} that was saved from Python and knows no table; "
+            f"read it there with treelu.load({str(folder)!r})"
+        )
+    return model
+
+
+# Output
+
+
+def check_file(path: Path, force: bool) -> None:
+    """Raise unless a file may be written there."""
+    if path.is_dir():
+        raise InputError(f"--out {path} is a folder; give a file")
+    if path.exists() and not force:
+        raise InputError(f"--out {path} exists; add --force to replace it")
+    if not path.parent.is_dir():
+        raise InputError(f"--out {path}: there is no folder {path.parent}; make it first")
+
+
+@contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """Standard output, or a file that appears when it is complete."""
+    if path is None:
+        yield sys.stdout
+        return
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="") as file:
+            yield file
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_output(path: Path | None, content: Any) -> None:
+    """Text or bytes to standard output or to a file."""
+    from treelu.persistence.files import write_atomically
+
+    if path is not None:
+        write_atomically(path, content if isinstance(content, bytes) else content.encode())
+    elif isinstance(content, bytes):
+        sys.stdout.buffer.write(content)
+    else:
+        sys.stdout.write(content if content.endswith("\n") else f"{content}\n")

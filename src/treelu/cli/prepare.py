@@ -1,0 +1,259 @@
+"""From a table file to training rows and hold-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from treelu.cli.messages import InputError, Notes, count
+from treelu.tables import (
+    TableEncoder,
+    TableError,
+    TableModel,
+    TableTargets,
+    Task,
+    check_columns,
+    read_table,
+    read_targets,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text tables are read."""
+
+    delimiter: str | None = None
+    decimal: str = "."
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of `read_table`."""
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise InputError(
+                f"--delimiter must be one character, got {self.delimiter!r}; a tab is $'\\t' in most shells"
+            )
+        if self.decimal not in (".", ","):
+            raise InputError(f"--decimal must be . or , got {self.decimal!r}")
+        return {"delimiter": self.delimiter, "decimal": self.decimal}
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which columns become features, and how."""
+
+    smiles: str | None = None
+    features: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    text: Sequence[str] = ()
+    max_categories: int = 30
+    bits: int = 2048
+    radius: int = 2
+
+    def named_in(self, frame: pd.DataFrame) -> ColumnChoice:
+        """The same with all names checked."""
+        check_columns([self.smiles] if self.smiles else [], frame, option="--smiles")
+        return replace(
+            self,
+            features=column_names(self.features, frame, "--features"),
+            drop=column_names(self.drop, frame, "--drop"),
+            text=column_names(self.text, frame, "--text"),
+        )
+
+    def choose(self, frame: pd.DataFrame, targets: Sequence[str], note: Notes) -> list[str]:
+        """Names of the columns to use."""
+        both = [name for name in (*self.features, self.smiles) if name in targets]
+        if both:
+            raise InputError(f"column {both[0]!r} is a --target and cannot be a feature too")
+        if self.smiles is None:
+            names = list(self.features) or [name for name in frame.columns if name not in targets]
+            return [name for name in names if name not in self.drop]
+        unused = [name for name in frame.columns if name not in (*targets, self.smiles, *self.features)]
+        if unused:
+            shown = ", ".join(map(repr, unused[:4])) + (f" and {len(unused) - 4} more" if len(unused) > 4 else "")
+            note(f"besides molecules, {shown} are not used; --features adds columns")
+        return [self.smiles, *(name for name in self.features if name not in (self.smiles, *self.drop))]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Features and targets of some rows, and the SMILES of those rows where they are molecules."""
+
+    X: Any
+    y: NDArray[Any]
+    names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table ready for training."""
+
+    encoder: TableEncoder
+    task: Task
+    targets: list[str]
+    training: Rows
+    held_out: Rows | None
+    notes: Notes = field(repr=False)
+
+
+def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> list[str]:
+    """Names of columns that were given one by one, or with commas between them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> column_names(["a,b", "x, y"], pd.DataFrame(columns=["a", "b", "x, y"]), "--drop")
+    ['a', 'b', 'x, y']
+    """
+    known = set(frame.columns)
+    names = [name for value in values for name in ([value] if value in known else value.split(","))]
+    names = list(dict.fromkeys(name if name in known else name.strip() for name in names))
+    check_columns(names, frame, option=option)
+    return names
+
+
+def prepare(
+    data: str,
+    targets: Sequence[str],
+    *,
+    task: Task | None,
+    columns: ColumnChoice,
+    reading: Reading,
+    hold_out: float,
+    valid: str | None,
+    seed: int,
+    notes: Notes,
+) -> Prepared:
+    """Read a table, decide what its columns are, and part its rows.
+
+    What is learned from the columns (medians, categories) is learned from the training rows alone.
+    """
+    as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
+    frame = read_table(data, text=as_text, **reading.options())
+    names = column_names(targets, frame, "--target")
+    columns = columns.named_in(frame)
+    notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
+    table = _Table(frame, read_targets(frame, names, task, notes))
+    if valid is not None:
+        training = table.part(np.arange(len(table.y.y)))
+        held_out = _Table.read(valid, as_text, names, table.y.task, reading)
+        if table.y.task == "classification":
+            _check_known(held_out.y.y, table.y.y, valid)
+    else:
+        rows, others = split_rows(table.y, hold_out, seed)
+        training, held_out = table.part(rows), table.part(others)
+    encoder = TableEncoder.learn(
+        training.features[columns.choose(frame, names, notes)],
+        note=notes,
+        text=columns.text,
+        smiles=columns.smiles,
+        radius=columns.radius,
+        n_bits=columns.bits,
+        max_categories=columns.max_categories,
+    )
+    training_rows = training.encode(encoder, notes, data)
+    held_out_rows = held_out.encode(encoder, notes, valid or data) if len(held_out.y.y) else None
+    _check_learnable(training_rows.y, table.y.task, names)
+    notes.finish()
+    return Prepared(encoder, table.y.task, names, training_rows, held_out_rows, notes)
+
+
+def read_rows(model: TableModel, path: str, reading: Reading, notes: Notes) -> Rows:
+    """The rows of a table with targets, encoded for a fitted model."""
+    table = _Table.read(path, model.encoder.text_columns, list(model.targets), model.task, reading)
+    if model.task == "classification":
+        _check_known(table.y.y, model.estimator.classes_, path)
+    return table.encode(model.encoder, notes, path)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A frame and the targets of those of its rows that have some."""
+
+    frame: pd.DataFrame
+    y: TableTargets
+
+    @property
+    def features(self) -> pd.DataFrame:
+        """The rows that have targets."""
+        return self.frame.iloc[self.y.rows]
+
+    @classmethod
+    def read(cls, path: str, as_text: list[str], targets: list[str], task: Task, reading: Reading) -> _Table:
+        """A table to be scored, whose target may well be constant."""
+        frame = read_table(path, text=as_text, **reading.options())
+        check_columns(targets, frame, option=path)
+        return cls(frame, read_targets(frame, targets, task, Notes(quiet=True), varied=False))
+
+    def part(self, rows: NDArray[np.int64]) -> _Table:
+        """Some of the rows that have targets."""
+        return _Table(self.frame, TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows]))
+
+    def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> Rows:
+        """Features and targets of these rows, less those with an unreadable SMILES."""
+        check_columns([column.name for column in encoder.columns], self.frame, option=path)
+        # A text among numbers that no training row has counts as missing, as it would in a training row.
+        encoded = encoder.encode(self.features, note=notes, lenient=True)
+        if not len(encoded.rows):
+            raise TableError(f"RDKit can read none of the SMILES of {path}; check --smiles")
+        if len(encoded.rows) < len(self.y.y):
+            lost = np.setdiff1d(np.arange(len(self.y.y)), encoded.rows)
+            shown = ", ".join(str(self.y.rows[row] + 1) for row in lost[:5]) + (", …" if len(lost) > 5 else "")
+            notes(f"{count(len(lost), 'row')} of {path} left out, RDKit cannot read their SMILES (rows {shown})")
+        molecules = encoder.smiles_column
+        texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
+        return Rows(encoded.X, self.y.y[encoded.rows], texts)
+
+
+def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:
+    new = sorted({str(label) for label in labels.tolist()} - {str(label) for label in known.tolist()})
+    if new:
+        raise InputError(f"{path} has the class {new[0]!r}, which training had not; leave those rows out")
+
+
+def split_rows(targets: TableTargets, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows for training and rows held out, with the classes in like shares; a class of one row is for training.
+
+    Examples
+    --------
+    >>> targets = TableTargets("classification", np.array(["a"] * 8 + ["b"] * 2 + ["c"]), np.arange(11))
+    >>> training, held_out = split_rows(targets, 0.3, seed=0)
+    >>> len(training), len(held_out), 10 in training
+    (8, 3, True)
+    """
+    rows = np.arange(len(targets.y))
+    n_held_out = round(share * len(rows))
+    if n_held_out == 0 or len(rows) - n_held_out < 2:
+        return rows, rows[:0]
+    if targets.task != "classification":
+        training, held_out = train_test_split(rows, test_size=n_held_out, random_state=seed)
+        return np.sort(training), np.sort(held_out)
+    _, number, counts = np.unique(targets.y.astype(str), return_inverse=True, return_counts=True)
+    lone = counts[number] < 2
+    others = rows[~lone]
+    n_held_out = min(n_held_out, len(others) - 1)
+    enough = n_held_out >= (counts >= 2).sum() and len(others) - n_held_out >= (counts >= 2).sum()
+    training, held_out = train_test_split(
+        others, test_size=n_held_out, random_state=seed, stratify=number[others] if enough else None
+    )
+    return np.sort(np.concatenate([training, rows[lone]])), np.sort(held_out)
+
+
+def _check_learnable(y: NDArray[Any], task: Task, targets: Sequence[str]) -> None:
+    """Raise if the training rows have but one class, or but one of a label."""
+    for name, column in zip(targets, y.T if y.ndim == 2 else [y], strict=True):
+        known = column[~np.isnan(column)] if task == "labels" else column
+        if task != "regression" and len(set(known.tolist())) < 2:
+            raise InputError(
+                f"target {name!r} has one value only in the training rows; give more rows, another --seed or a smaller "
+                "--hold-out"
+            )
