@@ -1,0 +1,167 @@
+"""Which ensemble of locally constant networks is best on Bace, HIV and Tox21, chosen on validation rows alone.
+
+    TREELU_DATA=../shared/data python -m experiments.ensembles explore hiv     every setting, validation rows only
+    TREELU_DATA=../shared/data python -m experiments.ensembles final hiv       chosen settings, test rows, forest
+    TREELU_DATA=../shared/data python -m experiments.ensembles table           what the files say
+
+A run leaves experiments/results/ensembles/<data>-<setting>-<seed>.json; one that is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics import roc_auc_score
+
+from treelu import ELCNClassifier
+from treelu.chem import MorganFingerprint, load_moleculenet
+
+RESULTS = Path(__file__).parent / "results" / "ensembles"
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+# The paper's settings are the estimator's defaults: 64 boosted ALCN of depth 12, p 0.75, 30 epochs, shrinkage 0.1.
+AVERAGE = {"combine": "average", "bootstrap": True, "n_estimators": 16, "epochs": 10}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "paper-lcn": {"member": "lcn"},
+    "average": AVERAGE,
+    "average-lcn": {**AVERAGE, "member": "lcn"},
+    "average-all-rows": {**AVERAGE, "bootstrap": False},
+    "average-p50": {**AVERAGE, "drop_connect": 0.5},
+    "average-p90": {**AVERAGE, "drop_connect": 0.9},
+    "average-p95": {**AVERAGE, "drop_connect": 0.95},
+    "average-e3": {**AVERAGE, "epochs": 3},
+    "average-e30": {**AVERAGE, "epochs": 30},
+    "average-d4": {**AVERAGE, "depth": 4},
+    "average-d24": {**AVERAGE, "depth": 24},
+    "average-f50": {**AVERAGE, "feature_fraction": 0.5},
+    "average-f20": {**AVERAGE, "feature_fraction": 0.2},
+    "boost-random": {"bootstrap": True, "feature_fraction": 0.5, "n_estimators": 32, "epochs": 10},
+    "boost-e3": {"n_estimators": 32, "epochs": 3},
+}
+
+
+@functools.cache
+def load(name: str) -> tuple[Any, np.ndarray, dict[str, np.ndarray]]:
+    """Fingerprints, labels (n, labels) and the rows of the parts."""
+    table = load_moleculenet(name, download=False)
+    X = MorganFingerprint(invalid="empty").transform(table.smiles).astype(np.float32)
+    parts = {part: np.asarray(getattr(table.split, part)) for part in ("train", "valid", "test")}
+    return X, table.y.reshape(len(table), -1).astype(float), parts
+
+
+def mean_auc(y: np.ndarray, scores: np.ndarray) -> float:
+    """The mean over labels of the AUC on the rows where a label is observed."""
+    seen = ~np.isnan(y)
+    return float(np.mean([roc_auc_score(y[k, i], scores[k, i]) for i, k in enumerate(seen.T)]))
+
+
+def fit_ensemble(settings: dict[str, Any], X: Any, y: np.ndarray, seed: int) -> ELCNClassifier:
+    """An ensemble for one label, or one for each of several."""
+    return ELCNClassifier(**settings, random_state=seed).fit(X, y[:, 0] if y.shape[1] == 1 else y)
+
+
+def curve(model: ELCNClassifier, X: Any, y: np.ndarray) -> dict[str, float]:
+    """AUC by size of the ensemble; for an average also the AUC of averaged probabilities, as a forest has them."""
+    found = {}
+    before, chances = 0.0, 0.0
+    for size, scores in enumerate(model.staged_decision_function(X), start=1):
+        scores = scores.reshape(len(y), -1)
+        chances = chances + expit(size * scores - (size - 1) * before)
+        before = scores
+        if size in SIZES:
+            found[str(size)] = mean_auc(y, scores)
+    if model.combine == "average":
+        found["probabilities"] = mean_auc(y, np.asarray(chances))
+    return found
+
+
+def run_ensemble(name: str, setting: str, seed: int, parts: tuple[str, ...]) -> None:
+    """Fit one ensemble to the training rows and leave its AUC on other parts."""
+    path = RESULTS / f"{name}-{setting}-{seed}.json"
+    done = json.loads(path.read_text()) if path.exists() else {}
+    if all(part in done for part in parts):
+        return
+    X, y, rows = load(name)
+    started = time.process_time()
+    model = fit_ensemble(SETTINGS[setting], X[rows["train"]], y[rows["train"]], seed)
+    result = {
+        "data": name,
+        "setting": setting,
+        "parameters": SETTINGS[setting],
+        "seed": seed,
+        "cpu_seconds": round(time.process_time() - started, 1),
+        **{part: curve(model, X[rows[part]], y[rows[part]]) for part in parts},
+    }
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(name, setting, seed, result["cpu_seconds"], {part: result[part] for part in parts}, flush=True)
+
+
+def run_forest(name: str, seed: int) -> None:
+    """The random forest of 500 that the paper compares with, one for each label."""
+    path = RESULTS / f"{name}-forest-{seed}.json"
+    if path.exists():
+        return
+    X, y, rows = load(name)
+    started = time.process_time()
+    scores = {part: np.empty_like(y[rows[part]]) for part in ("valid", "test")}
+    for label in range(y.shape[1]):
+        seen = rows["train"][~np.isnan(y[rows["train"], label])]
+        forest = RandomForestClassifier(500, random_state=seed).fit(X[seen], y[seen, label])
+        for part, columns in scores.items():
+            columns[:, label] = forest.predict_proba(X[rows[part]])[:, 1]
+    result = {"data": name, "setting": "forest", "seed": seed, "cpu_seconds": round(time.process_time() - started, 1)}
+    result |= {part: {"500": mean_auc(y[rows[part]], columns)} for part, columns in scores.items()}
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(result, flush=True)
+
+
+def final(curve: dict[str, float]) -> float:
+    """The AUC of the whole ensemble."""
+    return curve[max((size for size in curve if size.isdigit()), key=int)]
+
+
+def print_table() -> None:
+    """One line for each data set and setting: mean AUC over the seeds at the largest size."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in sorted(RESULTS.glob("*.json")):
+        result = json.loads(path.read_text())
+        found.setdefault((result["data"], result["setting"]), []).append(result)
+    for (name, setting), results in found.items():
+        cells = []
+        for part in ("valid", "test"):
+            finals = [final(result[part]) for result in results if part in result]
+            cells.append(f"{np.mean(finals):.4f} ± {np.std(finals):.4f}" if finals else "")
+        print(f"| {name} | {setting} | {len(results)} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["explore", "final", "forest", "table"])
+    parser.add_argument("data", nargs="?", choices=["bace", "hiv", "tox21"])
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    options = parser.parse_args()
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    if options.command == "table":
+        print_table()
+        return
+    for seed in options.seeds:
+        if options.command == "forest":
+            run_forest(options.data, seed)
+            continue
+        for setting in options.settings:
+            run_ensemble(options.data, setting, seed, ("valid",) if options.command == "explore" else ("valid", "test"))
+
+
+if __name__ == "__main__":
+    main()
