@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
@@ -59,3 +60,12 @@ def test_linear_and_several_outputs():
     assert "leaf 2: value x0 + 2; x0 + 3" in linear.export_text()
     several = ObliqueTree([[1.0]], [0], [[1, 2]], [[1.0, 0], [2, 3]])
     assert "leaf 2: value 2, 3" in several.export_text()
+
+
+def test_scale_chooses_the_terms_and_leaves_the_numbers():
+    tree = ObliqueTree([[100.0, 1.0, 0.5]], [2], [[1, 2]], [[0], [1]], feature_names=["mm", "m", "age"])
+    assert tree.export_text(top=1).startswith("node 0: 100·mm + (2 more) + 2 >= 0")
+    assert tree.export_text(top=1, scale=[0.001, 1, 20]).startswith("node 0: 0.5·age + (2 more) + 2 >= 0")
+    assert '"0.5·age\\n+ (2 more)' in tree.export_graphviz(top=1, scale=[0.001, 1, 20])
+    with pytest.raises(ValueError, match=r"scale must have shape \(3\), got \(1,\)"):
+        tree.export_text(scale=[1])

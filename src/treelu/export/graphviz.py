@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from treelu.export.colors import leaf_colors, text_color
-from treelu.export.labels import hidden_words, leaf_words, leaves_below, number, rows_words, top_terms
+from treelu.export.labels import check_scale, hidden_words, leaf_words, leaves_below, number, rows_words, top_terms
 from treelu.tree import ObliqueTree
 
 
-def export_graphviz(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3) -> str:
+def export_graphviz(
+    tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3, scale: Any = None
+) -> str:
     """The tree as DOT text; ``dot -Tsvg`` draws it.
 
     Parameters
@@ -19,6 +25,9 @@ def export_graphviz(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = 
         Branches below this depth become one box with their number of leaves.
     digits : int
         Significant digits of the numbers.
+    scale : array of shape (n_features,), optional
+        The spread of each feature, such as its standard deviation: the largest weights are then those times
+        their feature's spread, which is fair to features of unlike units. The numbers shown stay as they are.
 
     Returns
     -------
@@ -43,18 +52,18 @@ def export_graphviz(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = 
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
         '  edge [fontname="Helvetica"];',
     ]
-    below, colors = leaves_below(tree), leaf_colors(tree)
+    below, colors, spread = leaves_below(tree), leaf_colors(tree), check_scale(tree, scale)
     stack = [(0, 0)]
     while stack:
         node, depth = stack.pop()
         if node >= tree.n_splits:
             color = colors[node - tree.n_splits]
-            words = leaf_words(tree, node - tree.n_splits, top, digits).replace(", ", "\n")
+            words = leaf_words(tree, node - tree.n_splits, top, digits, spread).replace(", ", "\n")
             style = f', fillcolor="{color}", fontcolor="{text_color(color)}"'
         elif depth == max_depth:
             words, style = hidden_words(below[node]).replace(", ", "\n"), ", style=dashed"
         else:
-            words, style = _split_words(tree, node, top, digits), ""
+            words, style = _split_words(tree, node, top, digits, spread), ""
         if rows := rows_words(tree, node):
             words += "\n" + rows
         lines.append(f"  {node} [label={_quoted(words)}{style}];")
@@ -65,10 +74,10 @@ def export_graphviz(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = 
     return "\n".join([*lines, "}"])
 
 
-def _split_words(tree: ObliqueTree, node: int, top: int, digits: int) -> str:
+def _split_words(tree: ObliqueTree, node: int, top: int, digits: int, scale: np.ndarray | None) -> str:
     """A node's test, one term a line."""
     weights = tree.node_weights(node)
-    named = top_terms(weights, top)
+    named = top_terms(weights, top, scale)
     terms: list[str] = []
     for feature in named:
         size = number(weights[feature], digits)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from treelu._tree_check import float_array
 from treelu.tree import ObliqueTree
 
 
-def top_terms(weights: np.ndarray, top: int) -> list[int]:
-    """Indices of the ``top`` weights largest in absolute value, largest first; zeros are left out.
+def top_terms(weights: np.ndarray, top: int, scale: np.ndarray | None = None) -> list[int]:
+    """Indices of the ``top`` weights largest in absolute value (times ``scale``), largest first, no zeros.
 
     Examples
     --------
     >>> top_terms(np.array([0.1, -3.0, 0.0, 2.0]), top=2)
     [1, 3]
     """
-    size = np.abs(weights)
+    size = np.abs(weights) if scale is None else np.abs(weights * scale)
     order = np.argsort(-size, kind="stable")[: max(0, top)]
     return [int(i) for i in order if size[i] > 0]
 
@@ -31,7 +34,14 @@ def number(value: float, digits: int) -> str:
     return f"{value + 0.0:.{digits}g}"
 
 
-def linear_form(tree: ObliqueTree, weights: np.ndarray, constant: float | None, top: int, digits: int = 3) -> str:
+def linear_form(
+    tree: ObliqueTree,
+    weights: np.ndarray,
+    constant: float | None,
+    top: int,
+    digits: int = 3,
+    scale: np.ndarray | None = None,
+) -> str:
     """A linear form in the tree's feature names: its largest terms, a count of the rest, the constant.
 
     Examples
@@ -41,11 +51,12 @@ def linear_form(tree: ObliqueTree, weights: np.ndarray, constant: float | None, 
     '-4·x1 + x0 + (1 more) + 2'
     """
     text = ""
-    for feature in top_terms(weights, top):
+    named = top_terms(weights, top, scale)
+    for feature in named:
         size = number(abs(weights[feature]), digits)
         term = tree.feature_name(feature) if size == "1" else f"{size}·{tree.feature_name(feature)}"
         text = _append(text, term, weights[feature] < 0)
-    rest = int(np.count_nonzero(weights)) - len(top_terms(weights, top))
+    rest = int(np.count_nonzero(weights)) - len(named)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
     if constant is not None and (constant != 0 or not text):
@@ -59,7 +70,7 @@ def _append(text: str, term: str, negative: bool) -> str:
     return f"{text} {'-' if negative else '+'} {term}"
 
 
-def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3) -> str:
+def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3, scale: np.ndarray | None = None) -> str:
     """What leaf ``leaf`` (counted from 0) answers: a value, a class with its probability, or a linear form.
 
     Examples
@@ -70,7 +81,7 @@ def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3) -> str:
     """
     if tree.leaf_weights is not None:
         forms = [
-            linear_form(tree, weights, value, top, digits)
+            linear_form(tree, weights, value, top, digits, scale)
             for weights, value in zip(tree.leaf_weights[leaf], tree.values[leaf], strict=True)
         ]
         kind = "value" if tree.classes is None else "score"
@@ -80,6 +91,11 @@ def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3) -> str:
     probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
     best = int(probability.argmax())
     return f"class {tree.classes[best].item()!r}, probability {number(probability[best], digits)}"
+
+
+def check_scale(tree: ObliqueTree, scale: Any) -> np.ndarray | None:
+    """The spread of each feature by which weights are compared, or None."""
+    return None if scale is None else float_array("scale", scale, (tree.n_features,))
 
 
 def rows_words(tree: ObliqueTree, node: int) -> str:

@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 
 from treelu._tree_rows import as_rows, node_scores
-from treelu.export.labels import hidden_words, leaf_words, leaves_below, linear_form, number, rows_words, top_terms
+from treelu.export.labels import (
+    check_scale,
+    hidden_words,
+    leaf_words,
+    leaves_below,
+    linear_form,
+    number,
+    rows_words,
+    top_terms,
+)
 from treelu.tree import ObliqueTree
 
 
-def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3) -> str:
+def export_text(
+    tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3, scale: Any = None
+) -> str:
     """The tree as indented text, one node a line.
 
     Parameters
@@ -23,6 +34,9 @@ def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None
         Branches below this depth are shown as one line with their number of leaves.
     digits : int
         Significant digits of the numbers.
+    scale : array of shape (n_features,), optional
+        The spread of each feature, such as its standard deviation: the largest weights are then those times
+        their feature's spread, which is fair to features of unlike units. The numbers shown stay as they are.
 
     Returns
     -------
@@ -45,20 +59,20 @@ def export_text(tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None
             └─ yes: leaf 6: value 3
     """
     lines = []
-    below = leaves_below(tree)
+    below, spread = leaves_below(tree), check_scale(tree, scale)
     stack: list[tuple[int, str, str, int]] = [(0, "", "", 0)]  # node, prefix of its line, of its children, depth
     while stack:
         node, prefix, indent, depth = stack.pop()
         if node < tree.n_splits and depth == max_depth:
             words = hidden_words(below[node])
         elif node < tree.n_splits:
-            form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits)
+            form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits, spread)
             words = f"node {node}: {form} >= 0"
             left, right = (int(child) for child in tree.children[node])
             stack.append((right, f"{indent}└─ yes: ", f"{indent}        ", depth + 1))
             stack.append((left, f"{indent}├─ no:  ", f"{indent}│       ", depth + 1))
         else:
-            words = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits)}"
+            words = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits, spread)}"
         rows = rows_words(tree, node)
         lines.append(prefix + words + (f"  [{rows}]" if rows else ""))
     return "\n".join(lines)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu._tree_check import float_array
 from treelu.export.colors import leaf_colors, leaf_ranks, text_color
-from treelu.export.labels import hidden_words, leaves_below, number, rows_words, top_terms
+from treelu.export.labels import check_scale, hidden_words, leaves_below, number, rows_words, top_terms
 from treelu.plot.layout import Layout, depth_that_fits, layout
 from treelu.tree import ObliqueTree
 
@@ -72,7 +71,8 @@ def plot_tree(
     elif max_depth < 0:
         raise ValueError(f"max_depth must be at least 0, got {max_depth}")
     shown = {node: (int(pair[0]), int(pair[1])) for node, pair in enumerate(tree.children) if depths[node] < max_depth}
-    spread = np.ones(tree.n_features) if scale is None else float_array("scale", scale, (tree.n_features,))
+    spread = check_scale(tree, scale)
+    spread = np.ones(tree.n_features) if spread is None else spread
     picture = _Picture(tree, layout(shown), shown, top, spread)
     if ax is None:
         ax = plt.figure(figsize=picture.size, layout="none").add_axes((0, 0, 1, 1))
