@@ -14,8 +14,8 @@ from scipy import sparse
 from tests.nn.cases import Case, assert_all_close, assert_close, cases, gradients, rows_of
 from treelu.nn import Activation, DropConnect, Table
 from treelu.nn.drop_connect import WORD
-from treelu.nn.fused import _n_parts
 from treelu.nn.kernels import row_keys
+from treelu.nn.passes import _n_parts
 
 FORMS = ("tensor", "dense", "csr")
 
@@ -145,6 +145,59 @@ def test_calls_do_not_disturb_each_other(is_linear: bool, depth: int, in_feature
         )
 
 
+@pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])
+def test_a_graph_can_be_walked_back_twice(is_linear: bool) -> None:
+    case = Case(drop=DROP, is_linear=is_linear)
+    network = case.network("numba")
+    loss = (network(torch.from_numpy(case.x()), annealing=case.annealing, drop=DROP) * case.cotangent()).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    once = run(case, "torch", torch.from_numpy(case.x()))[1]
+    by_parameter = {name: p.grad for name, p in network.named_parameters()}
+    assert_all_close(by_parameter, {name: 2 * g for name, g in once.items()}, 1e-9)
+
+
+def test_a_parameter_changed_before_backward_is_noticed() -> None:
+    case = Case()
+    for backend in ("numba", "torch"):
+        network = case.network(backend)
+        out = network(torch.from_numpy(case.x()), annealing=0.5)
+        with torch.no_grad():
+            network.connection.mul_(2.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.sum().backward()
+
+
+@settings(deadline=None, max_examples=40)
+@given(case=st.one_of(cases(), cases(linear=True)), form=st.sampled_from(["dense", "csr"]), n_batches=st.integers(1, 3))
+def test_a_gradient_pass_gives_what_autograd_gives(case: Case, form: str, n_batches: int) -> None:
+    """Over batches of different sizes in turn: nothing of one batch is left in the next."""
+    network = case.network("numba")
+    fast = network.gradient_pass()
+    if case.hidden_layers:
+        assert fast is None
+        return
+    slope = case.activation.negative_slope
+    lam = case.activation.default_annealing if case.annealing is None else case.annealing
+    drop = None if case.drop is None else DropConnect(case.drop.rate, case.drop.key)
+    for number in range(n_batches):
+        here = case.but(n_rows=1 + (case.n_rows + 3 * number) % 7, drop=drop)
+        rows = rows_of(here.x(), form)
+        out = fast.forward(rows, lam, slope, drop).copy()
+        fast.backward(np.ascontiguousarray(here.cotangent().numpy().T))
+        expected, expected_gradients = run(here, "torch", rows)
+        assert_close(torch.from_numpy(out.T), expected, 1e-9)
+        assert_all_close({name: p.grad for name, p in network.named_parameters()}, expected_gradients, 1e-9)
+
+
+def test_no_gradient_pass_where_the_kernels_are_not_the_whole_network() -> None:
+    assert Case().network("torch").gradient_pass() is None
+    assert Case(hidden_layers=(3,)).network("numba").gradient_pass() is None
+    network = Case().network("numba")
+    network.drop_in_jacobian = True
+    assert network.gradient_pass() is None
+
+
 # Threads
 
 
@@ -187,6 +240,24 @@ def test_patterns_do_not_depend_on_threads(form: str) -> None:
     torch.set_num_threads(2)
     assert _n_parts(rows, case.depth) == 2
     assert np.array_equal(network.activation_codes(rows), alone)
+
+
+@pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])
+@pytest.mark.usefixtures("threads")
+def test_a_gradient_pass_with_threads(is_linear: bool) -> None:
+    """Large batches for two threads and small ones for one in turn."""
+    case = Case(300, 12, 2, drop=DROP, is_linear=is_linear, density=0.3, seed=1)
+    torch.set_num_threads(2)
+    network = case.network("numba")
+    fast = network.gradient_pass()
+    for n_rows, n_parts in ((600, 2), (5, 1), (700, 2)):
+        here = case.but(n_rows=n_rows)
+        rows = rows_of(here.x(), "csr")
+        assert _n_parts(rows, case.depth) == n_parts
+        fast.forward(rows, case.annealing, 0.0, DROP)
+        fast.backward(np.ascontiguousarray(here.cotangent().numpy().T))
+        expected_gradients = run(here, "torch", rows)[1]
+        assert_all_close({name: p.grad for name, p in network.named_parameters()}, expected_gradients, 1e-9)
 
 
 def test_more_threads_than_rows(threads: None) -> None:

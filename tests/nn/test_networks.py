@@ -256,6 +256,7 @@ def test_softplus_stays_smooth_in_evaluation() -> None:
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "fused", None)
+    monkeypatch.setattr(networks, "passes", None)
 
 
 @pytest.mark.usefixtures("without_numba")
