@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Task = Literal["binary", "multiclass", "regression"]
+_NO_WEIGHT = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True)
@@ -72,30 +73,15 @@ class Targets:
         return (per_row * self.weight[index]).mean()
 
     def loss_and_gradient(self, output: NDArray, index: NDArray[np.int64]) -> tuple[float, NDArray]:
-        """`loss` and its gradient with respect to outputs (B, n_outputs), in NumPy."""
-        y = self.y.numpy()[index]
+        """`loss` and its gradient with respect to outputs (n_outputs, B), by Numba kernels."""
+        from treelu import _losses  # Numba may be absent where the torch form runs
+
         if self.offset is not None:
-            output = output + self.offset.numpy()[index]
-        if self.task == "binary":
-            # log(1 + exp z) − y z, and its derivative σ(z) − y
-            losses = np.logaddexp(np.float32(0), output) - y * output
-            gradient = expit(output) - y
-        elif self.task == "multiclass":
-            log_chances = log_softmax(output, axis=1)
-            rows = np.arange(len(y))
-            losses, gradient = -log_chances[rows, y], np.exp(log_chances)
-            gradient[rows, y] -= 1
-        else:
-            gradient = output - y
-            losses = gradient**2
-            gradient *= 2 / output.shape[1]
-        if losses.ndim == 2:
-            losses = losses.mean(axis=1)
-        if self.weight is not None:
-            weight = self.weight.numpy()[index]
-            losses, gradient = losses * weight, gradient * weight[:, None]
-        gradient /= len(y)
-        return float(losses.mean()), gradient
+            output = output + self.offset.numpy()[index].T
+        weight = _NO_WEIGHT if self.weight is None else self.weight.numpy()
+        gradient = np.empty_like(output)
+        kernel = {"binary": _losses.logistic, "multiclass": _losses.softmax, "regression": _losses.squared}[self.task]
+        return kernel(output, self.y.numpy(), weight, index, gradient), gradient
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Targets:
         """The same on another device; class numbers stay integers."""

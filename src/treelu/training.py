@@ -20,7 +20,7 @@ from treelu.nn import DropConnect, NeuronChain, Table
 from treelu.objectives import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
-EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
+EVALUATION_ROWS = 8192  # rows evaluated at once, fewer for deep networks: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,29 @@ def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
 def make_optimizer(
     network: NeuronChain, name: str, learning_rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum 0.9, or AMSGrad, from torch.optim, in their fused form."""
+    """SGD with Nesterov momentum 0.9, or AMSGrad, from torch.optim, in their fused form.
+
+    They work element by element, so all parameters are made views of one vector and updated at one go.
+    """
+    flat = flatten_parameters(network)
     settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
     if name == "sgd":
-        return torch.optim.SGD(network.parameters(), momentum=0.9, nesterov=True, **settings)
-    return torch.optim.AdamW(network.parameters(), amsgrad=True, **settings)
+        return torch.optim.SGD([flat], momentum=0.9, nesterov=True, **settings)
+    return torch.optim.AdamW([flat], amsgrad=True, **settings)
+
+
+def flatten_parameters(network: NeuronChain) -> torch.nn.Parameter:
+    """One vector that holds all parameters and their gradients; the network's own become views of it."""
+    parameters = list(network.parameters())
+    flat = torch.nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
+    flat.grad = torch.zeros_like(flat)
+    start = 0
+    for parameter in parameters:
+        part = slice(start, start + parameter.numel())
+        parameter.data = flat.data[part].view_as(parameter)
+        parameter.grad = flat.grad[part].view_as(parameter)
+        start = part.stop
+    return flat
 
 
 def batches(rows: NDArray[np.int64], batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -150,10 +168,10 @@ class Stepper:
         network, targets, rows = self.network, self.sample.targets, self.sample.table.rows(index)
         if self.gradient_pass is not None:
             output = self.gradient_pass.forward(rows, annealing, network.activation.negative_slope, drop)
-            loss, gradient = targets.loss_and_gradient(output.T, index)
-            self.gradient_pass.backward(np.ascontiguousarray(gradient.T))
+            loss, gradient = targets.loss_and_gradient(output, index)
+            self.gradient_pass.backward(gradient)
         else:
-            self.optimizer.zero_grad()
+            self.optimizer.zero_grad(set_to_none=False)
             batch_loss = targets.loss(network(rows, annealing=annealing, drop=drop), torch.from_numpy(rows.index))
             batch_loss.backward()
             loss = batch_loss.item()

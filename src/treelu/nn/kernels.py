@@ -69,6 +69,14 @@ class Paths(NamedTuple):
     offsets: Any
 
 
+class Head(NamedTuple):
+    """First layer of g_φ on coefficients: G_hij = V_hi·w_j as (H, M, padded), v (H, M), β (H,); or their gradients."""
+
+    gram: Any
+    offset: Any
+    bias: Any
+
+
 class Gradients(NamedTuple):
     """Gradients of s (columns, B), z, a and o (M, B), and of the parameters (D, padded), (M, M), (M,)."""
 
@@ -79,6 +87,13 @@ class Gradients(NamedTuple):
     weight: Any
     connection: Any
     bias: Any
+
+
+class PathGradients(NamedTuple):
+    """Gradients of C (M, M, B) and of the offsets (M, B)."""
+
+    coefficients: Any
+    offsets: Any
 
 
 @_inline
@@ -310,6 +325,55 @@ def _unroll_backward(
 
 
 @_kernel
+def _head(head: Any, paths: Any, out: Any, first: int, last: int) -> None:
+    """out_h = β_h + Σ_ij G_hij C_ij + Σ_i v_hi c_i, (H, B)."""
+    c, offsets = paths.coefficients, paths.offsets
+    for h in range(out.shape[0]):
+        for r in range(first, last):
+            out[h, r] = head.bias[h]
+        for i in range(c.shape[0]):
+            for r in range(first, last):
+                out[h, r] += head.offset[h, i] * offsets[i, r]
+            for j in range(i + 1):
+                g = head.gram[h, i, j]
+                for r in range(first, last):
+                    out[h, r] += g * c[i, j, r]
+
+
+@_kernel
+def _head_backward(
+    head: Any, paths: Any, grad_out: Any, grad_paths: Any, grad_head: Any, first: int, last: int
+) -> None:
+    """Fill grad_paths; add to grad_head."""
+    c, offsets = paths.coefficients, paths.offsets
+    zero = c.dtype.type(0)
+    grad_c, grad_offsets = grad_paths.coefficients, grad_paths.offsets
+    for i in range(c.shape[0]):
+        for r in range(first, last):
+            grad_offsets[i, r] = zero
+        for j in range(i + 1):
+            for r in range(first, last):
+                grad_c[i, j, r] = zero
+    for h in range(grad_out.shape[0]):
+        total = zero
+        for r in range(first, last):
+            total += grad_out[h, r]
+        grad_head.bias[h] += total
+        for i in range(c.shape[0]):
+            v, total = head.offset[h, i], zero
+            for r in range(first, last):
+                grad_offsets[i, r] += v * grad_out[h, r]
+                total += offsets[i, r] * grad_out[h, r]
+            grad_head.offset[h, i] += total
+            for j in range(i + 1):
+                g, total = head.gram[h, i, j], zero
+                for r in range(first, last):
+                    grad_c[i, j, r] += g * grad_out[h, r]
+                    total += c[i, j, r] * grad_out[h, r]
+                grad_head.gram[h, i, j] += total
+
+
+@_kernel
 def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
     """Run the neurons on the rows; fill `state`."""
     _project(entries, mask, chain, state, first, last)
@@ -324,27 +388,38 @@ def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any,
 
 
 @_kernel
-def paths_forward(entries: Any, mask: Any, chain: Any, state: Any, paths: Any, first: int, last: int) -> None:
-    """Run the neurons and unroll their gradients' coefficients; fill `state` and `paths`."""
+def constant_forward(
+    entries: Any, mask: Any, chain: Any, state: Any, head: Any, paths: Any, out: Any, first: int, last: int
+) -> None:
+    """Rows → neurons → coefficients → first layer of g_φ; fills `state`, `paths` and `out`."""
     neurons_forward(entries, mask, chain, state, first, last)
     _unroll(chain, state, paths, first, last)
+    _head(head, paths, out, first, last)
 
 
 @_kernel
-def paths_backward(
+def constant_backward(
     entries: Any,
     mask: Any,
     chain: Any,
     state: Any,
+    head: Any,
     paths: Any,
-    grad_c: Any,
-    grad_offsets: Any,
+    grad_out: Any,
+    grad_paths: Any,
+    grad_head: Any,
     grad: Any,
     first: int,
     last: int,
 ) -> None:
-    """From the gradients of coefficients and offsets to the parameters; grad.a starts as `grad_offsets`."""
-    _unroll_backward(chain, state, paths, grad_c, grad_offsets, grad, first, last)
+    """From the gradient of the outputs (H, B) to grad_head and the parameters in `grad`."""
+    _head_backward(head, paths, grad_out, grad_paths, grad_head, first, last)
+    for i in range(state.z.shape[0]):
+        for r in range(first, last):
+            grad.a[i, r] = grad_paths.offsets[i, r]
+            grad.o[i, r] = 0
+            grad.s[i, r] = 0
+    _unroll_backward(chain, state, paths, grad_paths.coefficients, grad_paths.offsets, grad, first, last)
     neurons_backward(entries, mask, chain, state, grad, first, last)
 
 

@@ -128,9 +128,13 @@ class NeuronChain(nn.Module, ABC):
         parameters = self._kernel_parameters()
         if self.backend != "numba" or self.drop_in_jacobian or len(parameters) < len(list(self.parameters())):
             return None
+        if not all(parameter.requires_grad for parameter in parameters):  # some are to stay as they are
+            return None
+        gradients = []
         for parameter in parameters:
-            parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad.numpy() for parameter in parameters]
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad.numpy())
         return self._pass_class()([parameter.detach().numpy() for parameter in parameters], gradients)
 
     @abstractmethod

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from treelu.nn import kernels
 from treelu.nn.drop_connect import WORD, DropConnect
-from treelu.nn.kernels import LANES, Chain, Entries, Gradients, Mask, Paths, State
+from treelu.nn.kernels import LANES, Chain, Entries, Gradients, Head, Mask, PathGradients, Paths, State
 from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
@@ -63,6 +63,16 @@ def _mask(drop: DropConnect | None, n_rows: int, dtype: np.dtype[Any]) -> Mask:
         return Mask(_NO_KEYS, np.uint32(0), dtype.type(1))
     keys = kernels.row_keys(n_rows, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
     return Mask(keys, np.uint32(drop.threshold), dtype.type(drop.scale))
+
+
+def _sum_parts(parts: Sequence[Sequence[NDArray[Any]]]) -> Sequence[NDArray[Any]]:
+    """Each gradient summed over the parts, into the first part's arrays; the others are zeroed."""
+    first, *others = parts
+    for part in others:
+        for total, term in zip(first, part, strict=True):
+            total += term
+            term.fill(0)
+    return first
 
 
 class Pass(ABC):
@@ -120,16 +130,14 @@ class Pass(ABC):
             self.state,
         )
 
-    def _blank_gradients(self, grad_s: NDArray[Any], grad_a: NDArray[Any]) -> list[Gradients]:
-        """Gradients of rows, shared by all parts, and of parameters, each part's own."""
-        grad_z, grad_o = np.zeros((2, self.depth, self.batch), self.dtype)
+    def _part_gradients(self, *of_rows: NDArray[Any]) -> list[Gradients]:
+        """Gradients of s, z, a and o, shared by all parts, and of parameters, each part's own and zero."""
         if len(self.partial) < self.n_parts:
             self.partial = np.zeros((self.n_parts, *self.packed.shape), self.dtype)
         connections = np.zeros((self.n_parts, self.depth, self.depth), self.dtype)
         biases = np.zeros((self.n_parts, self.depth), self.dtype)
         return [
-            Gradients(grad_s, grad_z, grad_a, grad_o, self.partial[part], connections[part], biases[part])
-            for part in range(self.n_parts)
+            Gradients(*of_rows, self.partial[part], connections[part], biases[part]) for part in range(self.n_parts)
         ]
 
     def _targets(self) -> Sequence[NDArray[Any]]:
@@ -146,54 +154,52 @@ class LocallyConstantPass(Pass):
         return self.depth
 
     def _prepare(self) -> None:
-        squares = np.zeros((2, self.depth, self.depth, self.batch), self.dtype)
-        self.paths = Paths(squares[0], squares[1], np.empty((self.depth, self.batch), self.dtype))
-        self.flat_coefficients = squares[1].reshape(self.depth**2, self.batch)
+        depth, batch = self.depth, self.batch
+        squares = np.zeros((3, depth, depth, batch), self.dtype)
+        rows = np.empty((6, depth, batch), self.dtype)
+        self.paths = Paths(squares[0], squares[1], rows[0])
+        self.grad_paths = PathGradients(squares[2], rows[1])
+        self.grad_rows = rows[2], rows[3], rows[4], rows[5]  # of s, z, a and o
+        self.gram = np.zeros((len(self.parameters[5]), depth, self.packed.shape[1]), self.dtype)
 
     def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
         """The layer's outputs (H, B)."""
-        weight, _, _, head, head_offset, head_bias = self.parameters
-        kernels.pack(weight, 0, self.packed)
+        weight, _, _, head_weight, head_offset, head_bias = self.parameters
         self._start(rows, annealing, slope, drop)
+        flat_head, gram = head_weight.reshape(-1, len(weight)), self.gram.reshape(-1, self.packed.shape[1])
+        kernels.pack(weight, 0, self.packed)
+        np.matmul(flat_head, self.packed, out=gram)
+        self.head = Head(self.gram, head_offset, head_bias)
+        out = np.empty((len(head_bias), self.batch), self.dtype)
         _share_out(
-            lambda _, first, last: kernels.paths_forward(*self.arguments, self.paths, first, last),
+            lambda _, first, last: kernels.constant_forward(*self.arguments, self.head, self.paths, out, first, last),
             self.batch,
             self.n_parts,
         )
-        flat_head = head.reshape(len(head) * self.depth, -1)
-        self.gram = (flat_head @ weight).reshape(len(head), self.depth**2)  # G
-        out = self.gram @ self.flat_coefficients
-        out += head_offset @ self.paths.offsets
-        out += head_bias[:, None]
         return out
 
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (H, B)."""
-        weight, _, _, head, head_offset, _ = self.parameters
-        width, depth = len(head), self.depth
-        # an outer product is quicker by broadcasting
-        grad_c = self.gram.T * grad if width == 1 else self.gram.T @ grad
-        grad_c = grad_c.reshape(depth, depth, self.batch)
-        grad_offsets = head_offset.T * grad if width == 1 else head_offset.T @ grad
-        parts = self._blank_gradients(np.zeros((depth, self.batch), self.dtype), grad_offsets.copy())
+        weight, _, _, head_weight, _, _ = self.parameters
+        heads = [Head(np.zeros_like(a), np.zeros_like(b), np.zeros_like(c)) for a, b, c in [self.head] * self.n_parts]
+        parts = self._part_gradients(*self.grad_rows)
         _share_out(
-            lambda part, first, last: kernels.paths_backward(
-                *self.arguments, self.paths, grad_c, grad_offsets, parts[part], first, last
+            lambda part, first, last: kernels.constant_backward(
+                *self.arguments, self.head, self.paths, grad, self.grad_paths, heads[part], parts[part], first, last
             ),
             self.batch,
             self.n_parts,
         )
-        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = self._targets()
-        grad_gram = (grad @ self.flat_coefficients.T).reshape(width * depth, depth)
-        np.matmul(head.reshape(width * depth, -1).T, grad_gram, out=of_weight)
-        np.matmul(grad_gram, weight.T, out=of_head.reshape(width * depth, -1))
-        np.matmul(grad, self.paths.offsets.T, out=of_offset)
-        np.sum(grad, axis=1, out=of_head_bias)
-        np.sum([part.connection for part in parts], axis=0, out=of_connection)
-        np.sum([part.bias for part in parts], axis=0, out=of_bias)
-        for part in parts:
-            kernels.unpack_add(part.weight, 0, of_weight)
-        return of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias
+        grad_packed, grad_connection, grad_bias = _sum_parts([part[4:] for part in parts])
+        grad_gram, grad_offset, grad_head_bias = _sum_parts(heads)
+        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = targets = self._targets()
+        flat_head, flat_gram = head_weight.reshape(-1, len(weight)), grad_gram.reshape(-1, self.packed.shape[1])
+        np.matmul(flat_head.T, flat_gram[:, : self.depth], out=of_weight)
+        np.matmul(flat_gram[:, : self.depth], weight.T, out=of_head.reshape(flat_head.shape))
+        kernels.unpack_add(grad_packed, 0, of_weight)
+        of_connection[:], of_bias[:] = grad_connection, grad_bias
+        of_offset[:], of_head_bias[:] = grad_offset, grad_head_bias
+        return targets
 
 
 class LocallyLinearPass(Pass):
@@ -225,23 +231,23 @@ class LocallyLinearPass(Pass):
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (L, B)."""
         grad_s = np.concatenate([np.zeros((self.depth, self.batch), self.dtype), grad])
-        parts = self._blank_gradients(grad_s, self.parameters[4] @ grad)
+        grad_z, grad_o = np.zeros((2, self.depth, self.batch), self.dtype)
+        parts = self._part_gradients(grad_s, grad_z, self.parameters[4] @ grad, grad_o)
         _share_out(
             lambda part, first, last: kernels.neurons_backward(*self.arguments, parts[part], first, last),
             self.batch,
             self.n_parts,
         )
-        of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias = self._targets()
+        grad_packed, grad_connection, grad_bias = _sum_parts([part[4:] for part in parts])
+        of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias = targets = self._targets()
         of_weight.fill(0)
         of_output.fill(0)
-        np.sum([part.connection for part in parts], axis=0, out=of_connection)
-        np.sum([part.bias for part in parts], axis=0, out=of_bias)
-        for part in parts:
-            kernels.unpack_add(part.weight, self.depth, of_output)
-            kernels.unpack_add(part.weight, 0, of_weight)
+        kernels.unpack_add(grad_packed, 0, of_weight)
+        kernels.unpack_add(grad_packed, self.depth, of_output)
+        of_connection[:], of_bias[:] = grad_connection, grad_bias
         np.matmul(self.state.a, grad.T, out=of_output_connection)
         np.sum(grad, axis=1, out=of_output_bias)
-        return of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias
+        return targets
 
 
 def activation_codes(
