@@ -131,8 +131,8 @@ def make_optimizer(
 
 
 def flatten_parameters(network: NeuronChain) -> torch.nn.Parameter:
-    """One vector that holds all parameters and their gradients; the network's own become views of it."""
-    parameters = list(network.parameters())
+    """One vector that holds all trainable parameters and their gradients; the network's own become views of it."""
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     flat = torch.nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
     flat.grad = torch.zeros_like(flat)
     start = 0
