@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar, Self
@@ -138,11 +139,12 @@ class NetworkEstimator(BaseEstimator, ABC):
     def _start(self, n_outputs: int, seed: int) -> NeuronChain:
         """A fresh network on scaled features, or with warm_start the fitted one."""
         if self.warm_start and hasattr(self, "network_"):
-            if self.network_.depth != self.depth or self.network_.out_features != n_outputs:
+            old, asked = self.network_, (self.n_features_in_, self.depth, n_outputs)
+            if (old.in_features, old.depth, old.out_features) != asked:
                 raise ValueError(
-                    f"warm_start=True continues a network of depth {self.network_.depth} with "
-                    f"{self.network_.out_features} outputs, but depth={self.depth} with {n_outputs} is asked for; "
-                    "set warm_start=False"
+                    f"warm_start=True continues a network of {old.in_features} features, depth {old.depth} and "
+                    f"{old.out_features} outputs, but {asked[0]} features, depth={asked[1]} and {asked[2]} outputs are "
+                    "asked for; set warm_start=False"
                 )
             return self._unfolded(self.network_)
         return self._new_network(self.n_features_in_, n_outputs, seed, self._activation_kind)
@@ -210,7 +212,7 @@ class NetworkEstimator(BaseEstimator, ABC):
             raise ValueError("eval_set must be a pair (X_valid, y_valid)")
         try:
             X, y = self._read_rows(*eval_set, first=False)
-            targets = self._read_targets(y, None, first=False)
+            targets = replace(self._read_targets(y, None, first=False), weight=None)
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
         if targets.task == "binary" and targets.y.min() == targets.y.max():

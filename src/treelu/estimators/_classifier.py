@@ -123,7 +123,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         check_classification_targets(y)
         given = getattr(self, "classes_", None) if not first or self._has_given_classes() else None
         self.classes_, number = encode_classes(y, given)
-        if self.class_weight is not None and first:
+        if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, self.classes_[number])
             weight = by_class if weight is None else weight * by_class
         return class_targets(number, len(self.classes_), weight)

@@ -19,12 +19,14 @@ def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray
     if classes is None:
         classes = np.unique(y)
         if len(classes) < 2:
-            raise ValueError(f"y has one class only ({classes[0]!r}); a classifier needs at least two classes")
+            raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at least two classes")
     number = np.searchsorted(classes, y)
     number[number == len(classes)] = 0
     unknown = classes[number] != y
     if unknown.any():
-        raise ValueError(f"y has the label {y[unknown][0]!r}, which is not among the classes {list(classes)}")
+        raise ValueError(
+            f"y has the label {y[unknown].tolist()[0]!r}, which is not among the classes {classes.tolist()}"
+        )
     return classes, number
 
 
@@ -64,7 +66,7 @@ def check_label_matrix(y: Any) -> NDArray[np.float64]:
     y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     if not (np.isnan(y) | (y == 0) | (y == 1)).all():
         wrong = y[~(np.isnan(y) | (y == 0) | (y == 1))][0]
-        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong!r}")
+        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong:g}")
     for label in range(y.shape[1]):
         observed = y[~np.isnan(y[:, label]), label]
         if len(observed) == 0:
