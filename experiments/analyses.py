@@ -1,4 +1,4 @@
-"""Runs behind Table 3 and Figure 2, and the graph network: what needs more than fit and score."""
+"""Runs behind Tables 1 and 3 and Figures 2 and 3, and the graph network: what needs more than fit and score."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch
 import treelu
 from experiments.data import Dataset
 from experiments.runs import Result, Run
-from experiments.scores import Parts, Scores, part_scores, score
+from experiments.scores import Parts, Scores, outputs, part_scores, score
 from treelu.analysis import pattern_analysis
 from treelu.nn import Activation, LocallyConstantNetwork, Table
 from treelu.objectives import Targets
-from treelu.training import Sample, batches, evaluate, learning_rate_factor, make_optimizer, run_epoch
+from treelu.training import Sample, Stepper, batches, evaluate, learning_rate_factor, make_optimizer, run_epoch
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
+_TOP = 3  # bits drawn at each node of Figure 3
 
 
 def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
@@ -35,6 +36,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     y = torch.from_numpy(parts["train"][1].astype(np.float32))[:, None]
     sample = Sample(tables["train"], Targets("binary", y, 1))
     optimizer = make_optimizer(network, "sgd", _LEARNING_RATE)
+    stepper = Stepper(network, sample, optimizer)
     rng = np.random.default_rng(run.seed)
     stream = batches(sample.rows, _BATCH, rng)
     curve: list[Scores] = []
@@ -43,7 +45,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
         for group in optimizer.param_groups:
             group["lr"] = rate
         annealing = epoch / _EPOCHS if annealed else 1.0
-        loss = run_epoch(network, sample, optimizer, stream, -(-len(sample) // _BATCH), annealing, rng)
+        loss = run_epoch(stepper, stream, -(-len(sample) // _BATCH), annealing, rng)
         now = {part: score(task, parts[part][1], evaluate(network, table).numpy()) for part, table in tables.items()}
         curve.append({**now, "loss": round(loss, 6)})
     best = int(np.argmax([point["valid"] for point in curve]))
@@ -87,5 +89,68 @@ def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
 
 
 def fit_graphs(run: Run, dataset: Dataset) -> Result:
-    """The graph network, which reads molecules instead of fingerprints."""
-    raise NotImplementedError
+    """The graph network, which reads molecules instead of fingerprints; the best epoch by validation."""
+    from treelu.baselines import GCNClassifier, GCNRegressor
+
+    if dataset.smiles is None:
+        raise ValueError(f"the table of {dataset.name} has no molecules for a graph network")
+    y = dataset.Y[:, dataset.labels.index(run.label)]
+    parts = {part: (dataset.smiles[rows], dataset.values(y[rows])) for part, rows in dataset.rows(run.label).items()}
+    kind = GCNClassifier if dataset.task == "classification" else GCNRegressor
+    model = kind(**run.setting, random_state=run.seed)
+    model.fit(*parts["train"], eval_set=parts["valid"])
+    return {
+        "config": {"estimator": kind.__name__, **run.setting},
+        "scores": {"best": part_scores(dataset.task, parts, outputs(model))},
+        "best_epoch": model.history_.best_epoch,
+        "last_epoch": len(model.history_),
+    }
+
+
+def fit_picture(run: Run, dataset: Dataset) -> Result:
+    """Figure 3: a small LCN, with all that its drawing needs.
+
+    The network is kept as its canonical form (the neurons and a table of leaf values), and with it the example
+    environments of the bits that weigh most at each node.
+    """
+    from treelu.chem import MorganFingerprint
+    from treelu.convert import standard_to_canonical
+
+    parts = dataset.parts(run.label)
+    settings: dict[str, Any] = {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
+    model = treelu.LCNClassifier(**settings, **run.setting, random_state=run.seed).fit(*parts["train"])
+    tree = model.tree_
+    top = {bit for node in range(tree.n_splits) for bit in np.argsort(-np.abs(tree.node_weights(node)))[:_TOP].tolist()}
+    rows = dataset.rows(run.label)["train"]
+    fingerprint = MorganFingerprint(n_examples=1).fit(dataset.smiles[rows])
+    canonical = standard_to_canonical(model.network_)
+    return {
+        "config": {"estimator": "LCNClassifier", **settings},
+        "scores": {"last": part_scores(dataset.task, parts, model.decision_function)},
+        "network": {
+            "weights": [_rounded(layer.weight) for layer in canonical.layers],
+            "biases": [_rounded(layer.bias) for layer in canonical.layers],
+            "table": _rounded(canonical.table),
+        },
+        "rows": [int(count) for count in tree.n_samples],
+        "examples": {str(bit): list(fingerprint.examples(bit)[0]) for bit in sorted(top) if fingerprint.examples(bit)},
+        "best_epoch": 30,
+        "last_epoch": 30,
+    }
+
+
+def _rounded(values: torch.Tensor) -> list[float]:
+    return [float(f"{value:.5g}") for value in values.reshape(-1).tolist()]
+
+
+def statistics(dataset: Dataset) -> Result:
+    """Table 1: how much there is of a data set."""
+    sizes = {part: len(rows) for part, rows in dataset.split.items()}
+    counts = {"rows": dataset.X.shape[0], "features": dataset.X.shape[1], "labels": len(dataset.labels)}
+    return {
+        "config": {},
+        "scores": {},
+        "statistics": {"task": dataset.task, **counts, **sizes},
+        "best_epoch": None,
+        "last_epoch": None,
+    }

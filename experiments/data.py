@@ -46,9 +46,10 @@ class Dataset:
     def parts(self, label: str) -> dict[str, tuple[Any, np.ndarray]]:
         """Features and values of a label in each part; class labels are integers."""
         y = self.Y[:, self.labels.index(label)]
-        return {part: (self.X[rows], self._values(y[rows])) for part, rows in self.rows(label).items()}
+        return {part: (self.X[rows], self.values(y[rows])) for part, rows in self.rows(label).items()}
 
-    def _values(self, y: np.ndarray) -> np.ndarray:
+    def values(self, y: np.ndarray) -> np.ndarray:
+        """Class labels as integers, other values as they are."""
         return y.astype(np.int64) if self.task == "classification" else y
 
 

@@ -83,8 +83,10 @@ def settings(dataset: str, task: str, method: str, extent: Extent) -> Iterator[d
         yield {"max_iter": extent.trees or 1024, "max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
     elif family == "elcn":
         yield _elcn(task, variant, extent)
-    elif family == "gcn":
+    elif family in ("gcn", "statistics"):
         yield {}
+    elif family == "picture":
+        yield {"depth": 4, "drop_connect": 0.75}
     elif family == "patterns":
         yield from ({"depth": depth, "drop_connect": 0.75} for depth in PATTERN_DEPTHS)
     elif family == "ablation":
@@ -92,7 +94,10 @@ def settings(dataset: str, task: str, method: str, extent: Extent) -> Iterator[d
             for annealing, drop in ((False, 0.0), (True, 0.0), (True, 0.75)):
                 yield {"depth": depth, "drop_connect": drop, "annealing": annealing}
     else:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, hist-gbdt, patterns, ablation; got {method!r}")
+        raise ValueError(
+            f"method must be one of {', '.join(METHODS)}, hist-gbdt, patterns, ablation, picture, statistics; "
+            f"got {method!r}"
+        )
 
 
 def _elcn(task: str, variant: str, extent: Extent) -> dict[str, Any]:
@@ -104,7 +109,10 @@ def _elcn(task: str, variant: str, extent: Extent) -> dict[str, Any]:
 
 def runs(dataset: Dataset, method: str, extent: Extent) -> list[Run]:
     """All runs of a method on a data set, whole seeds first."""
-    seeds = extent.seeds[:1] if method.startswith("hhcart") else extent.seeds  # it draws nothing
+    once = method in ("hhcart", "picture", "statistics")  # HHCART draws nothing
+    seeds = extent.seeds[:1] if once else extent.seeds
     grid = list(settings(dataset.name, dataset.task, method, extent))
+    if method == "statistics":
+        return [Run(dataset.name, "all", method, setting, 0) for setting in grid]
     cells = [(seed, label, setting) for seed in seeds for label in dataset.labels for setting in grid]
     return [Run(dataset.name, label, method, setting, seed) for seed, label, setting in cells]

@@ -74,6 +74,10 @@ def _execute(run: Run, dataset: Dataset) -> Result:
         return fit_stages(run, dataset.task, dataset.parts(run.label))
     if family == "gcn":
         return analyses.fit_graphs(run, dataset)
+    if family == "picture":
+        return analyses.fit_picture(run, dataset)
+    if family == "statistics":
+        return analyses.statistics(dataset)
     if family == "ablation":
         return analyses.fit_ablation(run, dataset.task, dataset.parts(run.label))
     if family == "patterns":
