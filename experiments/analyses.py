@@ -119,18 +119,22 @@ def fit_picture(run: Run, dataset: Dataset) -> Result:
     parts = dataset.parts(run.label)
     settings: dict[str, Any] = {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
     model = treelu.LCNClassifier(**settings, **run.setting, random_state=run.seed).fit(*parts["train"])
-    tree = model.tree_
+    tree, network, molecules = model.tree_, model.network_, dataset.smiles
+    assert isinstance(network, LocallyConstantNetwork)
+    assert molecules is not None
+    assert tree.n_samples is not None
     top = {bit for node in range(tree.n_splits) for bit in np.argsort(-np.abs(tree.node_weights(node)))[:_TOP].tolist()}
     rows = dataset.rows(run.label)["train"]
-    fingerprint = MorganFingerprint(n_examples=1).fit(dataset.smiles[rows])
-    canonical = standard_to_canonical(model.network_)
+    fingerprint = MorganFingerprint(n_examples=1).fit(molecules[rows])
+    canonical = standard_to_canonical(network).state_dict()
+    depth = range(run.setting["depth"])
     return {
         "config": {"estimator": "LCNClassifier", **settings},
         "scores": {"last": part_scores(dataset.task, parts, model.decision_function)},
         "network": {
-            "weights": [_rounded(layer.weight) for layer in canonical.layers],
-            "biases": [_rounded(layer.bias) for layer in canonical.layers],
-            "table": _rounded(canonical.table),
+            "weights": [_rounded(canonical[f"layers.{neuron}.weight"]) for neuron in depth],
+            "biases": [_rounded(canonical[f"layers.{neuron}.bias"])[0] for neuron in depth],
+            "table": _rounded(canonical["table"]),
         },
         "rows": [int(count) for count in tree.n_samples],
         "examples": {str(bit): list(fingerprint.examples(bit)[0]) for bit in sorted(top) if fingerprint.examples(bit)},

@@ -15,6 +15,7 @@ from experiments.runs import Result, Store
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from treelu.nn import CanonicalNetwork
     from treelu.tree import ObliqueTree
 
 # Figure 1: rows of weights on (x_1, x_2, a_1, …) and a bias for each neuron. The first two neurons are the paper's;
@@ -31,20 +32,14 @@ _TREES = {"cart": ("CART", "tab:green"), "hhcart": ("HHCART", "tab:red"), "tao":
 def figure1(folder: Path) -> list[Path]:
     """Toy networks of one, two and three neurons: network, regions, tree."""
     import matplotlib.pyplot as plt
-    import torch
 
     from treelu.convert import canonical_to_standard, network_to_tree
-    from treelu.nn import CanonicalNetwork
     from treelu.plot import plot_network_and_tree
 
     paths = []
     for depth in range(1, len(TOY_NEURONS) + 1):
-        network = CanonicalNetwork(2, [1] * depth, 1, dtype=torch.float64)
-        with torch.no_grad():
-            for layer, (weights, bias) in zip(network.layers, TOY_NEURONS, strict=False):
-                layer.weight.copy_(torch.tensor([weights], dtype=torch.float64))
-                layer.bias.fill_(bias)
-            network.table.copy_(torch.arange(2**depth, dtype=torch.float64)[:, None])
+        neurons = TOY_NEURONS[:depth]
+        network = _canonical([weights for weights, _ in neurons], [bias for _, bias in neurons], range(2**depth))
         standard = canonical_to_standard(network)
         picture = plot_network_and_tree(standard, network_to_tree(network), bounds=(-4, 6))
         paths.append(_save(picture, folder / f"paper-figure1-{depth}.png"))
@@ -131,7 +126,7 @@ def figure3(store: Store, folder: Path) -> list[Path]:
     fingerprint = MorganFingerprint.from_dict(
         {
             "parameters": MorganFingerprint(n_examples=1).get_params(),
-            "n_rows": tree.n_samples[0],
+            "n_rows": result["rows"][0],
             "refused": [],
             "molecules": molecules,
             "examples": {str(bit): [[molecules.index(smiles), *place]] for bit, [(smiles, *place)] in examples.items()},
@@ -145,21 +140,27 @@ def figure3(store: Store, folder: Path) -> list[Path]:
 
 def picture_tree(result: Result) -> ObliqueTree:
     """The tree of a result of the method ``picture``."""
-    import torch
-
     from treelu.convert import network_to_tree
-    from treelu.nn import CanonicalNetwork
 
     stored = result["network"]
-    depth, n_features = len(stored["weights"]), len(stored["weights"][0])
-    network = CanonicalNetwork(n_features, [1] * depth, 1, dtype=torch.float64)
-    with torch.no_grad():
-        for layer, weights, bias in zip(network.layers, stored["weights"], stored["biases"], strict=True):
-            layer.weight.copy_(torch.tensor([weights], dtype=torch.float64))
-            layer.bias.copy_(torch.tensor(bias, dtype=torch.float64))
-        network.table.copy_(torch.tensor(stored["table"], dtype=torch.float64)[:, None])
+    network = _canonical(stored["weights"], stored["biases"], stored["table"])
     tree = network_to_tree(network, classes=[0, 1], link="logistic")
     return replace(tree, n_samples=np.array(result["rows"], dtype=np.float64))
+
+
+def _canonical(weights: Sequence[Any], biases: Sequence[float], table: Sequence[float]) -> CanonicalNetwork:
+    """A network of one neuron in each layer, whose weights are on the features and on the neurons before it."""
+    import torch
+
+    from treelu.nn import CanonicalNetwork
+
+    network = CanonicalNetwork(len(weights[0]), [1] * len(weights), 1, dtype=torch.float64)
+    state = {"table": torch.tensor(list(table), dtype=torch.float64)[:, None]}
+    for layer, (row, bias) in enumerate(zip(weights, biases, strict=True)):
+        state[f"layers.{layer}.weight"] = torch.tensor([row], dtype=torch.float64)
+        state[f"layers.{layer}.bias"] = torch.tensor([bias], dtype=torch.float64)
+    network.load_state_dict(state)
+    return network
 
 
 def _save(picture: Any, path: Path) -> Path:

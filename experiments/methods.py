@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import treelu
 from experiments.data import Dataset
 from experiments.runs import Result, Run
-from experiments.scores import Parts, Scores, better, outputs, part_scores
+from experiments.scores import Parts, Scores, better, outputs, part_scores, score
 from treelu.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, TAORegressor
 from treelu.nn import NeuronChain, Table
 from treelu.training import EpochRecord, evaluate
@@ -175,7 +175,7 @@ def fit_stages(run: Run, task: str, parts: Parts) -> Result:
     for part, (X, y) in parts.items():
         for size, values in enumerate(_staged(model, X, task), start=1):
             if size & (size - 1) == 0:
-                stages.setdefault(size, {}).update(part_scores(task, {part: (X, y)}, lambda _, v=values: v))
+                stages.setdefault(size, {})[part] = score(task, y, values)
     best = min(stages)
     for size in sorted(stages):
         if better(task, stages[size]["valid"], stages[best]["valid"]):

@@ -120,8 +120,9 @@ def settings_table(store: Store) -> str:
     for (dataset, method), authors in TUNED.items():
         results = store.results(dataset, method)
         for way, setting in (("authors'", authors), ("grid, by validation", None)):
-            pair = [cell(results, epoch, setting) for epoch in ("last", "best")]
-            if None in pair or (setting is None and pair[0].n_settings == 1):
+            found = [cell(results, epoch, setting) for epoch in ("last", "best")]
+            pair = [one for one in found if one is not None]
+            if not pair or (setting is None and pair[0].n_settings == 1):
                 continue
             texts = [f"{one.mean:.3f} ± {one.deviation:.3f} ({_plain(one.setting)})" for one in pair]
             mean, deviation = paper.MAIN[method][dataset]
