@@ -63,7 +63,10 @@ def is_label_matrix(y: Any) -> bool:
 
 def check_label_matrix(y: Any) -> NDArray[np.float64]:
     """Several labels (n, labels) of 0, 1 and NaN for missing; each must have both classes observed."""
-    y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    try:
+        y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
+    except ValueError as error:
+        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing): {error}") from error
     if not (np.isnan(y) | (y == 0) | (y == 1)).all():
         wrong = y[~(np.isnan(y) | (y == 0) | (y == 1))][0]
         raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong:g}")
