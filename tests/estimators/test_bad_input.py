@@ -1,0 +1,302 @@
+"""Bad input gets an error that names the argument and the remedy, before any work is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
+from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+
+
+def quiet(record: Any, network: Any) -> None:
+    pytest.fail("training began before the input was checked")
+
+
+def strict(estimator_class: type, **settings: Any) -> Any:
+    """An estimator that must not start to train."""
+    return estimator_class(**{**FAST, "callbacks": [quiet], **settings})
+
+
+# X
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("wrong", "message"), [(np.nan, "Input X contains NaN"), (np.inf, "Input X contains infinity")]
+)
+def test_nan_and_infinity(estimator_class: type, wrong: float, message: str) -> None:
+    X, y = data_for(estimator_class)
+    fitted = estimator_class(**FAST).fit(X, y)
+    X = X.copy()
+    X[5, 2] = wrong
+    for given in (X, sparse.csr_array(X), pd.DataFrame(X)):
+        with pytest.raises(ValueError, match=message):
+            strict(estimator_class).fit(given, y)
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(given if not isinstance(given, pd.DataFrame) else given.to_numpy())
+    with pytest.raises(ValueError, match=message):
+        strict(estimator_class).fit(data_for(estimator_class)[0], y, eval_set=(X, y))
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_text_columns_are_named(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(colour="red", shape=pd.Categorical(["round"] * len(X)))
+    with pytest.raises(ValueError, match=r"X has text columns \(colour, shape\); encode them first, .*OneHotEncoder"):
+        strict(estimator_class).fit(frame, y)
+
+
+def test_many_text_columns_are_named_in_part() -> None:
+    X, y = two_classes()
+    frame = pd.DataFrame({f"t{i}": ["a"] * len(X) for i in range(9)})
+    with pytest.raises(ValueError, match=r"\(t0, t1, t2, t3, t4, …\)"):
+        strict(LCNClassifier).fit(frame, y)
+
+
+def test_text_in_an_array() -> None:
+    X, y = two_classes()
+    with pytest.raises(ValueError, match="could not convert string to float: 'red'"):
+        strict(LCNClassifier).fit(np.column_stack([X.astype(object), ["red"] * len(X)]), y)
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_another_number_of_features_at_predict(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    estimator = estimator_class(**FAST).fit(X, y)
+    name = estimator_class.__name__
+    methods = [
+        m for m in ("predict", "predict_proba", "decision_function", "apply", "decision_path") if hasattr(estimator, m)
+    ]
+    assert len(methods) >= 1
+    for method in methods:
+        with pytest.raises(ValueError, match=f"X has 3 features, but {name} is expecting 4 features as input"):
+            getattr(estimator, method)(X[:, :3])
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        estimator.partial_fit(X[:, :3], y)
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_other_names_at_predict(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    estimator = estimator_class(**FAST).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    with pytest.raises(ValueError, match=r"feature names should match those that were passed during fit(.|\n)*- e\n"):
+        estimator.predict(pd.DataFrame(X, columns=list("abce")))
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        estimator.predict(pd.DataFrame(X, columns=list("bacd")))
+
+
+# y
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_one_class_only(estimator_class: type) -> None:
+    X, _ = two_classes()
+    with pytest.raises(ValueError, match=r"y has one class only \('no'\); a classifier needs at least two classes"):
+        strict(estimator_class).fit(X, np.full(len(X), "no"))
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_a_label_without_observed_values(estimator_class: type) -> None:
+    X, y = labels()
+    y[:, 1] = np.nan
+    with pytest.raises(ValueError, match="y has no observed value in column 1; drop that label"):
+        strict(estimator_class).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_a_label_of_one_class(estimator_class: type) -> None:
+    X, y = labels()
+    y[~np.isnan(y[:, 2]), 2] = 1
+    with pytest.raises(ValueError, match=r"y has one class only in column 2 \(1\); drop that label"):
+        strict(estimator_class).fit(X, y)
+
+
+def test_labels_other_than_zero_and_one() -> None:
+    X, y = labels()
+    y[3, 0] = 2
+    with pytest.raises(ValueError, match=r"y with several columns must hold 0, 1 or NaN \(missing\), got 2"):
+        strict(LCNClassifier).fit(X, y)
+
+
+def test_labels_that_are_text() -> None:
+    X, y = labels()
+    with pytest.raises(ValueError, match=r"y with several columns must hold 0, 1 or NaN \(missing\)"):
+        strict(LCNClassifier).fit(X, np.where(y > 0, "yes", "no"))
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_real_values_for_a_classifier(estimator_class: type) -> None:
+    X, y = values()
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        strict(estimator_class).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator_class", REGRESSORS)
+@pytest.mark.parametrize(
+    ("wrong", "message"), [(np.nan, "Input y contains NaN"), (np.inf, "Input y contains infinity")]
+)
+def test_nan_and_infinity_in_y(estimator_class: type, wrong: float, message: str) -> None:
+    X, y = values()
+    y[7] = wrong
+    with pytest.raises(ValueError, match=message):
+        strict(estimator_class).fit(X, y)
+
+
+def test_text_targets_for_a_regressor() -> None:
+    X, y = two_classes()
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        strict(LCNRegressor).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_lengths_must_agree(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    with pytest.raises(ValueError, match=r"Found input variables with inconsistent numbers of samples: \[\d+, \d+\]"):
+        strict(estimator_class).fit(X, y[:-1])
+
+
+# Parameters
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("parameter", "wrong", "expected"),
+    [
+        ("depth", 0, r"int in the range \[1, inf\)"),
+        ("depth", -3, r"int in the range \[1, inf\)"),
+        ("depth", 2.5, r"int in the range \[1, inf\)"),
+        ("drop_connect", 1.0, r"float in the range \[0.0, 1.0\)"),
+        ("drop_connect", -0.1, r"float in the range \[0.0, 1.0\)"),
+        ("epochs", 0, r"int in the range \[1, inf\)"),
+        ("batch_size", 0, r"int in the range \[1, inf\)"),
+        ("learning_rate", 0.0, r"float in the range \(0.0, inf\)"),
+        ("learning_rate", "fast", r"float in the range \(0.0, inf\)"),
+        ("optimizer", "lbfgs", "a str among {.*'amsgrad'"),
+        ("schedule", "linear", "a str among {.*'cosine'"),
+        ("weight_decay", -1.0, r"float in the range \[0.0, inf\)"),
+        ("standardize", "yes", r"an instance of 'bool'"),
+        ("early_stopping", 0.5, r"int in the range \[1, inf\)"),
+        ("hidden_layers", 5, "an array-like"),
+        ("random_state", "seed", "random_state|instance of"),
+    ],
+)
+def test_parameters(estimator_class: type, parameter: str, wrong: Any, expected: str) -> None:
+    X, y = data_for(estimator_class)
+    name = estimator_class.__name__
+    with pytest.raises(ValueError, match=f"The '{parameter}' parameter of {name} must be .*({expected})") as caught:
+        strict(estimator_class, **{parameter: wrong}).fit(X, y)
+    assert f"Got {wrong!r} instead" in str(caught.value)
+    with pytest.raises(ValueError, match=f"The '{parameter}' parameter"):
+        strict(estimator_class, **{parameter: wrong}).partial_fit(X, y)
+
+
+@pytest.mark.parametrize("wrong", [(0,), (4, -1)])
+def test_widths_of_hidden_layers(wrong: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="hidden_layers must be widths of at least 1, got"):
+        strict(LCNClassifier, hidden_layers=wrong).fit(*two_classes())
+
+
+@pytest.mark.parametrize("wrong", [(2.5,), ("wide",)])
+def test_widths_that_are_no_whole_numbers(wrong: tuple[Any, ...]) -> None:
+    with pytest.raises((ValueError, TypeError), match="hidden_layers"):
+        strict(LCNClassifier, hidden_layers=wrong).fit(*two_classes())
+
+
+@pytest.mark.parametrize("estimator_class", [LLNClassifier, LLNRegressor])
+def test_a_network_without_a_head_has_no_hidden_layers(estimator_class: type) -> None:
+    with pytest.raises(ValueError, match=r"hidden_layers must be \(\) for LLN\w+, which has no g_φ; got \(4,\)"):
+        strict(estimator_class, hidden_layers=(4,)).fit(*data_for(estimator_class))
+
+
+def test_a_smooth_network_has_no_negative_slope() -> None:
+    with pytest.raises(ValueError, match=r"negative_slope is for activation='leaky_relu' only, got 0.1"):
+        strict(ALCNClassifier, negative_slope=0.1).fit(*two_classes())
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
+def test_a_device_that_is_not_there(estimator_class: type, device: str) -> None:
+    with pytest.raises(ValueError, match=rf"device='{device}' is not there \((.|\n)*\); use device='cpu'"):
+        strict(estimator_class, device=device).fit(*data_for(estimator_class))
+
+
+def test_class_weight_of_a_class_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="class"):
+        strict(LCNClassifier, class_weight={"maybe": 2.0}).fit(*two_classes())
+
+
+# sample_weight and eval_set
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (lambda n: np.zeros(n), "ample weight|sample_weight"),
+        (lambda n: np.full(n, -1.0), "Negative values in data passed to `sample_weight`"),
+        (lambda n: np.ones(n - 1), r"sample_weight.shape == \(\d+,\), expected \(\d+,\)"),
+        (lambda n: np.full(n, np.nan), "Input sample_weight contains NaN"),
+    ],
+    ids=["all zero", "negative", "too few", "nan"],
+)
+def test_sample_weight(estimator_class: type, weight, message: str) -> None:
+    X, y = data_for(estimator_class)
+    with pytest.raises(ValueError, match=message):
+        strict(estimator_class).fit(X, y, sample_weight=weight(len(X)))
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_an_eval_set_of_another_width(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    with pytest.raises(ValueError, match=r"eval_set: X has 3 features, but \w+ is expecting 4 features"):
+        strict(estimator_class).fit(X, y, eval_set=(X[:, :3], y))
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+def test_an_eval_set_that_is_no_pair(estimator_class: type) -> None:
+    X, y = data_for(estimator_class)
+    for wrong in (X, (X, y, y), (X,), "valid"):
+        with pytest.raises(ValueError, match=r"eval_set must be a pair \(X_valid, y_valid\)"):
+            strict(estimator_class).fit(X, y, eval_set=wrong)
+
+
+def test_an_eval_set_of_other_classes() -> None:
+    X, y = two_classes()
+    with pytest.raises(
+        ValueError, match=r"eval_set: y has the label 'maybe', which is not among the classes \['no', 'yes'\]"
+    ):
+        strict(LCNClassifier).fit(X, y, eval_set=(X, np.full(len(X), "maybe")))
+    with pytest.raises(ValueError, match="eval_set has one class only; its AUC is not defined"):
+        strict(LCNClassifier).fit(X, y, eval_set=(X, np.full(len(X), "no")))
+
+
+def test_an_eval_set_of_other_lengths_and_columns() -> None:
+    X, y = values(n_outputs=2)
+    with pytest.raises(ValueError, match="eval_set: Found input variables with inconsistent numbers"):
+        strict(LCNRegressor).fit(X, y, eval_set=(X, y[:5]))
+    with pytest.raises(ValueError, match="eval_set: y must have 2 columns, got 1"):
+        strict(LCNRegressor).fit(X, y, eval_set=(X, y[:, 0]))
+
+
+def test_an_eval_set_for_several_labels() -> None:
+    X, y = labels()
+    with pytest.raises(ValueError, match=r"eval_set: X has 3 features, but \w+ is expecting 5 features"):
+        strict(LCNClassifier).fit(X, y, eval_set=(X[:, :3], y))
+    with pytest.raises(ValueError, match=r"eval_set.*3 (labels|columns)"):
+        strict(LCNClassifier).fit(X, y, eval_set=(X, y[:, :2]))
+    with pytest.raises(ValueError, match="eval_set: Found input variables with inconsistent numbers"):
+        strict(LCNClassifier).fit(X, y, eval_set=(X[:10], y))
+    unobserved = y.copy()
+    unobserved[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"eval_set: .*column 1"):
+        strict(LCNClassifier).fit(X, y, eval_set=(X, unobserved))
+
+
+def test_partial_fit_takes_one_label() -> None:
+    with pytest.raises(ValueError, match="partial_fit takes a vector y"):
+        LCNClassifier(**FAST).partial_fit(*labels())

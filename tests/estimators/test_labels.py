@@ -1,0 +1,142 @@
+"""Several 0/1 labels with missing values: one network for each."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.class_weight import compute_sample_weight
+
+from tests.estimators.tables import CLASSIFIERS, FAST, labels, two_classes
+from treelu import LCNClassifier
+
+FREE = {**FAST, "standardize": False}  # the scaling of all rows is not that of some
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_each_label_is_a_fit_of_its_own(estimator_class: type) -> None:
+    """The estimator of a label is what a fit on the rows where it was observed gives, to the bit."""
+    X, y = labels()
+    several = estimator_class(**FREE, drop_connect=0.25).fit(X, y)
+    assert len(several.estimators_) == 3
+    for label, member in enumerate(several.estimators_):
+        observed = ~np.isnan(y[:, label])
+        alone = estimator_class(**{**FREE, "random_state": member.random_state}, drop_connect=0.25)
+        alone.fit(X[observed], y[observed, label].astype(int))
+        assert np.array_equal(alone.decision_function(X), member.decision_function(X))
+    assert len({member.random_state for member in several.estimators_}) == 3
+
+
+@pytest.mark.parametrize("estimator_class", CLASSIFIERS)
+def test_shapes_and_quality(estimator_class: type) -> None:
+    X, y = labels(n=300)
+    classifier = estimator_class(depth=3, epochs=80, random_state=0).fit(X, y)
+    chances = classifier.predict_proba(X)
+    assert chances.shape == classifier.decision_function(X).shape == classifier.predict(X).shape == y.shape
+    assert np.allclose(chances, 1 / (1 + np.exp(-classifier.decision_function(X))))
+    assert np.array_equal(classifier.predict(X), chances >= 0.5)
+    for label in range(3):
+        observed = ~np.isnan(y[:, label])
+        assert roc_auc_score(y[observed, label], chances[observed, label]) > 0.9
+    assert [list(classes) for classes in classifier.classes_] == [[0, 1]] * 3
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_processes_change_nothing(form) -> None:
+    X, y = labels()
+    results = [LCNClassifier(**FAST, n_jobs=n_jobs).fit(form(X), y) for n_jobs in (None, 1, 2)]
+    for other in results[1:]:
+        assert np.array_equal(other.decision_function(form(X)), results[0].decision_function(form(X)))
+        assert [m.history_["train_loss"] for m in other.estimators_] == [
+            m.history_["train_loss"] for m in results[0].estimators_
+        ]
+
+
+def test_one_column_with_missing_values_is_a_label() -> None:
+    X, y = labels(n_labels=1)
+    classifier = LCNClassifier(**FAST).fit(X, y)
+    assert len(classifier.estimators_) == 1
+    assert classifier.predict_proba(X).shape == (len(X), 1)
+
+
+def test_eval_set_and_early_stopping_by_label() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST).fit(X, y, eval_set=(X, y))
+    for member in classifier.estimators_:
+        assert member.history_.metric == "auc"
+        assert member.history_.best_epoch == 1 + int(np.argmax(member.history_["valid_score"]))
+    stopped = LCNClassifier(**{**FAST, "epochs": 30, "learning_rate": 1e-9}, early_stopping=2).fit(X, y)
+    assert all(member.history_.ended == "early" for member in stopped.estimators_)
+
+
+def test_weights() -> None:
+    X, y = labels()
+    weight = np.random.default_rng(0).integers(1, 4, len(X)).astype(float)
+    first = LCNClassifier(**FAST).fit(X, y, sample_weight=weight)
+    second = LCNClassifier(**FAST).fit(X, y, sample_weight=2 * weight)
+    assert np.array_equal(first.decision_function(X), second.decision_function(X))
+    assert not np.allclose(first.decision_function(X), LCNClassifier(**FAST).fit(X, y).decision_function(X))
+
+
+def test_balanced_classes_by_label() -> None:
+    X, y = labels()
+    several = LCNClassifier(**FREE, class_weight="balanced").fit(X, y)
+    member, observed = several.estimators_[1], ~np.isnan(y[:, 1])
+    target = y[observed, 1].astype(int)
+    alone = LCNClassifier(**{**FREE, "random_state": member.random_state})
+    alone.fit(X[observed], target, sample_weight=compute_sample_weight("balanced", target))
+    assert np.allclose(alone.decision_function(X), member.decision_function(X), atol=1e-3)
+
+
+def test_trees_are_the_members() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST).fit(X, y)
+    with pytest.raises(AttributeError, match=r"one tree per label: use estimators_\[label\].tree_"):
+        _ = classifier.tree_
+    for label, member in enumerate(classifier.estimators_):
+        assert np.allclose(member.tree_.decision_function(X), classifier.decision_function(X)[:, label], atol=1e-9)
+    assert classifier.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_names_and_pickle() -> None:
+    import pandas as pd
+
+    X, y = labels()
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    classifier = LCNClassifier(**FAST).fit(frame, pd.DataFrame(y))
+    assert classifier.estimators_[0].feature_names_in_.tolist() == list("abcde")
+    twin = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(twin.predict_proba(frame), classifier.predict_proba(frame))
+
+
+def test_an_estimator_can_change_between_labels_and_a_vector() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST).fit(X, y)
+    vector = (X[:, 0] > 0).astype(int)
+    classifier.fit(X, vector)
+    assert classifier.predict_proba(X).shape == (len(X), 2)
+    assert not hasattr(classifier, "estimators_")
+    classifier.fit(X, y)
+    assert not hasattr(classifier, "network_")
+    assert classifier.predict_proba(X).shape == y.shape
+    classifier.partial_fit(X, vector)
+    fresh = LCNClassifier(**FAST).partial_fit(X, vector)
+    assert np.array_equal(classifier.decision_function(X), fresh.decision_function(X))
+
+
+def test_warm_start() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST, warm_start=True).fit(X, y)
+    before = classifier.decision_function(X)
+    classifier.set_params(learning_rate=1e-12).fit(X, y)
+    assert np.allclose(classifier.decision_function(X), before, atol=1e-4)
+    with pytest.raises(ValueError, match="warm_start=True continues 3 labels, but y has 2; set warm_start=False"):
+        classifier.fit(X, y[:, :2])
+
+
+def test_a_vector_of_two_classes_is_no_label_matrix() -> None:
+    X, y = two_classes()
+    assert not hasattr(LCNClassifier(**FAST).fit(X, y), "estimators_")
