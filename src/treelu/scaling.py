@@ -100,6 +100,8 @@ def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) 
 
 def _fold_target(network: NeuronChain, target: Scaling) -> None:
     """Outputs o become o · scale + center."""
+    if network.leaf_corrections is not None:
+        network.correct_leaves(network.leaf_corrections.scaled(target.scale))
     scale = torch.as_tensor(target.scale, dtype=network.weight.dtype, device=network.weight.device)
     center = torch.as_tensor(target.center, dtype=network.weight.dtype, device=network.weight.device)
     if isinstance(network, LocallyLinearNetwork):
@@ -115,3 +117,9 @@ def _fold_target(network: NeuronChain, target: Scaling) -> None:
         network.head.weight.mul_(scale[:, None, None])
         network.head.offset_weight.mul_(scale[:, None])
         network.head.bias.mul_(scale).add_(center)
+
+
+def rescale_outputs(network: NeuronChain, factor: float) -> None:
+    """Multiply all outputs of a network by a factor, in place."""
+    with torch.no_grad():
+        _fold_target(network, Scaling(np.zeros(network.out_features), np.full(network.out_features, factor)))

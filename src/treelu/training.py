@@ -7,7 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from treelu.nn import DropConnect, NeuronChain, Table
 from treelu.objectives import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
+ONE_THREAD_PARAMETERS = 1_000_000
 EVALUATION_ROWS = 8192  # rows evaluated at once, fewer for deep networks: bounds the memory
 
 
@@ -150,6 +151,24 @@ def batches(rows: NDArray[np.int64], batch_size: int, rng: np.random.Generator) 
         order = rng.permutation(rows)
         for start in range(0, len(rows), batch_size):
             yield order[start : start + batch_size]
+
+
+@contextmanager
+def one_torch_thread(network: NeuronChain) -> Iterator[None]:
+    """While the kernels do the work, torch only moves the parameters: a second thread costs more than it saves.
+
+    On a busy machine far more: each step would wait for a thread that is not scheduled. Large networks and networks
+    that torch itself computes keep their threads.
+    """
+    n_threads = torch.get_num_threads()
+    alone = network.backend == "numba" and sum(p.numel() for p in network.parameters()) < ONE_THREAD_PARAMETERS
+    if alone:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if alone:
+            torch.set_num_threads(n_threads)
 
 
 class Stepper:
@@ -291,7 +310,7 @@ def train(
     best = _Best(network, sample.targets)
     stepper = Stepper(network, sample, optimiser)
     started = time.perf_counter()
-    with progress or nullcontext(_silent) as show:
+    with progress or nullcontext(_silent) as show, one_torch_thread(network):
         try:
             for epoch in range(1, epochs + 1):
                 rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
@@ -336,3 +355,16 @@ def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:
             f"the training loss became {loss} in epoch {epoch}: lower learning_rate (now {learning_rate}), "
             "or set standardize=True if features or targets are large"
         )
+
+
+def best_fit(
+    fits: Sequence[tuple[NeuronChain, History]], sample: Sample, validation: Sample | None
+) -> tuple[NeuronChain, History]:
+    """Of several trained networks the one with the best validation score, or the least training loss."""
+    if len(fits) == 1:
+        return fits[0]
+    if validation is not None:
+        sign = -1.0 if METRICS[sample.targets.task].greater_is_better else 1.0
+        return min(fits, key=lambda fit: sign * score_of(fit[0], validation))
+    rows = torch.from_numpy(sample.rows)
+    return min(fits, key=lambda fit: sample.targets.loss(evaluate(fit[0], sample.table, sample.index), rows).item())

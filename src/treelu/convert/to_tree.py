@@ -12,6 +12,7 @@ from treelu._tree_rows import as_rows
 from treelu.convert._chain import Chain, all_patterns, block_length, float64_on_cpu, pattern_splits
 from treelu.convert._table import table_patterns
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
+from treelu.nn.networks import pack_pattern
 from treelu.tree import ObliqueTree
 
 Network = LocallyConstantNetwork | LocallyLinearNetwork | CanonicalNetwork
@@ -135,4 +136,7 @@ def _linear_leaves(network: LocallyLinearNetwork, chain: Chain, patterns: np.nda
         mixed[part] = (outputs @ coefficients).numpy()
     weights = mixed @ chain.weight.T.numpy()  # (K, L, D)
     weights += network.output_weight.detach().T.numpy()
-    return mixed @ chain.bias.numpy() + network.output_bias.detach().numpy(), weights
+    values = mixed @ chain.bias.numpy() + network.output_bias.detach().numpy()
+    if network.leaf_corrections is not None:
+        values += network.leaf_corrections.lookup(pack_pattern(patterns)).numpy()
+    return values, weights

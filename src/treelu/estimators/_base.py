@@ -12,22 +12,40 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from treelu.estimators._missing import MissingValues
+from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
 from treelu.estimators._trees import count_visits, feature_spread
 from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
-from treelu.scaling import fit_scaling, fold
-from treelu.training import Sample, Stepper, batches, evaluate, make_optimizer, run_epoch, train
+from treelu.refinement import refine_leaves, temperature
+from treelu.scaling import fit_scaling, fold, rescale_outputs
+from treelu.sparsity import choose_features, embed, proximal_step
+from treelu.training import (
+    History,
+    Sample,
+    Stepper,
+    batches,
+    best_fit,
+    evaluate,
+    make_optimizer,
+    one_torch_thread,
+    run_epoch,
+    train,
+)
 
 PATIENCE = 10  # epochs, for early_stopping=True
+PATH_EPOCHS = 10  # for each penalty on the way to max_features
+REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 8192  # rows that are converted to float64 at once
 
 
@@ -42,13 +60,18 @@ class NetworkEstimator(BaseEstimator, ABC):
         "drop_connect": [Interval(Real, 0, 1, closed="left")],
         "hidden_layers": ["array-like"],
         "negative_slope": [Interval(Real, None, None, closed="neither")],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "optimizer": [StrOptions({"sgd", "amsgrad"})],
         "schedule": [StrOptions({"step", "cosine", "constant"}), callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "standardize": ["boolean", StrOptions({"auto"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "feature_penalty": [Interval(Real, 0, None, closed="left")],
+        "max_features": [None, Interval(Integral, 1, None, closed="left")],
+        "refine_leaves": ["boolean", Interval(Real, 0, None, closed="left")],
+        "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "device": [str, torch.device],
@@ -83,25 +106,69 @@ class NetworkEstimator(BaseEstimator, ABC):
 
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
         """Train a network on scaled rows; keep it on the raw features, in float64."""
-        network = self._start(sample.targets.n_outputs, seed)
-        history = train(
+        sample = self._on_device(sample)
+        validation = None if validation is None else self._on_device(validation)
+        seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
+        fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
+        network, history = best_fit(fits, sample, validation)
+        if self.refine_leaves:
+            strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
+            refine_leaves(network, sample, strength)
+        if validation is not None and sample.targets.task != "regression":
+            rescale_outputs(network, 1 / temperature(network, validation))
+        self.network_, self.history_ = self._folded(network), history
+        self._optimizer_state = None
+        self._describe_rows(network, sample, n_passes=len(history))
+
+    def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
+        """One network from one initialisation, on few features where so asked."""
+        network = self._start(sample.table.shape[1], sample.targets.n_outputs, seed)
+        if self.max_features is None or self.max_features >= sample.table.shape[1]:
+            return network, self._run(network, sample, validation, seed, self.feature_penalty)
+        self._run(network, sample, None, seed, 0.0, quietly=True)
+        chosen = choose_features(
             network,
-            self._on_device(sample),
-            epochs=self.epochs,
-            batch_size=self.batch_size,
+            self.max_features,
+            lambda penalty: self._run(network, sample, None, seed, penalty, PATH_EPOCHS, quietly=True),
+        )
+        few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
+        few_valid = None
+        if validation is not None:
+            few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
+        small = self._new_network(len(chosen), sample.targets.n_outputs, seed, self._activation_kind)
+        history = self._run(small, few, few_valid, seed, self.feature_penalty)
+        return embed(small, chosen, network).eval(), history
+
+    def _run(
+        self,
+        network: NeuronChain,
+        sample: Sample,
+        validation: Sample | None,
+        seed: int,
+        penalty: float,
+        epochs: int | None = None,
+        quietly: bool = False,
+    ) -> History:
+        """The training loop with this estimator's settings."""
+        plan = plan_training(len(sample), self.epochs, self.batch_size)
+        epochs = plan.epochs if epochs is None else min(epochs, plan.epochs)
+        return train(
+            network,
+            sample,
+            epochs=epochs,
+            batch_size=plan.batch_size,
+            updates_per_epoch=plan.updates_per_epoch,
             optimizer=self.optimizer,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
             weight_decay=self.weight_decay,
-            validation=None if validation is None else self._on_device(validation),
+            validation=validation,
             patience=self._patience(),
-            callbacks=self.callbacks or (),
-            progress=epoch_bar(type(self).__name__, self.epochs) if self.verbose else None,
+            callbacks=() if quietly else self.callbacks or (),
+            after_step=proximal_step(penalty),
+            progress=epoch_bar(type(self).__name__, epochs) if self.verbose and not quietly else None,
             rng=np.random.default_rng(seed),
         )
-        self.network_, self.history_ = self._folded(network), history
-        self._optimizer_state = None
-        self._describe_rows(network, sample, n_passes=self.epochs)
 
     def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One pass over a piece of data; λ is the share of `epochs` passes that have been made."""
@@ -110,19 +177,23 @@ class NetworkEstimator(BaseEstimator, ABC):
         targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
         if first:
             self.scaling_ = fit_scaling(X, self.standardize)
-            network = self._start(targets.n_outputs, self._seeds(1)[0])
+            network = self._start(X.shape[1], targets.n_outputs, self._seeds(1)[0])
         else:
             network = self._unfolded(self.network_)
         optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self.weight_decay)
         if not first and self._optimizer_state is not None:
             optimizer.load_state_dict(self._optimizer_state)
         n_passes = 1 if first else self.n_passes_ + 1
-        annealing = min(1.0, n_passes / self.epochs) if network.activation.is_piecewise_linear else 0.0
+        plan = plan_training(X.shape[0], self.epochs, self.batch_size)
+        annealing = min(1.0, n_passes / plan.epochs) if network.activation.is_piecewise_linear else 0.0
         sample = self._on_device(Sample(self._scaled_table(X), targets))
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
-        stream = batches(sample.rows, self.batch_size, rng)
-        n_updates = -(-len(sample) // self.batch_size)
-        run_epoch(Stepper(network, sample, optimizer), stream, n_updates, annealing, rng)
+        stream = batches(sample.rows, plan.batch_size, rng)
+        n_updates = -(-len(sample) // plan.batch_size)
+        penalise = proximal_step(self.feature_penalty)
+        stepper = Stepper(network, sample, optimizer)
+        with one_torch_thread(network):
+            run_epoch(stepper, stream, n_updates, annealing, rng, penalise)
         self._optimizer_state = optimizer.state_dict()
         self.network_ = self._folded(network)
         self._describe_rows(network, sample, n_passes)
@@ -136,10 +207,10 @@ class NetworkEstimator(BaseEstimator, ABC):
 
     # The network
 
-    def _start(self, n_outputs: int, seed: int) -> NeuronChain:
+    def _start(self, n_features: int, n_outputs: int, seed: int) -> NeuronChain:
         """A fresh network on scaled features, or with warm_start the fitted one."""
         if self.warm_start and hasattr(self, "network_"):
-            old, asked = self.network_, (self.n_features_in_, self.depth, n_outputs)
+            old, asked = self.network_, (n_features, self.depth, n_outputs)
             if (old.in_features, old.depth, old.out_features) != asked:
                 raise ValueError(
                     f"warm_start=True continues a network of {old.in_features} features, depth {old.depth} and "
@@ -147,7 +218,7 @@ class NetworkEstimator(BaseEstimator, ABC):
                     "asked for; set warm_start=False"
                 )
             return self._unfolded(self.network_)
-        return self._new_network(self.n_features_in_, n_outputs, seed, self._activation_kind)
+        return self._new_network(n_features, n_outputs, seed, self._activation_kind)
 
     def _new_network(self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind) -> NeuronChain:
         """A network as the parameters describe it, before training."""
@@ -188,6 +259,8 @@ class NetworkEstimator(BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         """Everything that can be wrong before any data is looked at."""
         self._validate_params()
+        if not all(isinstance(width, Integral) and int(width) >= 1 for width in self.hidden_layers):
+            raise ValueError(f"hidden_layers must be widths of at least 1, got {self.hidden_layers!r}")
         if not issubclass(self._network_class, LocallyConstantNetwork) and len(self.hidden_layers):
             raise ValueError(
                 f"hidden_layers must be () for {type(self).__name__}, which has no g_φ; got {self.hidden_layers!r}"
@@ -200,7 +273,14 @@ class NetworkEstimator(BaseEstimator, ABC):
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
         """Validated X (float32 or float64, dense or CSR); y only has its length checked."""
         refuse_text_columns(X)
-        X = validate_data(self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32])
+        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        X = validate_data(
+            self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
+        )
+        if self.missing == "indicator":
+            if first:
+                self.missing_values_ = MissingValues.of(X)
+            X = self.missing_values_.fill(X)
         if y is not None:
             check_consistent_length(X, y)
         return X, y

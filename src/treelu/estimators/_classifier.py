@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._targets import as_weight, check_label_matrix, class_targets, encode_classes, is_label_matrix
+from treelu.nn import Table
 from treelu.objectives import Targets, probabilities
 from treelu.scaling import fit_scaling
 from treelu.training import Callback, Sample, Schedule
@@ -42,14 +43,19 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         drop_connect: float = 0.0,
         hidden_layers: Sequence[int] = (),
         negative_slope: float = 0.0,
-        epochs: int = 60,
-        batch_size: int = 64,
+        epochs: int | str = "auto",
+        batch_size: int | str = "auto",
         learning_rate: float = 0.01,
         optimizer: str = "amsgrad",
         schedule: Schedule = "cosine",
         weight_decay: float = 0.0,
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        n_init: int = 1,
+        feature_penalty: float = 0.0,
+        max_features: int | None = None,
+        refine_leaves: bool | float = False,
+        missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
         device: str | torch.device = "cpu",
@@ -70,6 +76,11 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self.weight_decay = weight_decay
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.n_init = n_init
+        self.feature_penalty = feature_penalty
+        self.max_features = max_features
+        self.refine_leaves = refine_leaves
+        self.missing = missing
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.device = device
@@ -115,6 +126,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self._check_parameters()
         if is_label_matrix(y):
             raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
+        if hasattr(self, "estimators_"):  # an earlier fit of several labels
+            del self.estimators_, self.scaling_, self.classes_
         if classes is not None and not hasattr(self, "network_"):
             self.classes_ = np.unique(classes)
         return self._partial_fit_single(X, y, sample_weight)
@@ -140,12 +153,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         weight = check_weight(sample_weight, X)
         self.scaling_ = fit_scaling(X, self.standardize)
         table = self._scaled_table(X)
-        valid = None
-        if eval_set is not None:
-            if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-                raise ValueError("eval_set must be a pair (X_valid, y_valid)")
-            X_valid, _ = self._read_rows(*eval_set, first=False)
-            valid = self._scaled_table(X_valid), check_label_matrix(eval_set[1])
+        valid = self._read_label_eval_set(eval_set, y.shape[1])
         members = self._label_members(y.shape[1])
         for member in members:
             member.scaling_, member.n_features_in_ = self.scaling_, self.n_features_in_
@@ -164,6 +172,20 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         for single in ("network_", "ensemble_", "history_", "visits_"):
             self.__dict__.pop(single, None)
         return self
+
+    def _read_label_eval_set(self, eval_set: Any, n_labels: int) -> tuple[Table, NDArray[np.float64]] | None:
+        if eval_set is None:
+            return None
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError("eval_set must be a pair (X_valid, y_valid)")
+        try:
+            X, y = self._read_rows(*eval_set, first=False)
+            y = check_label_matrix(y)
+            if y.shape[1] != n_labels:
+                raise ValueError(f"y must have {n_labels} columns, got {y.shape[1]}")
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
+        return self._scaled_table(X), y
 
     def _label_members(self, n_labels: int) -> list[Self]:
         """An estimator for each label: unfitted, or with warm_start those fitted before."""

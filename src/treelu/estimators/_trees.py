@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
-from treelu.nn import NeuronChain, Table
+from treelu.estimators._missing import MissingValues
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.networks import pack_pattern, unpack_codes
 from treelu.training import EVALUATION_ROWS, Sample
 from treelu.tree import ObliqueTree
@@ -56,7 +57,7 @@ class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
     depth: int
-    network_: NeuronChain
+    network_: LocallyConstantNetwork | LocallyLinearNetwork
     visits_: Visits
     spread_: NDArray[np.float64]
 
@@ -93,14 +94,21 @@ class TreeMixin:
             activation pattern occurs among these.
         """
         self._check_single()
-        names = getattr(self, "feature_names_in_", None)
         return network_to_tree(
             self.network_,
-            feature_names=None if names is None else [str(name) for name in names],
-            visited_by=visited_by,
+            feature_names=self._tree_features(),
+            visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
         )
+
+    def _tree_features(self) -> list[str] | None:
+        """Names of the features that the tree reads: the raw ones, and indicators of missing values."""
+        names = getattr(self, "feature_names_in_", None)
+        gaps: MissingValues | None = getattr(self, "missing_values_", None)
+        if gaps is None:
+            return None if names is None else [str(name) for name in names]
+        return gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else [str(n) for n in names])
 
     def apply(self, X: Any) -> NDArray[np.int64]:
         """The leaf of `tree_` that each row reaches, as a node number."""

@@ -6,6 +6,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from treelu.nn.activations import Activation, check_annealing
 from treelu.nn.coefficients import activate, path_coefficients, path_offsets, project
+from treelu.nn.corrections import LeafCorrections
 from treelu.nn.drop_connect import DropConnect, check_rate
 from treelu.nn.rows import Rows, Table
 
@@ -72,6 +74,7 @@ class NeuronChain(nn.Module, ABC):
         self.activation = Activation() if activation is None else activation
         self.drop_connect, self.drop_in_jacobian = drop_connect, drop_in_jacobian
         self.requested_backend = backend
+        self.leaf_corrections: LeafCorrections | None = None
         place: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = nn.Parameter(torch.empty(in_features, depth, **place))
         self.connection = nn.Parameter(torch.empty(depth, depth, **place))
@@ -119,6 +122,18 @@ class NeuronChain(nn.Module, ABC):
                 return pack_pattern((z >= 0).cpu().numpy())
             weight, connection, bias = (p.detach().numpy() for p in (self.weight, self.connection, self.bias))
             return passes.activation_codes(rows, weight, connection, bias, self.activation.negative_slope)
+
+    def correct_leaves(self, corrections: LeafCorrections | None) -> None:
+        """Add constants to the leaves of the piece-wise linear network from now on, in evaluation mode."""
+        if corrections is not None and not self.activation.is_piecewise_linear:
+            raise ValueError("leaf corrections need a piece-wise linear activation, got softplus")
+        self.leaf_corrections = corrections
+
+    def _corrected(self, output: Tensor, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
+        """Outputs with the corrections of the rows' leaves, where the network is a tree."""
+        if self.leaf_corrections is None or self.training or annealing != 1.0 or drop is not None:
+            return output
+        return output + self.leaf_corrections.lookup(self.activation_codes(x)).to(output)
 
     def gradient_pass(self) -> passes.Pass | None:
         """The kernels on this network's parameters, writing straight into their `.grad`, for training loops.
@@ -300,7 +315,7 @@ class LocallyConstantNetwork(NeuronChain):
             dtype=dtype,
         )
         self.head = Head(in_features, depth, out_features, hidden_layers, device=device, dtype=dtype)
-        self._leaves: tuple[Tensor, Tensor] | None = None
+        self._leaves: _LeafTable | None = None
         self.reset_parameters()
 
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
@@ -332,8 +347,10 @@ class LocallyConstantNetwork(NeuronChain):
         if rows is not None and drop is None and lam == 1.0 and not torch.is_grad_enabled():
             return self._by_pattern(rows)
         if rows is not None and not (drop and drop.in_jacobian):
-            return self.head.hidden(self._layer(rows, lam, drop))
-        return self._coefficient_form(x, lam, drop)
+            output = self.head.hidden(self._layer(rows, lam, drop))
+        else:
+            output = self._coefficient_form(x, lam, drop)
+        return self._corrected(output, x, lam, drop)
 
     def _coefficient_form(self, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
         weight: Tensor = self.weight
@@ -355,29 +372,53 @@ class LocallyConstantNetwork(NeuronChain):
         slope = self.activation.negative_slope
         o = patterns.to(self.weight.dtype) * (1 - slope) + slope
         coefficients = path_coefficients(o, self.connection)
-        return self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
+        values = self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
+        if self.leaf_corrections is None or self.training:
+            return values
+        return values + self.leaf_corrections.lookup(pack_pattern(patterns.cpu().numpy())).to(values)
 
     def _by_pattern(self, rows: Rows) -> Tensor:
         """Route the rows, then look their leaves' values up."""
         codes = self.activation_codes(rows)
-        if self.depth <= TABLE_DEPTH:
-            return self._leaf_table()[torch.from_numpy(codes[:, 0])]
+        table = self._leaf_table(len(codes))
+        if table is not None:
+            return table[torch.from_numpy(codes[:, 0])]
         axis = None if codes.shape[1] == 1 else 0
         unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
         patterns = torch.from_numpy(unpack_codes(unique.reshape(len(unique), -1), self.depth))
         return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
 
-    def _leaf_table(self) -> Tensor:
-        """All 2^M leaf values by code, kept until a parameter changes."""
+    def _leaf_table(self, n_rows: int) -> Tensor | None:
+        """All 2^M leaf values by code, once so many rows have come that they pay; kept until a parameter changes."""
+        if self.depth > TABLE_DEPTH:
+            return None
         # compared by value: fused optimisers and edits of `.data` leave no trace in a tensor's version counter
         now = torch.cat([parameter.reshape(-1) for parameter in self.parameters()])
-        if self._leaves is None or self._leaves[0].dtype != now.dtype or not torch.equal(self._leaves[0], now):
+        kept = self._leaves
+        if kept is None or kept.corrections is not self.leaf_corrections or not _same(kept.parameters, now):
+            kept = self._leaves = _LeafTable(now, self.leaf_corrections)
+        kept.n_rows += n_rows
+        if kept.values is None and kept.n_rows >= 2**self.depth:
             codes = np.arange(2**self.depth)[:, None]
-            self._leaves = now, self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
-        return self._leaves[1]
+            kept.values = self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
+        return kept.values
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_leaves": None}
+
+
+@dataclass
+class _LeafTable:
+    """Leaf values, what they were computed from, and how many rows have asked for them."""
+
+    parameters: Tensor
+    corrections: LeafCorrections | None
+    n_rows: int = 0
+    values: Tensor | None = None
+
+
+def _same(old: Tensor, new: Tensor) -> bool:
+    return old.dtype == new.dtype and torch.equal(old, new)
 
 
 class LocallyLinearNetwork(NeuronChain):
@@ -441,10 +482,10 @@ class LocallyLinearNetwork(NeuronChain):
         drop = self._draw(drop)
         rows = self._as_rows(x)
         if rows is not None:
-            return self._layer(rows, lam, drop)
+            return self._corrected(self._layer(rows, lam, drop), x, lam, drop)
         _, a, _ = self._neurons(x, lam, drop)
         linear, _ = project(x, self.output_weight, None)
-        return linear + a @ self.output_connection + self.output_bias
+        return self._corrected(linear + a @ self.output_connection + self.output_bias, x, lam, drop)
 
 
 def pack_pattern(pattern: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -45,12 +45,12 @@ def _share_out(work: Callable[[int, int, int], None], n_rows: int, n_parts: int)
         other.result()
 
 
-def _n_parts(rows: Rows, depth: int) -> int:
-    """How many threads pay for these rows."""
+def _n_parts(rows: Rows, depth: int, n_threads: int) -> int:
+    """How many of `n_threads` threads pay for these rows."""
     table = rows.table
     per_row = len(table.values) / max(1, table.shape[0]) * (depth + 4) + depth**3
     worthwhile = int(len(rows.index) * per_row / WORK_PER_THREAD)
-    return min(torch.get_num_threads(), worthwhile, len(rows.index)) if worthwhile > 1 else 1
+    return max(1, min(n_threads, worthwhile, len(rows.index)))
 
 
 def _entries(rows: Rows) -> Entries:
@@ -93,6 +93,7 @@ class Pass(ABC):
         self.n_columns = self._n_columns()
         self.packed = np.zeros((len(weight), -(-self.n_columns // LANES) * LANES), self.dtype)
         self.partial = np.zeros((0, *self.packed.shape), self.dtype)
+        self.n_threads = torch.get_num_threads()
         self.batch = -1
 
     @abstractmethod
@@ -122,7 +123,7 @@ class Pass(ABC):
             )
             self._prepare()
         scalar = self.dtype.type
-        self.n_parts = _n_parts(rows, self.depth)
+        self.n_parts = _n_parts(rows, self.depth, self.n_threads)
         self.arguments = (
             _entries(rows),
             _mask(drop, self.batch, self.dtype),
@@ -130,14 +131,17 @@ class Pass(ABC):
             self.state,
         )
 
-    def _part_gradients(self, *of_rows: NDArray[Any]) -> list[Gradients]:
+    def _part_gradients(
+        self, of_s: NDArray[Any], of_z: NDArray[Any], of_a: NDArray[Any], of_o: NDArray[Any]
+    ) -> list[Gradients]:
         """Gradients of s, z, a and o, shared by all parts, and of parameters, each part's own and zero."""
         if len(self.partial) < self.n_parts:
             self.partial = np.zeros((self.n_parts, *self.packed.shape), self.dtype)
         connections = np.zeros((self.n_parts, self.depth, self.depth), self.dtype)
         biases = np.zeros((self.n_parts, self.depth), self.dtype)
         return [
-            Gradients(*of_rows, self.partial[part], connections[part], biases[part]) for part in range(self.n_parts)
+            Gradients(of_s, of_z, of_a, of_o, self.partial[part], connections[part], biases[part])
+            for part in range(self.n_parts)
         ]
 
     def _targets(self) -> Sequence[NDArray[Any]]:
@@ -260,6 +264,8 @@ def activation_codes(
     codes = np.zeros((len(rows.index), -(-depth // 63)), np.int64)
     entries, chain = _entries(rows), Chain(packed, connection, bias, scalar(1), scalar(slope))
     _share_out(
-        lambda _, first, last: kernels.patterns(entries, chain, codes, first, last), len(codes), _n_parts(rows, depth)
+        lambda _, first, last: kernels.patterns(entries, chain, codes, first, last),
+        len(codes),
+        _n_parts(rows, depth, torch.get_num_threads()),
     )
     return codes

@@ -51,6 +51,21 @@ class Table:
         """The type of the values."""
         return self.values.dtype
 
+    def columns(self, chosen: NDArray[np.int64]) -> Table:
+        """A table of the chosen features only, in ascending order."""
+        columns = Table.__new__(Table)
+        columns.shape, columns.is_sparse = (self.shape[0], len(chosen)), self.is_sparse
+        if not self.is_sparse:
+            columns.values = np.ascontiguousarray(self.values.reshape(self.shape)[:, chosen]).reshape(-1)
+            columns.features, columns.starts = self.features, self.starts
+            return columns
+        place = np.full(self.shape[1], -1, np.int32)
+        place[chosen] = np.arange(len(chosen))
+        kept = place[self.features] >= 0
+        columns.values, columns.features = self.values[kept], place[self.features][kept]
+        columns.starts = np.concatenate([[0], np.cumsum(kept)])[self.starts].astype(np.int64)
+        return columns
+
     def rows(self, index: NDArray[np.int64] | None = None) -> Rows:
         """The rows numbered by `index`, or all."""
         return Rows(self, np.arange(self.shape[0]) if index is None else index)

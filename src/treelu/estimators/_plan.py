@@ -1,0 +1,44 @@
+"""How long to train and in how large batches, where the user leaves it open.
+
+Training is planned in updates, not in passes: a small table is gone through many times, a large one seldom, and λ and
+the learning rate still move in `EPOCHS` steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EPOCHS = 60
+MIN_BATCH, MAX_BATCH = 32, 512
+BATCHES_PER_PASS = 24  # aimed at between these bounds
+MIN_UPDATES, PASSES = 1800, 12  # at least so many updates, and at least so many passes
+
+
+class Plan(NamedTuple):
+    """Epochs, rows in a batch, and updates in an epoch (None: one pass)."""
+
+    epochs: int
+    batch_size: int
+    updates_per_epoch: int | None
+
+
+def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan:
+    """Resolve "auto" for a table of `n_rows` rows.
+
+    Examples
+    --------
+    >>> plan_training(1000, "auto", "auto")
+    Plan(epochs=60, batch_size=32, updates_per_epoch=30)
+    >>> plan_training(1_000_000, "auto", "auto")
+    Plan(epochs=60, batch_size=512, updates_per_epoch=391)
+    >>> plan_training(1000, 30, 64)
+    Plan(epochs=30, batch_size=64, updates_per_epoch=None)
+    """
+    if not isinstance(batch_size, int):
+        batch_size = MIN_BATCH
+        while batch_size < MAX_BATCH and n_rows / batch_size > 2 * BATCHES_PER_PASS:
+            batch_size *= 2
+    if not isinstance(epochs, int):
+        updates = max(MIN_UPDATES, PASSES * n_rows / batch_size)
+        return Plan(EPOCHS, batch_size, -(-int(updates) // EPOCHS))
+    return Plan(epochs, batch_size, None)

@@ -1,0 +1,84 @@
+"""After training: leaf values refitted on the rows they hold, and probabilities tempered on held-out rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from treelu.nn import NeuronChain
+from treelu.nn.corrections import LeafCorrections
+from treelu.objectives import Targets, log_loss, probabilities
+from treelu.training import EVALUATION_ROWS, Sample, evaluate
+
+STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
+
+
+def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None:
+    """Move each visited leaf's output to where its own rows want it, held back by `strength` pseudo-rows.
+
+    A leaf with n rows moves n / (n + strength) of the way to its best constant for squared error, and likewise for
+    cross entropy, so that rare leaves stay where the network, which knows of all rows, put them. Linear leaves move
+    by a constant.
+
+    Parameters
+    ----------
+    network : NeuronChain
+        Piece-wise linear; gets `leaf_corrections`.
+    sample : Sample
+        The training rows.
+    strength : float
+        How many rows the network's own value counts for.
+    """
+    network.correct_leaves(None)
+    rows = sample.rows
+    blocks = [
+        network.activation_codes(sample.table.rows(rows[start : start + EVALUATION_ROWS]))
+        for start in range(0, len(rows), EVALUATION_ROWS)
+    ]
+    codes, leaf = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
+    scores = evaluate(network, sample.table, sample.index).double().cpu().numpy()
+    shift = _leaf_shifts(sample.targets, rows, scores, leaf.reshape(-1), len(codes), strength)
+    network.correct_leaves(LeafCorrections(codes, shift))
+
+
+def _leaf_shifts(
+    targets: Targets,
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    leaf: NDArray[np.int64],
+    n_leaves: int,
+    strength: float,
+) -> NDArray[np.float64]:
+    """The minimiser (n_leaves, L) of each leaf's loss plus strength · bound / 2 · shift².
+
+    `bound` bounds the loss's second derivative, so the steps −gradient / (bound · (n + strength)) descend.
+    """
+    y = targets.y[torch.from_numpy(rows)].cpu().numpy()
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight.cpu().numpy()[rows]
+    if targets.offset is not None:
+        scores = scores + targets.offset.cpu().numpy()[rows]
+    bound = {"regression": 1.0, "binary": 0.25, "multiclass": 0.5}[targets.task]
+    mass = np.bincount(leaf, weight, n_leaves)[:, None] + strength
+    shift = np.zeros((n_leaves, scores.shape[1]))
+    for _ in range(1 if targets.task == "regression" else STEPS):
+        moved = scores + shift[leaf]
+        if targets.task == "regression":
+            slope = moved - y
+        elif targets.task == "binary":
+            slope = probabilities(moved)[:, 1:] - y
+        else:
+            slope = probabilities(moved)
+            slope[np.arange(len(y)), y] -= 1
+        gradient = np.column_stack([np.bincount(leaf, weight * column, n_leaves) for column in slope.T])
+        shift -= (gradient + strength * bound * shift) / (bound * mass)
+    return shift
+
+
+def temperature(network: NeuronChain, validation: Sample) -> float:
+    """The T for which raw scores divided by T have the least log-loss on held-out rows, between 0.05 and 20."""
+    scores = evaluate(network, validation.table, validation.index).double().cpu().numpy()
+    y = validation.targets.y[torch.from_numpy(validation.rows)].cpu().numpy()
+    found = minimize_scalar(lambda log_t: log_loss(y, scores / np.exp(log_t)), bounds=(-3, 3), method="bounded")
+    return float(np.exp(found.x))

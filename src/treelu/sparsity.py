@@ -1,0 +1,94 @@
+"""Trees on few features: a group penalty by proximal steps, and a choice of at most k features along its path.
+
+A feature leaves the tree when all its weights in the neurons are zero, since every node's weights and every gradient
+are combinations of the neurons' weights. The penalty is μ Σ_d ‖W_d‖₂ over the features' rows W_d.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+
+FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-3, 2.0, 24
+
+
+def feature_norms(network: NeuronChain) -> Tensor:
+    """The Euclidean norm of each feature's weights (D,), those of linear outputs included."""
+    squares = (network.weight.detach() ** 2).sum(dim=1)
+    if isinstance(network, LocallyLinearNetwork):
+        squares = squares + (network.output_weight.detach() ** 2).sum(dim=1)
+    return squares.sqrt()
+
+
+def shrink_features(network: NeuronChain, amount: float) -> None:
+    """The proximal step of the group penalty: shorten each feature's weights by `amount`, down to exact zeros.
+
+    Examples
+    --------
+    >>> network = LocallyConstantNetwork(2, depth=2, out_features=1)
+    >>> _ = network.weight.data.copy_(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
+    >>> shrink_features(network, 1.0)
+    >>> network.weight.data
+    tensor([[2.4000, 3.2000],
+            [0.0000, 0.0000]])
+    """
+    norms = feature_norms(network)
+    factor = (1 - amount / norms.clamp(min=1e-30)).clamp(min=0)[:, None]
+    with torch.no_grad():
+        network.weight.mul_(factor)
+        if isinstance(network, LocallyLinearNetwork):
+            network.output_weight.mul_(factor)
+
+
+def proximal_step(penalty: float) -> Callable[[NeuronChain, float], None] | None:
+    """What the training loop does after each update; None without a penalty."""
+    if penalty == 0:
+        return None
+    return lambda network, learning_rate: shrink_features(network, penalty * learning_rate)
+
+
+def choose_features(network: NeuronChain, n_features: int, train_with: Callable[[float], object]) -> NDArray[np.int64]:
+    """The features that remain as the penalty grows until at most `n_features` do, in ascending order.
+
+    `train_with(penalty)` goes on training `network` with that penalty. Where the last step of the path drops too many,
+    the strongest of the step before fill up.
+    """
+    before = feature_norms(network)
+    penalty = FIRST_PENALTY
+    for _ in range(MAX_POINTS):
+        train_with(penalty)
+        after = feature_norms(network)
+        if int((after > 0).sum()) <= n_features:
+            break
+        before, penalty = after, penalty * GROWTH
+    else:
+        after = torch.zeros_like(before)
+    # those that survive first, by norm; then those that survived longest
+    strength = after + 1e-6 * before / before.max().clamp(min=1e-30)
+    chosen = torch.argsort(strength, descending=True)[:n_features]
+    return np.sort(chosen[strength[chosen] > 0].cpu().numpy())
+
+
+def embed(small: NeuronChain, chosen: NDArray[np.int64], blank: NeuronChain) -> NeuronChain:
+    """`blank`, a network on all features, made equal to `small` on the chosen ones and deaf to the others."""
+    index = torch.from_numpy(chosen).to(small.weight.device)
+    with torch.no_grad():
+        blank.weight.zero_()[index] = small.weight
+        blank.connection.copy_(small.connection)
+        blank.bias.copy_(small.bias)
+        if isinstance(small, LocallyConstantNetwork) and isinstance(blank, LocallyConstantNetwork):
+            blank.head.weight.zero_()[:, :, index] = small.head.weight
+            blank.head.offset_weight.copy_(small.head.offset_weight)
+            blank.head.bias.copy_(small.head.bias)
+            blank.head.hidden.load_state_dict(small.head.hidden.state_dict())
+        elif isinstance(small, LocallyLinearNetwork) and isinstance(blank, LocallyLinearNetwork):
+            blank.output_weight.zero_()[index] = small.output_weight
+            blank.output_connection.copy_(small.output_connection)
+            blank.output_bias.copy_(small.output_bias)
+    return blank
