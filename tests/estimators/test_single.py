@@ -49,7 +49,7 @@ def test_two_classes(estimator_class: type) -> None:
 def test_three_classes(estimator_class: type) -> None:
     X, y = three_classes()
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    classifier = estimator_class(depth=4, epochs=300, random_state=0).fit(X, names, eval_set=(X, names))
+    classifier = estimator_class(depth=8, epochs=300, batch_size=64, random_state=0).fit(X, names)
     assert classifier.score(X, names) > 0.9
     assert classifier.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert classifier.decision_function(X).shape == classifier.predict_proba(X).shape == (150, 3)
