@@ -6,8 +6,9 @@ import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit, softmax
 
-from treelu.boosting import Ensemble, Member, Recipe, Sums, columns, grow
+from treelu.boosting import Combination, Ensemble, Member, Recipe, Sums, columns, grow
 from treelu.nn import Activation, LocallyConstantNetwork, Table
 from treelu.objectives import Targets
 from treelu.scaling import Scaling
@@ -229,14 +230,33 @@ def test_member_on_raw_features_is_the_member_on_scaled_ones(kind, hidden_layers
     assert (np.abs(moved - expected) < 1e-4).mean() > 0.95  # float32 may send a row past a boundary
 
 
-@pytest.mark.parametrize("combine", ["boost", "average"])
-def test_parts_add_up(combine):
+@pytest.mark.parametrize("combine", ["boost", "average", "vote"])
+def test_parts_come_to_the_ensemble(combine):
     sample = sample_of(np.arange(30.0), n_features=4)
     ensemble, sums = start(sample, Ensemble(np.array([5.0]), combine), Scaling(np.array([5.0]), np.array([3.0])))
     grow(ensemble, 3, Recipe(new_network, fit_really, feature_fraction=0.5), sums)
     X = np.random.default_rng(2).normal(size=(20, 4))
-    total = sum(evaluate(ensemble.part(number), Table(X, np.float64)).numpy() for number in range(3))
-    np.testing.assert_allclose(total, scores_of(ensemble, X)[-1], atol=1e-12)
+    parts = [evaluate(ensemble.part(number), Table(X, np.float64)).numpy() for number in range(3)]
+    scores = scores_of(ensemble, X)[-1]
+    if combine == "vote":
+        np.testing.assert_allclose(expit(scores), expit(parts).mean(axis=0), rtol=1e-9)
+    else:
+        np.testing.assert_allclose(scores, sum(parts) if combine == "boost" else np.mean(parts, axis=0), atol=1e-12)
+
+
+def test_votes_of_several_classes():
+    parts = np.random.default_rng(0).normal(size=(4, 10, 3)) * 5
+    votes = Combination("vote", np.zeros(3))
+    for part in parts:
+        votes.add(part)
+    np.testing.assert_allclose(softmax(votes.scores(), axis=1), softmax(parts, axis=2).mean(axis=0), rtol=1e-9)
+
+
+def test_votes_that_are_certain_stay_finite():
+    votes = Combination("vote", np.zeros(1))
+    for score in (800.0, 900.0):
+        votes.add(np.array([[score]]))
+    np.testing.assert_allclose(votes.scores(), 800 + np.log(2))
 
 
 def test_members_of_a_fit_on_other_rows_count_in_the_new_units():

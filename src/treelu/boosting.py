@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
@@ -21,7 +22,7 @@ from treelu.objectives import METRICS
 from treelu.scaling import Scaling, fold
 from treelu.training import Callback, EpochRecord, History, Sample, evaluate
 
-Combine = Literal["boost", "average"]
+Combine = Literal["boost", "average", "vote"]
 
 
 @dataclass(frozen=True)
@@ -72,16 +73,62 @@ class Member:
         return wide
 
 
+class Combination:
+    """The scores (n, n_outputs) of an ensemble, from what its members contribute one after the other.
+
+    "boost": start + Σ parts. "average": start + mean of the parts. "vote": the mean of the members' probabilities,
+    as log-odds for two classes and as logarithms for more; kept in logarithms, so that no certainty is lost.
+
+    Examples
+    --------
+    >>> votes = Combination("vote", np.zeros(1))
+    >>> votes.add(np.array([[np.log(0.2 / 0.8)]]))
+    >>> votes.add(np.array([[np.log(0.6 / 0.4)]]))
+    >>> (1 / (1 + np.exp(-votes.scores()))).round(9)
+    array([[0.4]])
+    """
+
+    def __init__(self, combine: Combine, start: NDArray[np.float64], n_rows: int = 1) -> None:
+        self.combine, self.start, self.n_members = combine, start, 0
+        self.total: NDArray[np.float64] = np.zeros((n_rows, len(start)))
+
+    def add(self, part: NDArray[np.float64]) -> None:
+        """Count one more member in."""
+        self.n_members += 1
+        if self.combine == "vote":
+            chances = log_probabilities(self.start + part)
+            self.total = chances if self.n_members == 1 else np.logaddexp(self.total, chances)
+        else:
+            self.total = self.total + part
+
+    def scores(self) -> NDArray[np.float64]:
+        """The scores so far."""
+        if self.combine == "boost" or self.n_members == 0:
+            return self.start + self.total
+        if self.combine == "average":
+            return self.start + self.total / self.n_members
+        if len(self.start) == 1:
+            return self.total[:, 1:] - self.total[:, :1]
+        return self.total - np.log(self.n_members)
+
+
+def log_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of class probabilities from raw scores: one column means two classes."""
+    if scores.shape[1] == 1:
+        return -np.logaddexp(0, np.column_stack([scores, -scores]))
+    return log_softmax(scores, axis=1)
+
+
 @dataclass
 class Ensemble:
-    """Scores constant + Σ members, or constant + mean of the members, as a function of the raw features.
+    """Members and how they are combined: scores as a function of the raw features.
 
     Attributes
     ----------
     constant : array of shape (n_outputs,)
         The score before the first member.
-    combine : {"boost", "average"}
-        Whether members are added up or averaged.
+    combine : {"boost", "average", "vote"}
+        Members are added up, their outputs are averaged, or their class probabilities are; see `Combination`.
     members : list of Member
     """
 
@@ -93,14 +140,13 @@ class Ensemble:
         return len(self.members)
 
     def part(self, number: int) -> LocallyConstantNetwork:
-        """What member `number` = 0, 1, … adds to the scores, as a float64 network on the raw features.
+        """Member `number` = 0, 1, … as a float64 network on the raw features, with its factor.
 
-        The constant is part of the first one, so that the parts add up to the ensemble.
+        Boosted ones add up to the ensemble's scores, the constant being part of the first. Of others each is a
+        model by itself, and they average to the ensemble.
         """
-        member = self.members[number]
-        factor = member.factor / len(self) if self.combine == "average" else member.factor
-        part = replace(member, factor=factor).on_raw_features()
-        if number == 0:
+        part = self.members[number].on_raw_features()
+        if number == 0 or self.combine != "boost":
             fold(part, Scaling.identity(part.in_features), Scaling(self.constant, np.ones_like(self.constant)))
         return part
 
@@ -109,11 +155,11 @@ class Ensemble:
 
         `tables()` yields the raw rows, block by block, in float64; it is called once for each member.
         """
-        total: NDArray[np.float64] | float = 0.0
-        for number, member in enumerate(self.members):
+        combination = Combination(self.combine, self.constant)
+        for member in self.members:
             raw = member.on_raw_features()
-            total = total + np.concatenate([evaluate(raw, table).numpy() for table in tables()])
-            yield self.constant + (total / (number + 1) if self.combine == "average" else total)
+            combination.add(np.concatenate([evaluate(raw, table).numpy() for table in tables()]))
+            yield combination.scores()
 
 
 @dataclass(frozen=True)
@@ -154,7 +200,7 @@ class Recipe:
             features = np.sort(rng.choice(n_features, n_drawn, replace=False))
         table = columns(sample.table, features)
         index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
-        targets = replace(sample.targets, offset=sums.scores() if boosted else None)
+        targets = replace(sample.targets, offset=sums.offset() if boosted else None)
         network = self.new_network(table.shape[1], int(rng.integers(2**62)))
         last = self.fit_network(network, Sample(table, targets, index), rng).records[-1]
         factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
@@ -175,9 +221,8 @@ class Sums:
 
     def __init__(self, sample: Sample, scaling: Scaling, target_scaling: Scaling, ensemble: Ensemble) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
-        self.average, self.n_members = ensemble.combine == "average", 0
-        self.start = torch.as_tensor((ensemble.constant - target_scaling.center) / target_scaling.scale)
-        self.total = torch.zeros(len(sample.targets), sample.targets.n_outputs, dtype=torch.float64)
+        start = (ensemble.constant - target_scaling.center) / target_scaling.scale
+        self.combination = Combination(ensemble.combine, start, len(sample))
         for member in ensemble.members:
             if _same(member.scaling, scaling):
                 self.add(member, member.network)
@@ -187,26 +232,27 @@ class Sums:
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in, by its network on the features as scaled here."""
         table = columns(self.sample.table, member.features)
-        output = evaluate(network, table, self.sample.index).cpu().double()
-        self.total[torch.from_numpy(self.sample.rows)] += output * torch.as_tensor(
-            member.factor / self.target_scaling.scale
-        )
-        self.n_members += 1
+        output = evaluate(network, table, self.sample.index).double().cpu().numpy()
+        self.combination.add(output * (member.factor / self.target_scaling.scale))
 
     def scores(self) -> Tensor:
-        """Float32 scores of all rows of the table, of which those in the sample are kept up."""
-        share = 1 / max(1, self.n_members) if self.average else 1.0
-        return (self.start + self.total * share).to(self.sample.targets.y.device, torch.float32)
+        """Float32 scores of the rows of the sample."""
+        return torch.from_numpy(self.combination.scores()).to(self.sample.targets.y.device, torch.float32)
+
+    def offset(self) -> Tensor:
+        """The scores as `Targets.offset` has them: for each row of the table, zero outside the sample."""
+        scores = self.scores()
+        offset = scores.new_zeros(self.sample.table.shape[0], scores.shape[1])
+        offset[torch.from_numpy(self.sample.rows)] = scores
+        return offset
 
     def loss(self) -> float:
         """The ensemble's mean loss over the sample."""
-        rows = torch.from_numpy(self.sample.rows)
-        return self.sample.targets.loss(self.scores()[rows], rows).item()
+        return self.sample.targets.loss(self.scores(), torch.from_numpy(self.sample.rows)).item()
 
     def score(self) -> float:
         """AUC, log-loss or RMSE of the ensemble on the sample."""
-        rows = self.sample.rows
-        return self.sample.targets.score(self.scores()[torch.from_numpy(rows)], rows)
+        return self.sample.targets.score(self.scores(), self.sample.rows)
 
 
 def grow(

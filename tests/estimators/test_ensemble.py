@@ -47,32 +47,42 @@ def labels():
     return X, y
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"combine": "average"}, {"bootstrap": True, "feature_fraction": 0.4}, {"negative_slope": 0.1}],
-    ids=str,
-)
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression", "multi-output"])
-def test_trees_add_up_to_the_ensemble(task, options):
+def fit_trees(task, **options):
+    """Tree members on some data of a task."""
     if task in ("binary", "multiclass"):
         X, y = load_breast_cancer(return_X_y=True) if task == "binary" else load_iris(return_X_y=True)
-        model = ELCNClassifier(member="lcn", **QUICK, **options).fit(X, y)
-        expected = model.decision_function(X)
-    else:
-        X, y = make_regression(200, 5, n_targets=1 if task == "regression" else 2, random_state=0)
-        y = y * 10 + 1000
-        model = ELCNRegressor(member="lcn", **QUICK, **options).fit(X, y)
-        expected = model.predict(X).reshape(len(X), -1)
+        return ELCNClassifier(member="lcn", **QUICK, **options).fit(X, y), X
+    X, y = make_regression(200, 5, n_targets=1 if task == "regression" else 2, random_state=0)
+    return ELCNRegressor(member="lcn", **QUICK, **options).fit(X, y * 10 + 1000), X
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"bootstrap": True, "feature_fraction": 0.4}, {"negative_slope": 0.1}], ids=str
+)
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression", "multi-output"])
+def test_boosted_trees_add_up_to_the_ensemble(task, options):
+    model, X = fit_trees(task, **options)
     trees = model.trees_
     assert len(trees) == 4
     assert all(isinstance(tree, ObliqueTree) for tree in trees)
     total = sum(tree.decision_function(X) for tree in trees)
+    expected = model.decision_function(X) if task in ("binary", "multiclass") else model.predict(X).reshape(len(X), -1)
     np.testing.assert_allclose(total, expected, rtol=1e-9, atol=1e-6)
     visited = model.to_trees(visited_by=X)
     np.testing.assert_allclose(sum(tree.decision_function(X) for tree in visited), expected, rtol=1e-9, atol=1e-6)
     assert trees[-1].n_samples[0] == len(X)
     assert len(trees[1:3]) == 2
     np.testing.assert_allclose(model.feature_importances_.sum(), 1)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression", "multi-output"])
+def test_averaged_trees_are_models_by_themselves(task):
+    model, X = fit_trees(task, combine="average", bootstrap=True)
+    if task in ("binary", "multiclass"):
+        mean = np.mean([tree.predict_proba(X) for tree in model.trees_], axis=0)
+        np.testing.assert_allclose(model.predict_proba(X), mean, atol=1e-9)
+    else:
+        np.testing.assert_allclose(model.predict(X), np.mean([tree.predict(X) for tree in model.trees_], axis=0))
 
 
 def test_names_and_classes_reach_the_trees(binary):

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.boosting import Ensemble, Recipe, Sums, grow
+from treelu.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator, float64_tables
+from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts
 from treelu.nn import LocallyConstantNetwork
@@ -73,7 +74,7 @@ class EnsembleMixin(NetworkEstimator):
     def _grow(self, sample: Sample, validation: Sample | None, seed: int, n_members: int, *, continued: bool) -> None:
         n_outputs = sample.targets.n_outputs
         target = getattr(self, "target_scaling_", None) or Scaling.identity(n_outputs)
-        ensemble, records, visits = Ensemble(target.center, self.combine), [], []
+        ensemble, records, visits = Ensemble(target.center, self._combine()), [], []
         if continued:
             self._check_continues(n_outputs)
             ensemble = replace(self.ensemble_, members=list(self.ensemble_.members))
@@ -100,11 +101,13 @@ class EnsembleMixin(NetworkEstimator):
             return cast(LocallyConstantNetwork, self._new_network(n_features, n_outputs, seed, kind))
 
         def fit_network(network: LocallyConstantNetwork, sample: Sample, rng: np.random.Generator) -> History:
+            plan = plan_training(len(sample), self.epochs, self.batch_size)
             history = train(
                 network,
                 sample,
-                epochs=self.epochs,
-                batch_size=self.batch_size,
+                epochs=plan.epochs,
+                batch_size=plan.batch_size,
+                updates_per_epoch=plan.updates_per_epoch,
                 optimizer=self.optimizer,
                 learning_rate=self.learning_rate,
                 schedule=self.schedule,
@@ -126,6 +129,12 @@ class EnsembleMixin(NetworkEstimator):
             seed=seed,
         )
 
+    def _combine(self) -> Combine:
+        """What is averaged: values in regression, probabilities in classification, as in a forest."""
+        if self.combine == "boost":
+            return "boost"
+        return "average" if hasattr(self, "target_scaling_") else "vote"
+
     def _first_shrinkage(self) -> float:
         """The very first member of a regression ensemble counts in full, as in the authors' code."""
         return 1.0 if hasattr(self, "target_scaling_") else float(self.shrinkage)
@@ -133,7 +142,7 @@ class EnsembleMixin(NetworkEstimator):
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network
         kind = "alcn" if made_of.activation.kind == "softplus" else "lcn"
-        now = self.combine, self.member, n_outputs
+        now = self._combine(), self.member, n_outputs
         then = self.ensemble_.combine, kind, made_of.out_features
         if now != then:
             raise ValueError(
@@ -165,10 +174,12 @@ class EnsembleMixin(NetworkEstimator):
 
     @property
     def trees_(self) -> MemberTrees:
-        """With member="lcn": exact oblique trees on the raw features, whose scores add up to the ensemble's.
+        """With member="lcn": the members as exact oblique trees on the raw features.
 
-        Leaf values include the shrinkage (or the share in the average), those of the first tree the constant. A tree
-        is built when it is asked for and not kept: one of depth 12 on 2,048 features is 67 MB.
+        Boosted ones carry the shrinkage (the first one also the constant) in their leaf values, so that their raw
+        scores add up to the ensemble's. Averaged ones are models by themselves: the ensemble's probabilities, or
+        values, are the mean of theirs. A tree is built when it is asked for and not kept: one of depth 12 on 2,048
+        features is 67 MB.
         """
         self._check_trees()
         if max(member.network.depth for member in self.ensemble_.members) > MAX_DEPTH:
@@ -184,8 +195,7 @@ class EnsembleMixin(NetworkEstimator):
         Parameters
         ----------
         visited_by : array, DataFrame or sparse matrix
-            The trees add up to the ensemble for rows that share a member's activation pattern with one of these
-            rows, for each member.
+            The trees are exact for rows whose activation pattern, in each member, occurs among these.
         """
         self._check_trees()
         return [self._tree(number, visited_by) for number in range(len(self.ensemble_))]
@@ -195,7 +205,7 @@ class EnsembleMixin(NetworkEstimator):
         return network_to_tree(
             self.ensemble_.part(number),
             feature_names=None if names is None else [str(name) for name in names],
-            visited_by=visited_by,
+            visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
         )

@@ -35,7 +35,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         "alcn": smooth networks, the paper's choice. "lcn": exact oblique trees, see `trees_`.
     combine : {"boost", "average"}
         "boost": each member is fitted on top of the sum of the earlier ones. "average": each on its own, and their
-        raw scores are averaged; only bootstrap, feature_fraction and the random start tell them apart.
+        probabilities are averaged; only bootstrap, feature_fraction and the random start tell them apart.
     bootstrap : bool
         Whether each member sees as many rows drawn with replacement.
     feature_fraction : float in (0, 1]
@@ -62,7 +62,8 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     n_estimators_ : int
         How many members were kept.
     trees_ : sequence of ObliqueTree
-        With member="lcn"; their raw scores add up to `decision_function`. Built when asked for, one at a time.
+        With member="lcn"; the raw scores of boosted ones add up to `decision_function`, the probabilities of averaged
+        ones average to `predict_proba`. Built when asked for, one at a time.
     history_ : History
         One record for each member: `epoch` is its number, loss and score are the ensemble's.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -184,7 +185,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     shrinkage : float in (0, 1]
         What a boosted member but the first is multiplied by once it is fitted; the first counts in full.
     member, combine, bootstrap, feature_fraction
-        As for `ELCNClassifier`.
+        As for `ELCNClassifier`; combine="average" averages the members' values.
     depth, drop_connect, hidden_layers, negative_slope
         Of each member, as for `LCNRegressor`.
     epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
@@ -197,7 +198,8 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     Attributes
     ----------
     ensemble_, n_estimators_, trees_, history_, n_features_in_, feature_names_in_, feature_importances_
-        As for `ELCNClassifier`; the trees' predictions add up to `predict`.
+        As for `ELCNClassifier`; the predictions of boosted trees add up to `predict`, those of averaged ones
+        average to it.
 
     Examples
     --------

@@ -55,6 +55,7 @@ def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
         "activation": Activation(fields.any("activation"), fields.number("negative_slope")),
         "drop_connect": fields.number("drop_connect"),
         "dtype": torch.float64 if dtype == "float64" else torch.float32,
+        "device": "meta",  # shapes without memory, until the arrays take their places
     }
     kind = fields.text("kind")
     # Networks draw their first weights from torch's generator, which loading must not disturb.
@@ -74,7 +75,7 @@ def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
             network = LocallyLinearNetwork(n_features, depth, n_outputs, **settings)
         else:
             raise ModelFileError(f"{fields.where}: unknown kind of network {kind!r}")
-    network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()})
+    network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()}, assign=True)
     return network.requires_grad_(False).eval()
 
 
@@ -118,8 +119,8 @@ def restore_ensemble(fields: Fields, arrays: ArrayReader, n_features: int) -> En
     """The inverse of `describe_ensemble`."""
     constant = arrays.floats("constant", None)
     combine = fields.text("combine")
-    if combine not in ("boost", "average"):
-        raise ModelFileError(f"{fields.where}: combine must be 'boost' or 'average', got {combine!r}")
+    if combine not in ("boost", "average", "vote"):
+        raise ModelFileError(f"{fields.where}: combine must be 'boost', 'average' or 'vote', got {combine!r}")
     descriptions = fields.items("members")
     n_scalings = fields.whole("n_scalings", low=1, high=max(1, len(descriptions)))
     scalings = [take_scaling(arrays.under(f"scaling{number}"), n_features) for number in range(n_scalings)]
