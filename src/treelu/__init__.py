@@ -18,6 +18,8 @@ _HOMES = {
         for family in ("LCN", "ALCN", "LLN", "ELCN")
         for task in ("Classifier", "Regressor")
     },
+    "LCNClassifierCV": "treelu.estimators",
+    "LCNRegressorCV": "treelu.estimators",
 }
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
         ELCNClassifier,
         ELCNRegressor,
         LCNClassifier,
+        LCNClassifierCV,
         LCNRegressor,
+        LCNRegressorCV,
         LLNClassifier,
         LLNRegressor,
     )
@@ -40,7 +44,9 @@ __all__ = [
     "ELCNClassifier",
     "ELCNRegressor",
     "LCNClassifier",
+    "LCNClassifierCV",
     "LCNRegressor",
+    "LCNRegressorCV",
     "LLNClassifier",
     "LLNRegressor",
     "ObliqueTree",

@@ -1,4 +1,4 @@
-"""Scaling of features, and networks on scaled features rewritten as networks on the raw ones."""
+"""Scaling of features, and networks rewritten: on the raw features, with other outputs, deeper."""
 
 from __future__ import annotations
 
@@ -123,3 +123,21 @@ def rescale_outputs(network: NeuronChain, factor: float) -> None:
     """Multiply all outputs of a network by a factor, in place."""
     with torch.no_grad():
         _fold_target(network, Scaling(np.zeros(network.out_features), np.full(network.out_features, factor)))
+
+
+def deepen(shallow: NeuronChain, deep: NeuronChain) -> None:
+    """Give the first neurons of `deep` the parameters of `shallow`; its other neurons stay as they are."""
+    depth = shallow.depth
+    with torch.no_grad():
+        deep.weight[:, :depth] = shallow.weight
+        deep.connection[:depth, :depth] = shallow.connection
+        deep.bias[:depth] = shallow.bias
+        if isinstance(shallow, LocallyConstantNetwork) and isinstance(deep, LocallyConstantNetwork):
+            deep.head.weight[:, :depth] = shallow.head.weight
+            deep.head.offset_weight[:, :depth] = shallow.head.offset_weight
+            deep.head.bias.copy_(shallow.head.bias)
+            deep.head.hidden.load_state_dict(shallow.head.hidden.state_dict())
+        elif isinstance(shallow, LocallyLinearNetwork) and isinstance(deep, LocallyLinearNetwork):
+            deep.output_weight.copy_(shallow.output_weight)
+            deep.output_connection[:depth] = shallow.output_connection
+            deep.output_bias.copy_(shallow.output_bias)

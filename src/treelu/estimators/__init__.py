@@ -1,6 +1,7 @@
 """scikit-learn estimators: validate, encode, delegate to the training loop, hand back the tree."""
 
 from treelu.estimators.ensemble import ELCNClassifier, ELCNRegressor
+from treelu.estimators.search import LCNClassifierCV, LCNRegressorCV
 from treelu.estimators.single import (
     ALCNClassifier,
     ALCNRegressor,
@@ -16,7 +17,9 @@ __all__ = [
     "ELCNClassifier",
     "ELCNRegressor",
     "LCNClassifier",
+    "LCNClassifierCV",
     "LCNRegressor",
+    "LCNRegressorCV",
     "LLNClassifier",
     "LLNRegressor",
 ]

@@ -28,7 +28,7 @@ from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
 from treelu.refinement import refine_leaves, temperature
-from treelu.scaling import fit_scaling, fold, rescale_outputs
+from treelu.scaling import deepen, fit_scaling, fold, rescale_outputs
 from treelu.sparsity import choose_features, embed, proximal_step
 from treelu.training import (
     History,
@@ -84,6 +84,7 @@ class NetworkEstimator(BaseEstimator, ABC):
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
     _activation_kind: ClassVar[ActivationKind] = "relu"
     _optimizer_state: dict[str, Any] | None = None  # of the last partial_fit
+    network_: Any  # a NeuronChain of `_network_class`
 
     @abstractmethod
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
@@ -218,7 +219,10 @@ class NetworkEstimator(BaseEstimator, ABC):
                     "asked for; set warm_start=False"
                 )
             return self._unfolded(self.network_)
-        return self._new_network(n_features, n_outputs, seed, self._activation_kind)
+        fresh = self._new_network(n_features, n_outputs, seed, self._activation_kind)
+        if hasattr(self, "start_from_"):  # a shallower network, from a search over depths
+            deepen(self._unfolded(self.start_from_), fresh)
+        return fresh
 
     def _new_network(self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind) -> NeuronChain:
         """A network as the parameters describe it, before training."""

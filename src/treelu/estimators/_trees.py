@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._missing import MissingValues
-from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
+from treelu.nn import NeuronChain, Table
 from treelu.nn.networks import pack_pattern, unpack_codes
 from treelu.training import EVALUATION_ROWS, Sample
 from treelu.tree import ObliqueTree
@@ -57,7 +57,7 @@ class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
     depth: int
-    network_: LocallyConstantNetwork | LocallyLinearNetwork
+    network_: Any
     visits_: Visits
     spread_: NDArray[np.float64]
 
@@ -81,7 +81,8 @@ class TreeMixin:
         built = getattr(self, "_tree", None)
         if built is None or built[0] is not self.network_:
             tree = self.to_tree()
-            built = self._tree = self.network_, replace(tree, n_samples=node_counts(tree, self.visits_, self.depth))
+            counts = node_counts(tree, self.visits_, self.network_.depth)
+            built = self._tree = self.network_, replace(tree, n_samples=counts)
         return built[1]
 
     def to_tree(self, *, visited_by: Any = None) -> ObliqueTree:

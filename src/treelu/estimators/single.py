@@ -34,6 +34,18 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         Unless False, a regressor scales its targets as well.
     early_stopping : bool or int
         Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    n_init : int
+        Train from so many initialisations (in parallel by `n_jobs`) and keep the best by validation score, or by
+        training loss.
+    feature_penalty : float
+        Strength of the group penalty that removes whole features from the tree, with exact zeros.
+    max_features : int, optional
+        A tree on at most so many features: chosen along a path of growing penalties, then fitted on these alone.
+    refine_leaves : bool or float
+        Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
+    missing : {"error", "indicator"}
+        What to do with NaN in X: refuse it, or fill it with the feature's mean and add an indicator column, which the
+        tree then reads as one more feature.
     class_weight : dict, "balanced" or None
         Weights of the classes.
     warm_start : bool
@@ -102,6 +114,18 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         Unless False, a regressor scales its targets as well.
     early_stopping : bool or int
         Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    n_init : int
+        Train from so many initialisations (in parallel by `n_jobs`) and keep the best by validation score, or by
+        training loss.
+    feature_penalty : float
+        Strength of the group penalty that removes whole features from the tree, with exact zeros.
+    max_features : int, optional
+        A tree on at most so many features: chosen along a path of growing penalties, then fitted on these alone.
+    refine_leaves : bool or float
+        Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
+    missing : {"error", "indicator"}
+        What to do with NaN in X: refuse it, or fill it with the feature's mean and add an indicator column, which the
+        tree then reads as one more feature.
     warm_start : bool
         Whether `fit` goes on from the fitted network.
     device : str or torch.device

@@ -1,0 +1,235 @@
+"""Depth and drop rate by cross-validation: LCNClassifierCV and LCNRegressorCV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, indexable
+
+from treelu.estimators._targets import is_label_matrix
+from treelu.estimators.single import LCNClassifier, LCNRegressor
+from treelu.objectives import log_loss, root_mean_squared_error
+from treelu.tree import ObliqueTree
+
+
+class _SearchCV(BaseEstimator):
+    """Fit each (depth, drop rate) on each fold; choose; refit on all rows."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "depths": ["array-like"],
+        "drop_rates": ["array-like"],
+        "cv": ["cv_object"],
+        "one_standard_error": ["boolean"],
+        "estimator": [None, LCNClassifier, LCNRegressor],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        depths: Sequence[int] = (2, 4, 6, 8, 12),
+        drop_rates: Sequence[float] = (0.1, 0.25, 0.5),
+        cv: Any = 5,
+        one_standard_error: bool = True,
+        estimator: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        random_state: Any = None,
+    ) -> None:
+        self.depths = depths
+        self.drop_rates = drop_rates
+        self.cv = cv
+        self.one_standard_error = one_standard_error
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    _estimator_class: ClassVar[type[LCNClassifier] | type[LCNRegressor]]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Search by cross-validation, then fit the chosen setting on all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for the estimator's `fit`; y must be a vector, or real values
+        """
+        self._validate_params()
+        depths, rates = sorted(set(self.depths)), sorted(set(self.drop_rates))
+        if not depths or not rates:
+            raise ValueError("depths and drop_rates must each have at least one value")
+        base = self._estimator_class() if self.estimator is None else clone(self.estimator)
+        base.set_params(random_state=self.random_state)
+        rows, y = indexable(X, y)
+        if self._is_classifier and is_label_matrix(y):
+            raise ValueError("y with several labels cannot be searched at once; search each label by itself")
+        folds = list(check_cv(self.cv, y, classifier=self._is_classifier).split(rows, y))
+        losses = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)(
+            delayed(_fold_losses)(base, rows, y, sample_weight, fold, depths, rate) for rate in rates for fold in folds
+        )
+        table = np.array(losses).reshape(len(rates), len(folds), len(depths)).transpose(2, 0, 1)
+        self.cv_results_ = {
+            "depth": np.repeat(depths, len(rates)),
+            "drop_connect": np.tile(rates, len(depths)),
+            "mean_loss": table.mean(axis=2).reshape(-1),
+            "std_error": (table.std(axis=2, ddof=1) / np.sqrt(len(folds))).reshape(-1),
+        }
+        chosen = choose(self.cv_results_, self.one_standard_error)
+        self.depth_ = int(self.cv_results_["depth"][chosen])
+        self.drop_connect_ = float(self.cv_results_["drop_connect"][chosen])
+        self.best_estimator_ = base.set_params(depth=self.depth_, drop_connect=self.drop_connect_)
+        self.best_estimator_.fit(X, y, sample_weight=sample_weight)
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(self.best_estimator_, name):
+                setattr(self, name, getattr(self.best_estimator_, name))
+        return self
+
+    @property
+    def tree_(self) -> ObliqueTree:
+        """The tree of the chosen estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.tree_
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predictions of the chosen estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @property
+    def _is_classifier(self) -> bool:
+        return issubclass(self._estimator_class, LCNClassifier)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _fold_losses(
+    base: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    fold: tuple[NDArray[np.int64], NDArray[np.int64]],
+    depths: Sequence[int],
+    rate: float,
+) -> list[float]:
+    """Held-out losses for rising depths; each network starts from the one before."""
+    train, test = fold
+    estimator, losses = None, []
+    y = np.asarray(y)
+    weight = None if sample_weight is None else np.asarray(sample_weight)[train]
+    for depth in depths:
+        shallower = estimator
+        estimator = clone(base).set_params(depth=depth, drop_connect=rate, n_jobs=None, verbose=False)
+        if shallower is not None:
+            estimator.start_from_ = shallower.network_
+        estimator.fit(_take(X, train), y[train], sample_weight=weight)
+        losses.append(_held_out_loss(estimator, _take(X, test), y[test]))
+    return losses
+
+
+def _take(X: Any, rows: NDArray[np.int64]) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return (X.tocsr() if sparse.issparse(X) else np.asarray(X))[rows]
+
+
+def _held_out_loss(estimator: LCNClassifier | LCNRegressor, X: Any, y: NDArray[Any]) -> float:
+    """Log-loss or RMSE on held-out rows."""
+    if isinstance(estimator, LCNRegressor):
+        return root_mean_squared_error(y, estimator.predict(X))
+    known = np.isin(y, estimator.classes_)
+    return log_loss(np.searchsorted(estimator.classes_, y[known]), estimator.decision_function(X)[known])
+
+
+def choose(results: dict[str, NDArray[Any]], one_standard_error: bool) -> int:
+    """The setting with the least mean loss, or the smallest tree within one standard error of it.
+
+    Among equally deep trees the one with the lower loss.
+
+    Examples
+    --------
+    >>> results = {"depth": np.array([2, 4]), "mean_loss": np.array([0.5, 0.48]), "std_error": np.array([0.1, 0.1])}
+    >>> choose(results, True), choose(results, False)
+    (0, 1)
+    """
+    loss = results["mean_loss"]
+    best = int(np.argmin(loss))
+    if not one_standard_error:
+        return best
+    close = np.flatnonzero(loss <= loss[best] + results["std_error"][best])
+    return int(min(close, key=lambda k: (results["depth"][k], loss[k])))
+
+
+class LCNClassifierCV(ClassifierMixin, _SearchCV):
+    """`LCNClassifier` with depth and drop rate chosen by cross-validated log-loss.
+
+    Parameters
+    ----------
+    depths : sequence of int
+    drop_rates : sequence of float
+        Each drop rate is tried at each depth; a deeper network starts from the shallower one's neurons.
+    cv : int, splitter or iterable
+        As in scikit-learn; stratified for classes.
+    one_standard_error : bool
+        Take the smallest tree whose loss is within one standard error of the best, rather than the best.
+    estimator : LCNClassifier, optional
+        All other settings.
+    n_jobs : int, optional
+        Processes over folds and drop rates.
+    verbose : bool
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    depth_, drop_connect_ : int, float
+        The choice.
+    cv_results_ : dict of arrays
+        depth, drop_connect, mean_loss and std_error of each setting.
+    best_estimator_ : LCNClassifier
+        Fitted on all rows.
+    tree_ : ObliqueTree
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> quick = LCNClassifier(epochs=20)
+    >>> search = LCNClassifierCV(depths=[1, 3], drop_rates=[0.1], cv=3, estimator=quick, random_state=0).fit(X, y)
+    >>> search.score(X, y) > 0.9
+    True
+    """
+
+    _estimator_class: ClassVar[type[LCNClassifier]] = LCNClassifier
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities of the chosen estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Raw scores of the chosen estimator."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+
+class LCNRegressorCV(RegressorMixin, _SearchCV):
+    """`LCNRegressor` with depth and drop rate chosen by cross-validated RMSE.
+
+    Parameters and attributes are those of `LCNClassifierCV`.
+    """
+
+    _estimator_class: ClassVar[type[LCNRegressor]] = LCNRegressor
