@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
+from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_is_fitted, indexable
 
 from treelu.estimators._targets import is_label_matrix
@@ -128,23 +126,18 @@ def _fold_losses(
 ) -> list[float]:
     """Held-out losses for rising depths; each network starts from the one before."""
     train, test = fold
-    estimator, losses = None, []
+    estimator: Any = None
+    losses: list[float] = []
     y = np.asarray(y)
     weight = None if sample_weight is None else np.asarray(sample_weight)[train]
     for depth in depths:
-        shallower = estimator
+        shallower: Any = estimator
         estimator = clone(base).set_params(depth=depth, drop_connect=rate, n_jobs=None, verbose=False)
         if shallower is not None:
             estimator.start_from_ = shallower.network_
-        estimator.fit(_take(X, train), y[train], sample_weight=weight)
-        losses.append(_held_out_loss(estimator, _take(X, test), y[test]))
+        estimator.fit(_safe_indexing(X, train), y[train], sample_weight=weight)
+        losses.append(_held_out_loss(estimator, _safe_indexing(X, test), y[test]))
     return losses
-
-
-def _take(X: Any, rows: NDArray[np.int64]) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return (X.tocsr() if sparse.issparse(X) else np.asarray(X))[rows]
 
 
 def _held_out_loss(estimator: LCNClassifier | LCNRegressor, X: Any, y: NDArray[Any]) -> float:
