@@ -70,7 +70,7 @@ Decimal = Annotated[str, _option("Before decimals.", metavar="CHAR")]
 AsJson = Annotated[bool, _option("Print JSON, for other programs.", "--json")]
 Force = Annotated[bool, _option("Replace what is there.", "--force")]
 Output = Annotated[Path | None, _option("Write there instead of to standard output.", metavar="FILE")]
-Label = Annotated[str | None, _option("Which tree, if the model has several labels.", metavar="COL")]
+Label = Annotated[str | None, _option("Which target, if the model has several.", metavar="COL")]
 
 
 def _print_version(wanted: bool) -> None:

@@ -77,9 +77,7 @@ def _target(model: TableModel, label: str | None) -> str:
     if label is not None and label not in model.targets:
         raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
     if label is None and len(model.targets) > 1:
-        if model.task == "regression":
-            raise InputError("the model predicts several values from one tree; export it with --leaves visited")
-        raise InputError(f"the model has a tree for each label; add --label, one of {', '.join(model.targets)}")
+        raise InputError(f"the model has several targets; add --label, one of {', '.join(model.targets)}")
     return label or model.targets[0]
 
 
@@ -91,7 +89,7 @@ def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
         place = 0 if model.task == "regression" else model.targets.index(_target(model, label))
         if not model.trees:
             raise InputError(
-                f"a model of --method {_method(model)} is no single tree; --format html shows what it predicts, "
+                f"a model of --method {model.method} is no single tree; --format html shows what it predicts, "
                 "--method lcn fits a tree"
             )
         return model.trees[place] if leaves == "visited" else model.whole_trees()[place]
@@ -99,7 +97,3 @@ def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
         return model.tree_  # type: ignore[attr-defined]
     except AttributeError as error:
         raise InputError(f"a {type(model).__name__} is no single tree: {error}") from None
-
-
-def _method(model: TableModel) -> str:
-    return type(model.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor").lower()

@@ -96,7 +96,7 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
             member.set_params(callbacks=None)
     model = TableModel(table.encoder, estimator, table.task, tuple(table.targets), notes=tuple(table.notes.texts))
     model = replace(model, trees=visited_trees(model, table.training, table.held_out))
-    if with_cart and (table.task != "regression" or len(table.targets) == 1):
+    if with_cart:
         if not quiet:
             say("fitting CART, scikit-learn's decision tree, for comparison")
         model = replace(model, carts=_fit_carts(model, table.training))
@@ -131,7 +131,7 @@ def stacked(first: Any, second: Any) -> Any:
 
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
     carts = []
-    for column in training.y.T if model.task == "labels" else [training.y]:
+    for column in training.y.T if training.y.ndim == 2 else [training.y]:
         known = column == column  # not NaN
         X = training.X[known] if hasattr(training.X, "columns") else training.X[known.nonzero()[0]]
         cart = ObliqueTree.from_sklearn(fit_cart(X, column[known], classifier=model.task != "regression"))

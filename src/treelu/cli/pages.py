@@ -4,42 +4,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from treelu.cli.messages import count
 from treelu.cli.prepare import Rows
 from treelu.persistence.files import write_atomically
 from treelu.report import render, summarize
 from treelu.tables import TableModel
+from treelu.tree import ObliqueTree
 
 Summaries = dict[str, dict[str, Any]]  # by target
 
 
 def summarize_model(model: TableModel, rows: Rows | None, *, title: str, seed: int = 0) -> Summaries:
-    """A summary for each target (each label; several real targets share one tree and have none)."""
-    if model.task == "regression" and len(model.targets) > 1:
-        return {}
+    """A summary for each target."""
     return {target: summarize_target(model, rows, target, title=title, seed=seed) for target in model.targets}
 
 
 def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title: str, seed: int = 0) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
-    member = model.estimator.estimators_[k] if model.task == "labels" else model.estimator
+    tree, member = _of_target(model, k)
     if rows is not None:
-        rows = Rows(rows.X, rows.y[:, k] if model.task == "labels" else rows.y, rows.names)
+        rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names)
         if not (rows.y == rows.y).any():
             rows = None
     draw_feature, draw_row = _drawings(model, rows)
     return summarize(
-        model.trees[k] if model.trees else None,
+        tree,
         X=None if rows is None else rows.X,
         y=None if rows is None else rows.y,
         estimator=member,
-        name=type(member).__name__.removesuffix("Classifier").removesuffix("Regressor"),
+        name=model.method.upper(),
         baselines={"CART": model.carts[k]} if model.carts else None,
         title=f"{title}: {target}",
         target=target,
@@ -49,6 +52,33 @@ def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title
         draw_row=draw_row,
         random_state=seed,
     )
+
+
+def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:
+    """The tree and the estimator of one target."""
+    if model.task == "labels":
+        return model.trees[k] if model.trees else None, model.estimator.estimators_[k]
+    tree = model.trees[0] if model.trees else None
+    if len(model.targets) == 1:
+        return tree, model.estimator
+    if tree is not None:
+        linear = None if tree.leaf_weights is None else tree.leaf_weights[:, [k]]
+        tree = replace(tree, values=tree.values[:, [k]], leaf_weights=linear)
+    return tree, _OneOutput(model.estimator, k)
+
+
+@dataclass(frozen=True)
+class _OneOutput:
+    """A regressor of several values, seen as one of the k-th."""
+
+    estimator: Any
+    k: int
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        return self.estimator.predict(X)[:, self.k]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return self.estimator.get_params(deep)
 
 
 def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str | None] | None, ...]:
@@ -81,12 +111,13 @@ def _has_rdkit() -> bool:
 
 def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
     """A molecule as an SVG document."""
-    from rdkit import Chem
+    from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
 
     drawer = rdMolDraw2D.MolDraw2DSVG(*size)
     drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
-    drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
+    with rdBase.BlockLogs():
+        drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
     drawer.FinishDrawing()
     return drawer.GetDrawingText()
 
@@ -99,7 +130,7 @@ def _inline(svg: str) -> str:
 
 
 def write_pages(summaries: Summaries, folder: Path) -> list[str]:
-    """Write ``report.html``; with several labels one page for each and a first one that leads to them."""
+    """Write ``report.html``; with several targets one page for each and a first one that leads to them."""
     if len(summaries) == 1:
         (summary,) = summaries.values()
         write_atomically(folder / "report.html", render(summary).encode())
@@ -107,9 +138,8 @@ def write_pages(summaries: Summaries, folder: Path) -> list[str]:
     names = {target: f"report-{file_word(target)}.html" for target in summaries}
     for target, summary in summaries.items():
         write_atomically(folder / names[target], render(summary).encode())
-    if summaries:
-        write_atomically(folder / "report.html", _index(summaries, names).encode())
-    return [*names.values(), *(["report.html"] if summaries else [])]
+    write_atomically(folder / "report.html", _index(summaries, names).encode())
+    return ["report.html", *names.values()]
 
 
 def file_word(target: str) -> str:
@@ -124,10 +154,11 @@ def file_word(target: str) -> str:
 
 
 def _index(summaries: Summaries, names: dict[str, str]) -> str:
-    """A page of links, with each label's scores."""
+    """A page of links, with each target's scores."""
     rows = []
+    metric = _first_metric(summaries)
     for target, summary in summaries.items():
-        cells = "".join(f"<td>{escape(_interval(entry, 'auc'))}</td>" for entry in summary["models"])
+        cells = "".join(f"<td>{escape(_interval(entry, metric['key']))}</td>" for entry in summary["models"])
         rows.append(f'<tr><th scope="row"><a href="{escape(names[target])}">{escape(target)}</a></th>{cells}</tr>')
     heads = "".join(
         f'<th scope="col">{escape(entry["name"])}</th>' for entry in next(iter(summaries.values()))["models"]
@@ -136,15 +167,15 @@ def _index(summaries: Summaries, names: dict[str, str]) -> str:
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
-<title>Labels</title>
+<title>Targets</title>
 <style>
 :root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
 body {{ max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }}
 td, th {{ padding: 0.3rem 1.5rem 0.3rem 0; text-align: left; }}
 </style>
-<h1>{count(len(summaries), "label")}</h1>
-<p>ROC AUC on hold-out rows, with 95 % intervals. Each label has a page of its own.</p>
-<table><thead><tr><th scope="col">label</th>{heads}</tr></thead><tbody>
+<h1>{count(len(summaries), "target")}</h1>
+<p>{escape(metric["name"])} on hold-out rows, with 95 % intervals. Each target has a page of its own.</p>
+<table><thead><tr><th scope="col">target</th>{heads}</tr></thead><tbody>
 {chr(10).join(rows)}
 </tbody></table>
 </html>
@@ -160,11 +191,15 @@ def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, vali
     if rows is not None and summaries:
         where = valid or "hold-out rows that training did not see"
         lines += [f"scores on {len(rows):,} {'rows of ' if valid else ''}{where} (95 % interval)", ""]
-        lines += _label_table(summaries) if model.task == "labels" else _metric_table(next(iter(summaries.values())))
+        lines += _target_table(summaries) if len(model.targets) > 1 else _metric_table(next(iter(summaries.values())))
+    lines += [""] * bool(model.trees)
     for k, (target, tree) in enumerate(zip(model.targets, model.trees, strict=False)):
+        if target not in summaries:
+            continue
         whose = f"{target}: " if model.task == "labels" else ""
         size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2**model.estimator.depth:,}"
-        beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if model.carts else ""
+        compared = len(model.carts) == len(model.trees)
+        beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
         lines.append(f"{whose}tree: {size}{beside}")
     return lines
 
@@ -175,17 +210,24 @@ def _metric_table(summary: dict[str, Any]) -> list[str]:
     for entry in summary["models"]:
         cells = "".join(f"  {_interval(entry, metric['key']):<22}" for metric in summary["metrics"])
         lines.append(f"  {entry['name']:<{width}}{cells}".rstrip())
-    return [*lines, ""]
+    return lines
 
 
-def _label_table(summaries: Summaries) -> list[str]:
-    width = max(map(len, summaries))
+def _target_table(summaries: Summaries) -> list[str]:
+    metric = _first_metric(summaries)
+    width = max(len(metric["name"]), *map(len, summaries))
     names = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
-    lines = [f"  {'ROC AUC':<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
+    lines = [f"  {metric['name']:<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
     for target, summary in summaries.items():
-        cells = "".join(f"  {_interval(entry, 'auc'):<22}" for entry in summary["models"])
+        cells = "".join(f"  {_interval(entry, metric['key']):<22}" for entry in summary["models"])
         lines.append(f"  {target:<{width}}{cells}".rstrip())
-    return [*lines, ""]
+    return lines
+
+
+def _first_metric(summaries: Summaries) -> dict[str, Any]:
+    """The first score that a summary has; one without known targets has none."""
+    found = [summary["metrics"][0] for summary in summaries.values() if summary["metrics"]]
+    return found[0] if found else {"key": "", "name": "no scores"}
 
 
 def _interval(entry: dict[str, Any], key: str) -> str:

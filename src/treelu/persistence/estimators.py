@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ def _restore_settings(kind: Any, fields: Fields) -> Any:
     return estimator
 
 
+@cache
 def _defaults(kind: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 

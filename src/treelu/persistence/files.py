@@ -54,7 +54,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     folder = Path(path)
     manifest, arrays = dumps(model)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"path must be a folder, but {folder} is a file")
+        raise ModelFileError(f"path must be a folder, but {folder} is a file")
     earlier = _arrays_of_earlier_model(folder)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -284,4 +284,4 @@ def _arrays_of_earlier_model(folder: Path) -> str | None:
         return None
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
-    raise ValueError(f"{folder} has a {MANIFEST} that treelu did not write; remove it or choose another folder")
+    raise ModelFileError(f"{folder} has a {MANIFEST} that treelu did not write; remove it or choose another folder")

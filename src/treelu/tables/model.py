@@ -33,7 +33,7 @@ class TableModel:
         What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
         with their numbers. Empty where the estimator is no tree.
     carts : tuple of ObliqueTree
-        scikit-learn's decision tree on the same rows, the report's yardstick; for each label if there are labels.
+        scikit-learn's decision tree on the same rows for each target, the report's yardstick. May be empty.
     notes : tuple of str
         What was said about columns and rows at fit.
     """
@@ -45,6 +45,11 @@ class TableModel:
     trees: tuple[ObliqueTree, ...] = ()
     carts: tuple[ObliqueTree, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """The estimator's family: "lcn", "alcn", "lln" or "elcn"."""
+        return type(self.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor").lower()
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table."""
@@ -118,8 +123,8 @@ class TableModel:
         if task != wanted or len(targets) != n_targets:
             raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
         shown = len(targets) if task == "labels" else 1
-        if any(len(group) not in (0, shown) for group in (trees, carts)):
-            raise ValueError(f"there must be {shown} trees, or none")
+        if len(trees) not in (0, shown) or len(carts) not in (0, len(targets)):
+            raise ValueError(f"{len(trees)} trees and {len(carts)} of CART's do not fit {len(targets)} targets")
         return cls(encoder, estimator, task, tuple(targets), trees, carts, tuple(data["notes"]))
 
     def _features(self, frame: pd.DataFrame) -> Any:

@@ -1,0 +1,81 @@
+"""Small fitted models of every kind, and rows to try them on."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from treelu import baselines, estimators
+from treelu.tables import TableEncoder, TableModel
+from treelu.tree import ObliqueTree
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+SCORE = ROWS @ np.array([1.0, -2.0, 0.5])
+CLASSES = np.digitize(SCORE, [-1.0, 1.0])
+WORDS = np.array(["low", "middle", "high"])[CLASSES]
+LABELS = np.column_stack([SCORE > 0, ROWS[:, 0] > 0.2]).astype(float)
+LABELS[::5, 0] = np.nan
+SMALL: dict[str, Any] = {"depth": 2, "epochs": 2, "random_state": 0}
+
+
+def table_model() -> TableModel:
+    """A model of a table with numbers, a missing value and text."""
+    encoder = TableEncoder.learn(frame(), note=lambda text: None)
+    estimator = estimators.LCNClassifier(**SMALL).fit(encoder.encode(frame()).X, SCORE > 0)
+    tree = estimator.tree_
+    return TableModel(encoder, estimator, "classification", ("y",), (tree,), (tree,), ("a note",))
+
+
+def frame() -> pd.DataFrame:
+    """A table of the rows."""
+    size = ROWS[:, 0].copy()
+    size[3] = np.nan
+    return pd.DataFrame({"size": size, "word": WORDS})
+
+
+def every_model() -> dict[str, Any]:
+    """One fitted model or more of each kind that can be saved."""
+    named = pd.DataFrame(ROWS, columns=["a", "b", "ü <c>"])
+    two = np.column_stack([SCORE, SCORE**2])
+    ensemble = {**SMALL, "n_estimators": 2}
+    return {
+        "lcn_two_classes": estimators.LCNClassifier(**SMALL).fit(named, SCORE > 0),
+        "lcn_words": estimators.LCNClassifier(**SMALL, negative_slope=0.1).fit(ROWS, WORDS),
+        "lcn_labels": estimators.LCNClassifier(**SMALL).fit(ROWS, LABELS),
+        "lcn_hidden": estimators.LCNRegressor(**SMALL, hidden_layers=(3, 2)).fit(ROWS, SCORE),
+        "lcn_sparse": estimators.LCNRegressor(**SMALL).fit(sparse.csr_array(ROWS), SCORE),
+        "lcn_deep": estimators.LCNRegressor(depth=70, epochs=1, random_state=0).fit(ROWS, SCORE),
+        "alcn": estimators.ALCNClassifier(**SMALL, class_weight={0: 1, 1: 2.5, 2: 1}).fit(ROWS, CLASSES),
+        "alcn_values": estimators.ALCNRegressor(**SMALL).fit(ROWS, SCORE),
+        "lln": estimators.LLNClassifier(**SMALL).fit(ROWS, CLASSES),
+        "lln_two_values": estimators.LLNRegressor(**SMALL).fit(ROWS, two),
+        "elcn": estimators.ELCNClassifier(**ensemble, member="lcn", feature_fraction=0.7).fit(ROWS, CLASSES),
+        "elcn_labels": estimators.ELCNClassifier(**ensemble).fit(ROWS, LABELS),
+        "elcn_values": estimators.ELCNRegressor(**ensemble, combine="average").fit(ROWS, two),
+        "hhcart": baselines.HHCARTClassifier(max_depth=2).fit(ROWS, WORDS),
+        "hhcart_values": baselines.HHCARTRegressor(max_depth=2).fit(ROWS, two),
+        "tao": baselines.TAOClassifier(max_depth=2, random_state=0).fit(ROWS, CLASSES),
+        "tao_values": baselines.TAORegressor(max_depth=2, random_state=0).fit(ROWS, SCORE),
+        "tree": ObliqueTree([[1.0, 0, -2], [0, 3, 0]], [0.5, -1], [[1, 2], [3, 4]], [[0.1], [1], [2]]),
+        "tree_sparse": ObliqueTree(
+            sparse.csr_array([[1.0, 0, -2]]), [0.5], [[1, 2]], [[0.2, 0.8], [1, 0]], link="probability",
+            classes=np.array(["no", "yes"]), feature_names=("a", "b", "c"), n_samples=[3, 1, 2], notes=("pruned",),
+        ),
+        "tree_one_leaf": ObliqueTree(np.zeros((0, 3)), [], np.zeros((0, 2), int), [[4.0]]),
+        "tree_linear": ObliqueTree([[1.0, 0, 0]], [0], [[1, 2]], [[0], [1]], leaf_weights=np.ones((2, 1, 3))),
+        "table": table_model(),
+    }  # fmt: skip
+
+
+def outputs(model: Any) -> list[np.ndarray]:
+    """Everything that a model predicts for the rows."""
+    rows: Any = ROWS
+    if isinstance(model, TableModel):
+        rows = frame()
+    elif (names := getattr(model, "feature_names_in_", None)) is not None:
+        rows = pd.DataFrame(ROWS, columns=names)
+    results = [np.asarray(model.predict(rows))]
+    if hasattr(model, "predict_proba") and (not isinstance(model, ObliqueTree) or model.is_classifier):
+        results.append(model.predict_proba(rows))
+    return results

@@ -1,0 +1,32 @@
+"""Models that earlier versions saved still load and predict what they did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.persistence.models import outputs
+from treelu.persistence import FORMAT_VERSION, load
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+MODELS = sorted(path.parent for path in GOLDEN.glob("version-*/*/model.json"))
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
+def test_old_models_load_and_predict_as_they_did(folder: Path) -> None:
+    expected = json.loads((folder.parent / "expected.json").read_text())[folder.name]
+    found = outputs(load(folder))
+    assert len(found) == len(expected)
+    for result, wanted in zip(found, expected, strict=True):
+        if result.dtype.kind == "f":  # other machines add up in other orders
+            np.testing.assert_allclose(result, wanted, rtol=1e-9, atol=1e-12)
+        else:
+            assert result.tolist() == wanted
+
+
+def test_there_is_a_golden_model_of_every_kind_in_the_current_version() -> None:
+    names = {folder.name for folder in MODELS if folder.parent.name == f"version-{FORMAT_VERSION}"}
+    assert len(names) == 21
+    kinds = {json.loads((folder / "model.json").read_text())["model"]["kind"] for folder in MODELS}
+    assert kinds >= {"LCNClassifier", "ALCNRegressor", "LLNRegressor", "ELCNClassifier", "TAOClassifier", "TableModel"}
