@@ -181,6 +181,7 @@ class Stepper:
     def __init__(self, network: NeuronChain, sample: Sample, optimizer: torch.optim.Optimizer) -> None:
         self.network, self.sample, self.optimizer = network, sample, optimizer
         self.gradient_pass = network.gradient_pass()
+        self.gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]  # the optimiser's own
 
     def train_step(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
         """One update on the rows `index`; returns their mean loss."""
@@ -190,7 +191,8 @@ class Stepper:
             loss, gradient = targets.loss_and_gradient(output, index)
             self.gradient_pass.backward(gradient)
         else:
-            self.optimizer.zero_grad(set_to_none=False)
+            for parameter, own in self.gradients:
+                parameter.grad = own.zero_()  # a callback may have put another in its place
             batch_loss = targets.loss(network(rows, annealing=annealing, drop=drop), torch.from_numpy(rows.index))
             batch_loss.backward()
             loss = batch_loss.item()

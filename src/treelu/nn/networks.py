@@ -385,7 +385,7 @@ class LocallyConstantNetwork(NeuronChain):
             return table[torch.from_numpy(codes[:, 0])]
         axis = None if codes.shape[1] == 1 else 0
         unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
-        patterns = torch.from_numpy(unpack_codes(unique.reshape(len(unique), -1), self.depth))
+        patterns = torch.from_numpy(unpack_codes(unique.reshape(-1, codes.shape[1]), self.depth))
         return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
 
     def _leaf_table(self, n_rows: int) -> Tensor | None:
