@@ -24,6 +24,8 @@ ROOMS = (
     "objectives",
     "scaling",
     "training",
+    "refinement",
+    "sparsity",
     "progress",
     "boosting",
     "estimators",
@@ -36,13 +38,14 @@ ROOMS = (
     "persistence",
     "cli",
 )
-IN_TREE = ("_tree_check", "_tree_rows", "_sklearn_tree")  # parts of the tree's room
+# modules of one room that stand beside each other
+PARTS = {"_tree_check": "tree", "_tree_rows": "tree", "_sklearn_tree": "tree", "_losses": "objectives"}
 
 
 def room_of(module: str) -> str:
     """ "treelu.nn.rows" → "nn"."""
     name = module.split(".")[1]
-    return "tree" if name in IN_TREE else name
+    return PARTS.get(name, name)
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -129,7 +132,12 @@ def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [name for name in MODULES if room_of(name) in ("objectives", "scaling", "training", "boosting")]
+    "module",
+    [
+        name
+        for name in MODULES
+        if room_of(name) in ("objectives", "scaling", "training", "refinement", "sparsity", "boosting")
+    ],
 )
 def test_training_knows_no_sklearn(module: str) -> None:
     assert not [name for name in top_imports(MODULES[module]) if name.startswith("sklearn")]

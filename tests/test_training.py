@@ -188,8 +188,17 @@ def test_the_short_way_to_the_gradients_trains_as_autograd_does(network_class, t
         assert torch.allclose(value, results[1][0][name], rtol=1e-3, atol=1e-4), name
 
 
-@pytest.mark.parametrize("network_class", [LocallyConstantNetwork, LocallyLinearNetwork])
-def test_a_callback_may_use_gradients_of_its_own(network_class) -> None:
+@pytest.mark.parametrize(
+    ("network_class", "settings"),
+    [
+        (LocallyConstantNetwork, {}),
+        (LocallyConstantNetwork, {"backend": "torch"}),
+        (LocallyConstantNetwork, {"hidden_layers": (4,)}),
+        (LocallyLinearNetwork, {}),
+        (LocallyLinearNetwork, {"backend": "torch"}),
+    ],
+)
+def test_a_callback_may_use_gradients_of_its_own(network_class, settings: dict) -> None:
     sample = some_sample()
 
     def look(record: EpochRecord, network) -> None:
@@ -198,7 +207,7 @@ def test_a_callback_may_use_gradients_of_its_own(network_class) -> None:
 
     results = []
     for callbacks in ([], [look]):
-        network = some_network(sample, network_class)
+        network = some_network(sample, network_class, **settings)
         train(network, sample, **SETTINGS, callbacks=callbacks, rng=np.random.default_rng(0))
         results.append(state(network))
     assert equal(*results)
@@ -210,7 +219,7 @@ def test_frozen_parameters_stay(backend: str) -> None:
     network = some_network(sample, backend=backend)
     network.connection.requires_grad_(False)
     before = network.connection.clone(), network.weight.detach().clone()
-    train(network, sample, **SETTINGS, rng=np.random.default_rng(0))
+    train(network, sample, **SETTINGS, weight_decay=0.1, rng=np.random.default_rng(0))
     assert torch.equal(network.connection, before[0])
     assert not torch.equal(network.weight, before[1])
 

@@ -218,7 +218,7 @@ def test_threads_change_rounding_only_and_repeat_to_the_bit(is_linear: bool, for
     alone, alone_gradients = run(case, "numba", rows, torch.float32)
     again, again_gradients = run(case, "numba", rows, torch.float32)
     torch.set_num_threads(2)
-    assert _n_parts(rows, case.depth) == 2
+    assert _n_parts(rows, case.depth, 2) == 2
     shared = [run(case, "numba", rows, torch.float32) for _ in range(3)]
     assert torch.equal(alone, again)
     assert all(torch.equal(alone_gradients[name], again_gradients[name]) for name in alone_gradients)
@@ -238,7 +238,7 @@ def test_patterns_do_not_depend_on_threads(form: str) -> None:
     torch.set_num_threads(1)
     alone = network.activation_codes(rows)
     torch.set_num_threads(2)
-    assert _n_parts(rows, case.depth) == 2
+    assert _n_parts(rows, case.depth, 2) == 2
     assert np.array_equal(network.activation_codes(rows), alone)
 
 
@@ -253,7 +253,7 @@ def test_a_gradient_pass_with_threads(is_linear: bool) -> None:
     for n_rows, n_parts in ((600, 2), (5, 1), (700, 2)):
         here = case.but(n_rows=n_rows)
         rows = rows_of(here.x(), "csr")
-        assert _n_parts(rows, case.depth) == n_parts
+        assert _n_parts(rows, case.depth, 2) == n_parts
         fast.forward(rows, case.annealing, 0.0, DROP)
         fast.backward(np.ascontiguousarray(here.cotangent().numpy().T))
         expected_gradients = run(here, "torch", rows)[1]
@@ -264,7 +264,7 @@ def test_more_threads_than_rows(threads: None) -> None:
     torch.set_num_threads(4)
     case = Case(3, 128, 1, n_rows=2, drop=None, seed=2)
     x = rows_of(case.x(), "dense")
-    assert _n_parts(x, case.depth) == 2
+    assert _n_parts(x, case.depth, 4) == 2
     assert_close(run(case, "numba", x)[0], run(case, "torch", x)[0], 1e-9)
 
 
