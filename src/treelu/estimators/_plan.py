@@ -11,7 +11,7 @@ from typing import NamedTuple
 EPOCHS = 60
 MIN_BATCH, MAX_BATCH = 32, 512
 BATCHES_PER_PASS = 24  # aimed at between these bounds
-MIN_UPDATES, PASSES = 1800, 12  # at least so many updates, and at least so many passes
+MIN_UPDATES, PASSES = 2400, 12  # at least so many updates, and at least so many passes
 
 
 class Plan(NamedTuple):
@@ -28,7 +28,7 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
     Examples
     --------
     >>> plan_training(1000, "auto", "auto")
-    Plan(epochs=60, batch_size=32, updates_per_epoch=30)
+    Plan(epochs=60, batch_size=32, updates_per_epoch=40)
     >>> plan_training(1_000_000, "auto", "auto")
     Plan(epochs=60, batch_size=512, updates_per_epoch=391)
     >>> plan_training(1000, 30, 64)

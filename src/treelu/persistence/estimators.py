@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._members import EnsembleMixin
+from treelu.estimators._missing import MissingValues
 from treelu.persistence.networks import (
     describe_ensemble,
     describe_history,
@@ -131,6 +132,10 @@ def _from_plain(value: Any) -> Any:
 
 def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[str, Any]:
     put_scaling(estimator.scaling_, arrays.under("scaling"))
+    gaps = getattr(estimator, "missing_values_", None)
+    if gaps is not None:
+        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_gaps", gaps.gaps)
     members = getattr(estimator, "estimators_", None)
     if members is not None:
         return {"members": [describe_estimator(m, arrays.under(f"member{i}")) for i, m in enumerate(members)]}
@@ -155,14 +160,22 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
 
 
 def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
-    estimator.scaling_ = take_scaling(arrays.under("scaling"), estimator.n_features_in_)
+    if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
+        raise ModelFileError(f"{fields.where}: missing={estimator.missing!r} does not fit what was learned of gaps")
+    if arrays.has("missing_gaps"):
+        means = arrays.floats("missing_means", estimator.n_features_in_)
+        gaps = arrays.integers("missing_gaps", None)
+        if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
+            raise ModelFileError(f"{fields.where}: missing_gaps names features that are not there")
+        estimator.missing_values_ = MissingValues(means, gaps)
+    estimator.scaling_ = take_scaling(arrays.under("scaling"), _n_columns(estimator))
     if "members" in fields:
         return _restore_label_members(estimator, fields, arrays)
     if isinstance(estimator, EnsembleMixin):
         n_outputs = _restore_members(estimator, fields, arrays)
     else:
         n_outputs = _restore_network(estimator, fields, arrays)
-    estimator.spread_ = arrays.floats("spread", estimator.n_features_in_)
+    estimator.spread_ = arrays.floats("spread", _n_columns(estimator))
     if "history" in fields:
         estimator.history_ = restore_history(fields.inner("history"))
     if hasattr(estimator, "predict_proba"):
@@ -179,12 +192,18 @@ def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
     return estimator
 
 
+def _n_columns(estimator: Any) -> int:
+    """Features that the network reads: the raw ones, and indicators of missing values."""
+    gaps = getattr(estimator, "missing_values_", None)
+    return int(estimator.n_features_in_) + (0 if gaps is None else len(gaps.gaps))
+
+
 def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
     """Set the one network; returns its number of outputs."""
     network = restore_network(fields.inner("network"), arrays.under("network"))
     smooth = not network.activation.is_piecewise_linear
     fits = type(network) is estimator._network_class and smooth == (estimator._activation_kind == "softplus")
-    if not fits or network.in_features != estimator.n_features_in_ or network.weight.dtype != torch.float64:
+    if not fits or network.in_features != _n_columns(estimator) or network.weight.dtype != torch.float64:
         raise ModelFileError(f"{fields.where}: the network does not belong to this estimator")
     estimator.network_ = network
     estimator.visits_ = take_visits(arrays.under("visits"), network.depth)

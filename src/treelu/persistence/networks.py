@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treelu.boosting import Ensemble, Member
 from treelu.estimators._trees import Visits
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.corrections import LeafCorrections
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.scaling import Scaling
 from treelu.training import EpochRecord, History
@@ -24,6 +25,9 @@ def describe_network(network: NeuronChain, arrays: ArrayWriter) -> dict[str, Any
     """A network's settings; its parameters go into `arrays` under the names torch gives them."""
     for name, tensor in network.state_dict().items():
         arrays.put(name, tensor.detach().cpu().numpy())
+    if network.leaf_corrections is not None:
+        arrays.put("corrected_codes", network.leaf_corrections.codes)
+        arrays.put("corrections", network.leaf_corrections.values)
     return {
         "kind": type(network).__name__,
         "dtype": "float64" if network.weight.dtype == torch.float64 else "float32",
@@ -76,6 +80,9 @@ def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
         else:
             raise ModelFileError(f"{fields.where}: unknown kind of network {kind!r}")
     network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()}, assign=True)
+    if arrays.has("corrected_codes"):
+        codes = arrays.integers("corrected_codes", None, -(-depth // _BITS_A_WORD))
+        network.correct_leaves(LeafCorrections(codes, arrays.floats("corrections", len(codes), network.out_features)))
     return network.requires_grad_(False).eval()
 
 

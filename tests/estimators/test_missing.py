@@ -1,0 +1,47 @@
+"""NaN in X: refused by default, filled and flagged on request."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.impute import SimpleImputer
+
+from treelu import LCNClassifier, LCNRegressor
+
+
+@pytest.fixture
+def gaps() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X[rng.random((200, 3)) < [0.3, 0.1, 0.0]] = np.nan
+    return X, y
+
+
+def test_same_as_scikit_learns_imputer_in_front(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    inside = LCNClassifier(depth=3, epochs=10, missing="indicator", random_state=0).fit(X, y)
+    filled = SimpleImputer(add_indicator=True).fit_transform(X)
+    outside = LCNClassifier(depth=3, epochs=10, random_state=0).fit(filled, y)
+    np.testing.assert_allclose(inside.decision_function(X), outside.decision_function(filled), atol=1e-9)
+    assert inside.n_features_in_ == 3
+    assert inside.tree_.feature_names == ("x0", "x1", "x2", "x0 is missing", "x1 is missing")
+    assert inside.apply(X).shape == (200,)
+
+
+def test_refused_by_default(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    with pytest.raises(ValueError, match="NaN"):
+        LCNClassifier().fit(X, y)
+
+
+def test_infinity_is_refused_all_the_same() -> None:
+    X = np.array([[1.0], [np.inf], [2.0]])
+    with pytest.raises(ValueError, match="infinity"):
+        LCNRegressor(missing="indicator").fit(X, [1.0, 2.0, 3.0])
+
+
+def test_sparse_rows_have_no_missing_values() -> None:
+    with pytest.raises(ValueError, match="dense X"):
+        LCNRegressor(missing="indicator").fit(sparse.eye_array(3).tocsr(), [1.0, 2.0, 3.0])

@@ -1,0 +1,85 @@
+"""Cross-validated choice of depth and drop rate, restarts, and plans of training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.utils.estimator_checks import check_estimator
+
+from treelu import LCNClassifier, LCNClassifierCV, LCNRegressor, LCNRegressorCV
+from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
+from treelu.estimators._plan import plan_training
+from treelu.estimators.search import choose
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork
+from treelu.scaling import deepen
+
+QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0}
+
+
+def test_search_finds_the_depth_that_is_needed() -> None:
+    X = np.random.default_rng(0).normal(size=(600, 2))
+    y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)  # no single cut will do
+    search = LCNClassifierCV(**QUICK, estimator=LCNClassifier(epochs=30)).fit(X, y)
+    assert search.depth_ == 3
+    assert search.score(X, y) > 0.9
+    assert search.cv_results_["mean_loss"].shape == (4,)
+    np.testing.assert_array_equal(search.predict(X), search.tree_.predict(X))
+
+
+def test_regression_and_processes() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    quick = LCNRegressor(epochs=5)
+    alone = LCNRegressorCV(**QUICK, estimator=quick).fit(X, y)
+    together = LCNRegressorCV(**QUICK, estimator=quick, n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(alone.cv_results_["mean_loss"], together.cv_results_["mean_loss"])
+    np.testing.assert_array_equal(alone.predict(X), together.predict(X))
+
+
+@pytest.mark.parametrize("one_standard_error", [False, True])
+def test_one_standard_error_rule(one_standard_error: bool) -> None:
+    results = {
+        "depth": np.array([2, 2, 4, 4, 8]),
+        "mean_loss": np.array([0.60, 0.52, 0.50, 0.51, 0.49]),
+        "std_error": np.full(5, 0.031),
+    }
+    assert choose(results, one_standard_error) == (1 if one_standard_error else 4)
+
+
+@pytest.mark.parametrize("search", [LCNClassifierCV, LCNRegressorCV])
+def test_scikit_learns_checks(search: type) -> None:
+    base = (
+        LCNClassifier(epochs=20, batch_size=16) if search is LCNClassifierCV else LCNRegressor(epochs=20, batch_size=16)
+    )
+    small = search(depths=[4], drop_rates=[0.0], cv=2, estimator=base)
+    check_estimator(small, expected_failed_checks=EXPECTED_FAILED_CHECKS)
+
+
+@pytest.mark.parametrize("kind", [LocallyConstantNetwork, LocallyLinearNetwork])
+def test_a_deeper_network_starts_as_the_shallower(kind: type) -> None:
+    shallow, deep = kind(4, 2, 1), kind(4, 5, 1)
+    deepen(shallow, deep)
+    x = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(deep.activation_pattern(x)[:, :2], shallow.activation_pattern(x))
+
+
+def test_restarts_keep_the_least_training_loss() -> None:
+    X, y = load_iris(return_X_y=True)
+    several = LCNClassifier(depth=2, epochs=5, n_init=4, random_state=0).fit(X, y)
+    first = LCNClassifier(depth=2, epochs=5, random_state=0).fit(X, y)
+    number = np.searchsorted(first.classes_, y)
+    rows = np.arange(len(y))
+    losses = [-np.log(each.predict_proba(X)[rows, number]).mean() for each in (several, first)]
+    assert losses[0] <= losses[1]
+
+
+def test_plans() -> None:
+    small, large = plan_training(100, "auto", "auto"), plan_training(10_000_000, "auto", "auto")
+    assert small.epochs == large.epochs
+    assert small.batch_size < large.batch_size
+    assert small.updates_per_epoch is not None
+    assert large.updates_per_epoch is not None
+    assert small.updates_per_epoch * small.epochs * small.batch_size > 100 * 20  # many passes over a small table
+    assert plan_training(100, 7, 9) == (7, 9, None)
+    assert plan_training(100, 7, "auto").epochs == 7

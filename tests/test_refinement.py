@@ -1,0 +1,104 @@
+"""Leaf refinement against closed forms and a general minimiser; temperature; corrections by pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from treelu import LCNClassifier, LCNRegressor, LLNRegressor
+from treelu.nn import LocallyConstantNetwork, Table
+from treelu.nn.corrections import LeafCorrections
+from treelu.objectives import Targets, log_loss
+from treelu.refinement import refine_leaves, temperature
+from treelu.training import Sample, evaluate
+
+
+def sample_of(X: np.ndarray, y: np.ndarray, task: str, n_outputs: int) -> Sample:
+    targets = torch.from_numpy(y) if task == "multiclass" else torch.from_numpy(y.astype(np.float32))[:, None]
+    return Sample(Table(X, np.float32), Targets(task, targets, n_outputs))  # type: ignore[arg-type]
+
+
+def leaves_of(network: LocallyConstantNetwork, X: np.ndarray) -> np.ndarray:
+    return np.unique(network.activation_codes(Table(X, np.float32).rows()), axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def test_regression_leaves_move_by_the_shrunken_mean_residual() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
+    network = LocallyConstantNetwork(3, 3, 1).eval()
+    sample = sample_of(X, y, "regression", 1)
+    before = evaluate(network, sample.table).numpy()[:, 0]
+    refine_leaves(network, sample, 5.0)
+    after = evaluate(network, sample.table).numpy()[:, 0]
+    for leaf in range(leaves_of(network, X).max() + 1):
+        here = leaves_of(network, X) == leaf
+        expected = (y[here] - before[here]).sum() / (here.sum() + 5.0)
+        np.testing.assert_allclose(after[here] - before[here], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("task", "n_outputs"), [("binary", 1), ("multiclass", 3)])
+def test_class_leaves_minimise_the_penalised_cross_entropy(task: str, n_outputs: int) -> None:
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(150, 2)), rng.integers(0, max(2, n_outputs), 150)
+    network = LocallyConstantNetwork(2, 1, n_outputs).eval()
+    sample = sample_of(X, y, task, n_outputs)
+    before = evaluate(network, sample.table).double().numpy()
+    strength, bound = 3.0, 0.25 if task == "binary" else 0.5
+    refine_leaves(network, sample, strength)
+    after = evaluate(network, sample.table).double().numpy()
+    for leaf in range(leaves_of(network, X).max() + 1):
+        here = leaves_of(network, X) == leaf
+
+        def objective(shift: np.ndarray, here: np.ndarray = here) -> float:
+            penalty = 0.5 * strength * bound * float((shift**2).sum())
+            return here.sum() * log_loss(y[here], before[here] + shift) + penalty
+
+        found = minimize(objective, np.zeros(n_outputs), method="BFGS").x
+        np.testing.assert_allclose((after - before)[here][0], found, atol=2e-3)
+
+
+def test_temperature_undoes_a_scale() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(4000, 2))
+    network = LocallyConstantNetwork(2, 4, 1).eval()
+    table = Table(X, np.float32)
+    chance = torch.sigmoid(evaluate(network, table) / 0.4)[:, 0].numpy()
+    y = (rng.random(4000) < chance).astype(np.int64)
+    assert temperature(network, sample_of(X, y, "binary", 1)) == pytest.approx(0.4, rel=0.35)
+
+
+def test_corrections_change_the_leaves_named_and_no_others() -> None:
+    network = LocallyConstantNetwork(3, 2, 1, dtype=torch.float64).eval()
+    x = torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        before = network(x)
+        network.correct_leaves(LeafCorrections(np.array([[3], [0]]), np.array([[1.0], [-2.0]])))
+        codes = network.activation_codes(x)[:, 0]
+        expected = before[:, 0] + torch.from_numpy(np.select([codes == 3, codes == 0], [1.0, -2.0], 0.0))
+        torch.testing.assert_close(network(x)[:, 0], expected)
+        network.requested_backend = "torch"
+        torch.testing.assert_close(network(x)[:, 0], expected)
+
+
+@pytest.mark.parametrize("estimator", [LCNRegressor, LLNRegressor])
+def test_refined_estimator_and_its_tree_agree(estimator: type) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 4))
+    y = np.sign(X[:, 0]) * X[:, 1] + 5
+    plain = estimator(depth=3, epochs=10, random_state=0).fit(X, y)
+    refined = estimator(depth=3, epochs=10, refine_leaves=1.0, random_state=0).fit(X, y)
+    np.testing.assert_allclose(refined.tree_.predict(X), refined.predict(X), atol=1e-9)
+    assert refined.score(X, y) > plain.score(X, y)
+
+
+def test_validation_rows_temper_probabilities_but_not_the_order() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(600, 5))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    settings = {"depth": 6, "epochs": 40, "random_state": 0}
+    with_valid = LCNClassifier(**settings).fit(X[:300], y[:300], eval_set=(X[300:450], y[300:450]))
+    scores = with_valid.decision_function(X[300:450])
+    losses = [log_loss(y[300:450], scores * factor) for factor in (0.8, 1.0, 1.25)]
+    assert losses[1] == min(losses)
