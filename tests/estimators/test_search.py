@@ -21,7 +21,7 @@ QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0
 def test_search_finds_the_depth_that_is_needed() -> None:
     X = np.random.default_rng(0).normal(size=(600, 2))
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)  # no single cut will do
-    search = LCNClassifierCV(**QUICK, estimator=LCNClassifier(epochs=30)).fit(X, y)
+    search = LCNClassifierCV(**QUICK, estimator=LCNClassifier(epochs=100, batch_size=32)).fit(X, y)
     assert search.depth_ == 3
     assert search.score(X, y) > 0.9
     assert search.cv_results_["mean_loss"].shape == (4,)

@@ -162,3 +162,14 @@ def test_nothing_of_this_before_fit(estimator_class: type) -> None:
     for ask in (lambda: estimator.tree_, lambda: estimator.feature_importances_, lambda: estimator.apply(X)):
         with pytest.raises(NotFittedError):
             ask()
+
+
+def test_importances_of_a_network_too_deep_for_its_tree() -> None:
+    """The same as those of the tree that its training rows visit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] > 0).astype(int)
+    deep = LCNClassifier(depth=20, epochs=5, random_state=0).fit(X, y)
+    visited = deep.to_tree(visited_by=X).with_counts(X)
+    np.testing.assert_allclose(deep.feature_importances_, visited.feature_importances(scale=X.std(axis=0)), atol=0.02)
+    assert deep.feature_importances_.sum() == pytest.approx(1)

@@ -25,6 +25,7 @@ def network_to_tree(
     classes: Any = None,
     link: str = "identity",
     visited_by: Any = None,
+    patterns: np.ndarray | None = None,
     max_depth: int = 16,
 ) -> ObliqueTree:
     """The oblique tree that a locally constant or locally linear network is (Theorem 3).
@@ -45,6 +46,8 @@ def network_to_tree(
         whoever comes there is sent to that side. The tree then gives the network's output for each row whose
         activation pattern occurs among these rows, and the output of another pattern for any other row (its
         ``notes`` say so). Its size is that of the patterns met, so any depth will do.
+    patterns : bool array of shape (n_patterns, n_neurons), optional
+        The same for activation patterns that are known already.
     max_depth : int
         Neurons up to which the whole tree is built; beyond, ``visited_by`` is needed.
 
@@ -70,7 +73,10 @@ def network_to_tree(
     network = float64_on_cpu(network)
     chain = Chain.of(network)
     notes: tuple[str, ...] = ()
-    if visited_by is not None:
+    if patterns is not None:
+        notes = ("branches that the given patterns do not visit left out: exact for these",)
+        patterns = np.unique(patterns, axis=0)
+    elif visited_by is not None:
         notes = ("branches that the given rows do not visit left out: exact for the activation patterns of these",)
         names = None if feature_names is None else tuple(feature_names)
         patterns = _visited_patterns(network, as_rows(visited_by, network.in_features, names))

@@ -127,7 +127,12 @@ class TreeMixin:
         check_is_fitted(self)
         if hasattr(self, "estimators_"):
             return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
-        return self.tree_.feature_importances(scale=self.spread_)
+        if self.network_.depth <= MAX_DEPTH:
+            return self.tree_.feature_importances(scale=self.spread_)
+        patterns, order = np.unique(unpack_codes(self.visits_.codes, self.network_.depth), axis=0, return_index=True)
+        tree = network_to_tree(self.network_, patterns=patterns, **self._tree_settings())
+        counts = add_up(tree, self.visits_.counts[order])
+        return replace(tree, n_samples=counts).feature_importances(scale=self.spread_)
 
     def _check_single(self) -> None:
         check_is_fitted(self)
@@ -137,10 +142,15 @@ class TreeMixin:
 
 def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:
     """Rows at each node of the full tree of a network, whose leaves stand in lexicographic order of patterns."""
-    pattern = unpack_codes(visits.codes, depth)
-    counts = np.zeros(tree.n_nodes)
-    leaf = pack_pattern(pattern[:, ::-1])[:, 0]  # the first neuron decides first
-    counts[tree.n_splits + leaf] = visits.counts
+    leaf = pack_pattern(unpack_codes(visits.codes, depth)[:, ::-1])[:, 0]  # the first neuron decides first
+    leaves = np.zeros(tree.n_leaves)
+    leaves[leaf] = visits.counts
+    return add_up(tree, leaves)
+
+
+def add_up(tree: ObliqueTree, leaves: NDArray[Any]) -> NDArray[np.float64]:
+    """Rows at each node from the rows at the leaves."""
+    counts = np.concatenate([np.zeros(tree.n_splits), leaves])
     for node in range(tree.n_splits - 1, -1, -1):
         counts[node] = counts[tree.children[node]].sum()
     return counts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing
-from sklearn.utils.validation import check_is_fitted, indexable
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
@@ -70,9 +70,8 @@ class _SearchCV(BaseEstimator):
             raise ValueError("depths and drop_rates must each have at least one value")
         base = self._estimator_class() if self.estimator is None else clone(self.estimator)
         base.set_params(random_state=self.random_state)
+        y = self._check_target(y)
         rows, y = indexable(X, y)
-        if self._is_classifier and is_label_matrix(y):
-            raise ValueError("y with several labels cannot be searched at once; search each label by itself")
         folds = list(check_cv(self.cv, y, classifier=self._is_classifier).split(rows, y))
         losses = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)(
             delayed(_fold_losses)(base, rows, y, sample_weight, fold, depths, rate) for rate in rates for fold in folds
@@ -93,6 +92,14 @@ class _SearchCV(BaseEstimator):
             if hasattr(self.best_estimator_, name):
                 setattr(self, name, getattr(self.best_estimator_, name))
         return self
+
+    def _check_target(self, y: Any) -> Any:
+        """A vector of classes, or real values."""
+        if not self._is_classifier:
+            return check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
+        if is_label_matrix(y):
+            raise ValueError("y with several labels cannot be searched at once; search each label by itself")
+        return column_or_1d(y, warn=True)
 
     @property
     def tree_(self) -> ObliqueTree:
