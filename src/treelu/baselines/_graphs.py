@@ -40,7 +40,7 @@ class GraphBatch:
     index: NDArray[np.int64]
 
 
-class MoleculeTable:
+class GraphTable:
     """Graphs of many molecules, from which batches are taken by row number.
 
     Parameters
@@ -50,7 +50,7 @@ class MoleculeTable:
     Examples
     --------
     >>> from rdkit import Chem
-    >>> table = MoleculeTable([Chem.MolFromSmiles(smiles) for smiles in ("CCO", "O", "C=C")])
+    >>> table = GraphTable([Chem.MolFromSmiles(smiles) for smiles in ("CCO", "O", "C=C")])
     >>> batch = table.rows(np.array([2, 0]))
     >>> batch.molecule
     tensor([0, 0, 1, 1, 1])

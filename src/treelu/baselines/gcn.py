@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treelu.baselines._graphs import GraphBatch, MoleculeTable
+from treelu.baselines._graphs import GraphBatch, GraphTable
 from treelu.estimators._rows import check_weight
 from treelu.estimators._targets import class_targets, encode_classes, value_targets
 from treelu.nn import Activation
@@ -51,9 +51,10 @@ class GraphNetwork(nn.Module):
         After each layer.
     """
 
-    # What the training loop asks of a network; there is nothing to anneal or to mask here.
+    # What the training loop asks of a network: here is nothing to anneal and nothing to mask.
     activation = Activation("softplus")
     drop_connect = 0.0
+    backend = "torch"
 
     def __init__(self, in_features: int, out_features: int, filters: Sequence[int], dense: int, dropout: float) -> None:
         super().__init__()
@@ -72,15 +73,19 @@ class GraphNetwork(nn.Module):
         state = batch.atoms  # (A, F)
         own = torch.arange(len(state))
         sources, ends = torch.cat([batch.bonds, torch.stack([own, own])], dim=1)
+        ends, order = torch.sort(ends)
+        sources = sources[order]
         for convolution, norm in zip(self.convolutions, self.norms, strict=False):
             state = self._layer(convolution(state, batch.bonds), norm)
-            state = _reduce(state[sources], ends, len(state), "amax")
+            state = group_max(state.index_select(0, sources), ends)
         state = self._layer(self.dense(state), self.norms[-1])
-        n = len(batch.index)
         molecule = torch.cat(
-            [_reduce(state, batch.molecule, n, reduce) for reduce in ("sum", "amax")], dim=1
+            [group_sum(state, batch.molecule), group_max(state, batch.molecule)], dim=1
         )  # (B, 2 dense)
         return self.output(torch.tanh(molecule))
+
+    def gradient_pass(self) -> None:
+        """None, for the training loop: gradients come from autograd."""
 
     def _layer(self, state: Tensor, norm: nn.Module) -> Tensor:
         state = F.relu(state)
@@ -97,14 +102,37 @@ def _graph_extra() -> Any:
     return torch_geometric.nn
 
 
-def _reduce(values: Tensor, group: Tensor, n_groups: int, reduce: str) -> Tensor:
-    """The sum or the maximum of the rows of each group; no group is empty."""
-    out = values.new_zeros(n_groups, values.shape[1])
-    place = group[:, None].expand_as(values)
-    return out.scatter_reduce(0, place, values, reduce, include_self=False)
+def group_sum(values: Tensor, group: Tensor) -> Tensor:
+    """The sum of the rows of each group; groups are numbered 0, 1, … in ascending order and none is empty."""
+    return values.new_zeros(int(group[-1]) + 1, values.shape[1]).index_add(0, group, values)
 
 
-def read_molecules(X: Any) -> MoleculeTable:
+def group_max(values: Tensor, group: Tensor) -> Tensor:
+    """The maximum of the rows of each group, whose gradient is shared by rows that tie.
+
+    torch.segment_reduce finds the maxima fastest, but its gradient is wrong for ties in several columns (torch 2.13),
+    and behind a ReLU ties are the rule. The sum over the rows that attain the maximum has the right one.
+
+    Examples
+    --------
+    >>> values = torch.tensor([[1.0, 5.0], [3.0, 5.0], [2.0, 0.0]], requires_grad=True)
+    >>> maxima = group_max(values, torch.tensor([0, 0, 1]))
+    >>> maxima.detach()
+    tensor([[3., 5.],
+            [2., 0.]])
+    >>> torch.autograd.grad(maxima.sum(), values)[0]
+    tensor([[0.0000, 0.5000],
+            [1.0000, 0.5000],
+            [1.0000, 1.0000]])
+    """
+    with torch.no_grad():
+        maxima = torch.segment_reduce(values, "max", lengths=torch.bincount(group), axis=0)
+        attains = (values == maxima.index_select(0, group)).to(values.dtype)
+        share = attains / group_sum(attains, group).index_select(0, group)
+    return group_sum(values * share, group)
+
+
+def read_molecules(X: Any) -> GraphTable:
     """The graphs of a sequence of SMILES; an error names the rows that cannot be read.
 
     Parameters
@@ -113,7 +141,7 @@ def read_molecules(X: Any) -> MoleculeTable:
 
     Returns
     -------
-    MoleculeTable
+    GraphTable
 
     Examples
     --------
@@ -128,7 +156,7 @@ def read_molecules(X: Any) -> MoleculeTable:
     check_refused(np.array(refused, dtype=np.int64), smiles, "error", "", "only those that it reads")
     if not molecules:
         raise ValueError("X must hold at least one SMILES, got none")
-    return MoleculeTable(molecules)
+    return GraphTable(molecules)
 
 
 class _GraphEstimator(BaseEstimator, ABC):
