@@ -95,6 +95,8 @@ class _SearchCV(BaseEstimator):
 
     def _check_target(self, y: Any) -> Any:
         """A vector of classes, or real values."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         if not self._is_classifier:
             return check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
         if is_label_matrix(y):

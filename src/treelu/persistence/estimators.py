@@ -67,7 +67,8 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
 
 def _describe_settings(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     check_is_fitted(estimator)
-    defaults = _defaults(type(estimator))
+    kind: Any = type(estimator)
+    defaults = _defaults(kind)
     parameters = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
