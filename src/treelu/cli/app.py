@@ -232,12 +232,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         The exit code: 0; 2 for what was typed or given, 1 for any other failure, 130 for Ctrl-C.
     """
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
     try:
-        typer.main.get_command(app).main(
-            args=None if arguments is None else list(arguments), prog_name="treelu", standalone_mode=False
-        )
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            command = typer.main.get_command(app)
+            # Not command.main(), which ends the process in ways of its own.
+            with command.make_context("treelu", list(sys.argv[1:] if arguments is None else arguments)) as context:
+                command.invoke(context)
         sys.stdout.flush()
+    except typer.Exit as end:
+        return end.exit_code
     except (KeyboardInterrupt, typer.Abort):
         say("treelu: stopped")
         return 130

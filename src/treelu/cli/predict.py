@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import Reading, column_names
 from treelu.persistence import load
+from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel, check_columns, iterate_table
 
 if TYPE_CHECKING:
@@ -90,13 +91,13 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
 
 
-def write_output(path: Path | None, content: Any) -> None:
+def write_output(path: Path | None, content: str | bytes) -> None:
     """Text or bytes to standard output or to a file."""
-    from treelu.persistence.files import write_atomically
-
+    if isinstance(content, str) and not content.endswith("\n"):
+        content += "\n"
     if path is not None:
-        write_atomically(path, content if isinstance(content, bytes) else content.encode())
-    elif isinstance(content, bytes):
-        sys.stdout.buffer.write(content)
+        write_atomically(path, content.encode() if isinstance(content, str) else content)
+    elif isinstance(content, str):
+        sys.stdout.write(content)
     else:
-        sys.stdout.write(content if content.endswith("\n") else f"{content}\n")
+        sys.stdout.buffer.write(content)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,6 @@ def _restore_settings(kind: Any, fields: Fields) -> Any:
     return estimator
 
 
-@cache
 def _defaults(kind: Any) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 

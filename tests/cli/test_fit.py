@@ -1,0 +1,374 @@
+"""`treelu fit`: what it writes, what it says, and the mistakes it names."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treelu
+from tests.cli.conftest import QUICK, Type, people
+from treelu.cli import tune as tuning
+from treelu.cli.messages import InputError, Notes
+from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare, split_rows
+from treelu.tables import TableModel, TableTargets
+from treelu.tree import ObliqueTree
+
+
+def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
+    settings = {"task": None, "hold_out": 0.2, "valid": None, "seed": 0} | options
+    return prepare(str(path), [target], columns=ColumnChoice(), reading=Reading(), notes=Notes(quiet=True), **settings)  # type: ignore[arg-type]
+
+
+def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path, type_: Type) -> None:
+    out = tmp_path / "new" / "model"
+    typed = type_("fit", table, "--target", "survived", "--out", out, *QUICK)
+    assert typed.code == 0
+    assert typed.err.splitlines() == [
+        f"  {table}: 80 rows, 4 columns",
+        "  target 'survived': 2 classes (0, 1), so classification (--task regression if they are quantities)",
+        "  column 'name' left out: text with 64 different values in 64 rows (names?); --text name keeps it",
+        *[line for line in typed.err.splitlines() if line.startswith("  column 'age': ")],
+        "  column 'sex': text with 2 categories (female, male), one-hot encoded as 'sex=female', …",
+        "training LCNClassifier (depth 2) on 64 rows, 4 features",
+        "fitting CART, scikit-learn's decision tree, for comparison",
+    ]
+    assert "scores on 16 hold-out rows that training did not see (95 % interval)" in typed.out
+    for word in (
+        "ROC AUC",
+        "\n  LCN   ",
+        "\n  CART  ",
+        "leaves that rows reach, of 4; CART: ",
+        f"wrote {out}: model.json",
+    ):
+        assert word in typed.out
+    names = {path.name for path in out.iterdir() if not path.name.startswith("arrays-")}
+    assert names == {"model.json", "tree.json", "tree.txt", "report.html"}
+    model = treelu.load(out)
+    tree = ObliqueTree.from_json((out / "tree.json").read_text())
+    assert tree == model.trees[0]
+    assert tree.feature_names == ("age", "age=(missing)", "sex=female", "sex=male")
+    assert tree.n_samples is not None
+    assert tree.n_samples[0] == 64
+    assert (out / "tree.txt").read_text() == tree.export_text() + "\n"
+    assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--json")
+    result = json.loads(typed.out)
+    model = treelu.load(tmp_path / "m")
+    held_out = prepared(table).held_out
+    assert held_out is not None
+    score = result["scores"]["survived"]["LCN"]["accuracy"]
+    assert score["value"] == pytest.approx(np.mean(model.estimator.predict(held_out.X) == held_out.y))
+    assert score["low"] <= score["value"] <= score["high"]
+    assert np.array_equal(model.trees[0].predict(held_out.X), model.estimator.predict(held_out.X))
+    assert (result["n_training_rows"], result["n_hold_out_rows"], result["task"]) == (64, 16, "classification")
+    assert result["parameters"] == {"depth": 2, "drop_connect": 0.0, "epochs": 3, "random_state": 0}
+    assert result["notes"] == list(model.notes)
+
+
+def test_a_model_fitted_twice_is_the_same(table: Path, tmp_path: Path, type_: Type) -> None:
+    for name in ("a", "b"):
+        type_("fit", table, "--target", "survived", "--out", tmp_path / name, *QUICK, "--quiet")
+    first, second = (next((tmp_path / name).glob("arrays-*")) for name in ("a", "b"))
+    assert first.name == second.name
+
+
+@pytest.mark.parametrize("method", ["alcn", "lln", "elcn"])
+def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) -> None:
+    members = ["--members", 2] if method == "elcn" else []
+    typed = type_("fit", table, "--target", "survived", "--method", method, "--out", tmp_path / "m", *QUICK, *members)
+    assert typed.code == 0, typed.err
+    assert f"\n  {method.upper()} " in typed.out
+    assert (tmp_path / "m" / "tree.json").exists() == (method == "lln")
+    model = treelu.load(tmp_path / "m")
+    assert model.method == method
+    assert len(model.predict(people())) == 80
+
+
+def test_regression_and_several_values(table: Path, tmp_path: Path, type_: Type) -> None:
+    frame = people().drop(columns="name").assign(weight=lambda f: f["survived"] + 0.25 * np.arange(80))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "weight", "--out", tmp_path / "one", *QUICK)
+    assert "RMSE" in typed.out
+    typed = type_("fit", tmp_path / "t.csv", "--target", "weight,age", "--out", tmp_path / "two", *QUICK)
+    assert typed.code == 0, typed.err
+    assert "\n  weight  " in typed.out
+    assert {path.name for path in (tmp_path / "two").glob("report*")} == {
+        "report.html",
+        "report-weight.html",
+        "report-age.html",
+    }
+    assert 'href="report-age.html"' in (tmp_path / "two" / "report.html").read_text()
+
+
+def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
+    model = treelu.load(labels_model)
+    assert (model.task, model.targets) == ("labels", ("toxic", "acid"))
+    assert len(model.trees) == len(model.carts) == 2
+    assert any("left out, RDKit cannot read their SMILES (rows 6)" in note for note in model.notes)
+    assert any("besides molecules, 'id', 'size' are not used; --features adds columns" in note for note in model.notes)
+    for name in ("toxic", "acid"):
+        page = (labels_model / f"report-{name}.html").read_text()
+        assert "<svg" in page.replace("\\u003c", "<")
+        assert (labels_model / f"tree-{name}.txt").exists()
+    result = model.predict_table(pd.read_csv(molecules))
+    assert list(result.columns) == ["probability_toxic", "probability_acid"]
+    assert result.isna().all(axis=1).to_numpy().nonzero()[0].tolist() == [5]
+
+
+def test_molecules_with_further_columns(molecules: Path, tmp_path: Path, type_: Type) -> None:
+    words = ["--smiles", "smiles", "--features", "id", "--target", "size", "--bits", 32, "--out", tmp_path / "m"]
+    assert type_("fit", molecules, *words, *QUICK).code == 0
+    assert treelu.load(tmp_path / "m").encoder.feature_names[-2:] == ("bit_31", "id")
+
+
+def test_choosing_columns(table: Path, tmp_path: Path, type_: Type) -> None:
+    def names(*words: object) -> tuple[str, ...]:
+        typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", "--force", *QUICK, *words)
+        assert typed.code == 0, typed.err
+        model = treelu.load(tmp_path / "m")
+        assert isinstance(model, TableModel)
+        return tuple(column.name for column in model.encoder.columns)
+
+    assert names("--drop", "sex,name") == ("age",)
+    assert names("--features", "sex", "--features", "age") == ("sex", "age")
+    assert names("--text", "name") == ("name", "age", "sex")
+
+
+# The rows
+
+
+def test_a_table_for_the_scores(table: Path, tmp_path: Path, type_: Type) -> None:
+    people().iloc[:30].to_csv(tmp_path / "valid.csv", index=False)
+    typed = type_(
+        "fit", table, "--target", "survived", "--valid", tmp_path / "valid.csv", "--out", tmp_path / "m", *QUICK
+    )
+    assert f"scores on 30 rows of {tmp_path / 'valid.csv'}" in typed.out
+    assert "on 80 rows, 4 features" in typed.err
+    people().assign(survived=5).to_csv(tmp_path / "odd.csv", index=False)
+    typed = type_("fit", table, "--target", "survived", "--valid", tmp_path / "odd.csv", "--out", tmp_path / "n")
+    assert typed.err.splitlines()[-1] == (
+        f"treelu: {tmp_path / 'odd.csv'} has the class '5', which training had not; leave those rows out"
+    )
+    people().drop(columns="age").to_csv(tmp_path / "less.csv", index=False)
+    typed = type_("fit", table, "--target", "survived", "--valid", tmp_path / "less.csv", "--out", tmp_path / "n")
+    assert typed.err.splitlines()[-1].startswith(f"treelu: {tmp_path / 'less.csv'}: the table has no column 'age'")
+
+
+def test_without_hold_out_there_are_no_scores(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--target", "survived", "--hold-out", 0, "--out", tmp_path / "m", *QUICK)
+    assert typed.code == 0, typed.err
+    assert "scores" not in typed.out.split("wrote")[0]
+
+
+def test_the_hold_out_has_the_classes_in_like_shares_and_is_the_same_each_time() -> None:
+    y = np.array(["a"] * 50 + ["b"] * 25 + ["lone"])
+    targets = TableTargets("classification", y, np.arange(76))
+    training, held_out = split_rows(targets, 0.2, seed=1)
+    assert sorted([*training, *held_out]) == list(range(76))
+    assert np.unique(y[held_out], return_counts=True)[1].tolist() == [10, 5]
+    assert 75 in training
+    assert np.array_equal(split_rows(targets, 0.2, seed=1)[0], training)
+    assert not np.array_equal(split_rows(targets, 0.2, seed=2)[0], training)
+
+
+def test_nothing_is_learned_from_held_out_rows(tmp_path: Path) -> None:
+    """Medians and categories come from training rows: changing held-out rows does not change the encoder."""
+    people().to_csv(tmp_path / "a.csv", index=False)
+    first = prepared(tmp_path / "a.csv")
+    assert first.held_out is not None
+    changed = people()
+    rows = [row for row in range(80) if row not in set(split_rows_of(changed))]
+    changed.loc[rows, "age"] = 1000.0
+    changed.loc[rows, "sex"] = "other"
+    changed.to_csv(tmp_path / "b.csv", index=False)
+    second = prepared(tmp_path / "b.csv")
+    assert second.encoder == first.encoder
+    assert second.training.X.equals(first.training.X)
+
+
+def split_rows_of(frame: pd.DataFrame) -> list[int]:
+    targets = TableTargets("classification", frame["survived"].to_numpy(), np.arange(80))
+    return split_rows(targets, 0.2, 0)[0].tolist()
+
+
+# Tuning
+
+
+def test_tuning_searches_what_was_not_given(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "DEPTHS", (1, 2))
+    monkeypatch.setattr(tuning, "DROP_RATES", (0.0, 0.5))
+    words = ["fit", table, "--target", "survived", "--epochs", 2, "--tune", "--folds", 2, "--no-cart"]
+    typed = type_(*words, "--drop-connect", 0.25, "--out", tmp_path / "m")
+    assert "tuned on 2 folds: depth " in typed.err
+    assert "drop rate 0.25 (AUC 0." in typed.err
+    parameters = treelu.load(tmp_path / "m").estimator.get_params()
+    assert parameters["drop_connect"] == 0.25
+    assert parameters["depth"] in (1, 2)
+    typed = type_(*words[:-3], "--folds", 60, "--out", tmp_path / "n")
+    assert typed.err.splitlines()[-1].startswith(
+        "treelu: --tune with 60 folds needs 60 rows, but the smallest class has "
+    )
+
+
+def test_tuning_takes_the_best_and_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = Rows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
+    losses = iter([3.0, 3.0, 1.0, 1.0, 2.0])
+
+    def loss(*arguments: object) -> float:
+        try:
+            return next(losses)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(tuning, "fold_loss", loss)
+    estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
+    assert (estimator.depth, estimator.drop_connect) == (3, 0.25)
+    assert "tuning stopped after 2 of 4 settings; going on with the best of them" in capsys.readouterr().err
+
+
+def test_losses_of_a_fold() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    training, testing = np.arange(30), np.arange(30, 40)
+    small = {"depth": 1, "epochs": 1, "random_state": 0}
+    values = Rows(X, X["a"].to_numpy())
+    model = treelu.LCNRegressor(**small).fit(X[:30], values.y[:30])
+    expected = np.sqrt(np.mean((model.predict(X[30:]) - values.y[30:]) ** 2))
+    assert tuning.fold_loss(treelu.LCNRegressor(**small), values, training, testing, "regression") == pytest.approx(
+        expected
+    )
+    labels = np.column_stack([X["a"] > 0, X["b"] > 0]).astype(float)
+    labels[::3, 1] = np.nan
+    loss = tuning.fold_loss(treelu.LCNClassifier(**small), Rows(X, labels), training, testing, "labels")
+    assert -1 <= loss <= 0
+    lopsided = np.column_stack([np.arange(40) == 0, X["b"] > 0]).astype(float)
+    with pytest.raises(InputError, match="a label has one value only in a fold"):
+        tuning._parts(Rows(X, lopsided), "labels", 3, 0)
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "survivd"], "treelu: --target: the table has no column 'survivd'; did you mean 'survived'?"),
+        (["--target", "survived,agee"], "treelu: --target: the table has no column 'agee'; did you mean 'age'?"),
+        (
+            ["--target", "survived", "--smiles", "smile"],
+            "treelu: --smiles: the table has no column 'smile'; it has 'name', 'age', 'sex', 'survived'",
+        ),
+        (
+            ["--target", "survived", "--drop", "Sex"],
+            "treelu: --drop: the table has no column 'Sex'; did you mean 'sex'?",
+        ),
+        (
+            ["--target", "survived", "--features", "survived"],
+            "treelu: column 'survived' is a --target and cannot be a feature too",
+        ),
+        (
+            ["--target", "survived", "--members", "3"],
+            "treelu: --members does not go with --method lcn; leave it out",
+        ),
+        (["--target", "age", "--balanced"], "treelu: --balanced does not go with regression; leave it out"),
+        (["--target", "sex", "--task", "regression"], "treelu: target 'sex' holds text such as "),
+        (["--target", "name"], "treelu: target 'name' has 80 different values in 80 rows, too many for classes; is it"),
+        (["--target", "survived", "--delimiter", "ab"], "treelu: --delimiter must be one character, got 'ab'"),
+        (["--target", "survived", "--decimal", "x"], "treelu: --decimal must be . or , got 'x'"),
+        (["--target", "survived", "--smiles", "sex"], "treelu: RDKit can read none of the SMILES of "),
+        (
+            ["--target", "survived", "--features", "name"],
+            "treelu: no column is left to learn from; see what was left out, and why, above",
+        ),
+    ],
+)
+def test_messages_of_mistakes(words: list[str], message: str, table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--out", tmp_path / "m", *words)
+    assert typed.code == 2
+    assert typed.out == ""
+    assert typed.err.splitlines()[-1].startswith(message)
+    assert "Traceback" not in typed.err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "treelu: {path} does not exist"),
+        ("", "treelu: {path} is empty; a table needs a line of column names and rows below it"),
+        ("x,y\n", "treelu: {path} has a header but no rows"),
+        (
+            "x;y\n1;2\n",
+            "treelu: {path} has one column only, 'x;y': it seems to be separated by semicolons; add --delimiter ';'",
+        ),
+        (
+            "x,y\n1,0\n2,0\n",
+            "treelu: target 'y' is 0 in all 2 rows: there is nothing to learn; choose another --target",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_used_get_one_line(
+    content: str | None, message: str, tmp_path: Path, type_: Type
+) -> None:
+    path = tmp_path / "data.csv"
+    if content is not None:
+        path.write_text(content)
+    typed = type_("fit", path, "--target", "y", "--out", tmp_path / "m", "--quiet")
+    assert typed == (2, "", message.format(path=path) + "\n")
+
+
+def test_a_class_that_training_rows_lack(tmp_path: Path, type_: Type) -> None:
+    (tmp_path / "t.csv").write_text("x,a,b\n" + "1,0,1\n2,1,0\n" + "".join(f"{i},0,{i % 2}\n" for i in range(20)))
+    for seed in range(8):
+        typed = type_(
+            "fit", tmp_path / "t.csv", "--target", "a,b", "--out", tmp_path / f"m{seed}", "--seed", seed, *QUICK
+        )
+        if typed.code:
+            break
+    assert typed.err.splitlines()[-1] == (
+        "treelu: target 'a' has one value only in the training rows; give more rows, another --seed or a smaller "
+        "--hold-out"
+    )
+
+
+def test_what_is_there_is_not_overwritten(table: Path, tmp_path: Path, type_: Type) -> None:
+    out = tmp_path / "m"
+    words = ["fit", table, "--target", "survived", "--out", out, *QUICK, "--quiet"]
+    out.mkdir()
+    assert type_(*words).code == 0  # an empty folder is fine
+    (out / "mine.txt").write_text("mine")
+    (out / "tree-old.txt").write_text("of another model")
+    typed = type_(*words)
+    again = "add --force to write there all the same, or choose another folder"
+    assert typed == (2, "", f"treelu: --out {out} already holds a model; {again}\n")
+    assert type_(*words, "--method", "alcn", "--force").code == 0
+    names = {path.name for path in out.iterdir() if not path.name.startswith("arrays-")}
+    assert names == {"model.json", "report.html", "mine.txt"}  # an ALCN has no tree
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "x").write_text("")
+    words[words.index(out)] = tmp_path / "other"
+    assert type_(*words).err == f"treelu: --out {tmp_path / 'other'} is not empty; {again}\n"
+    words[words.index(tmp_path / "other")] = tmp_path / "other" / "x"
+    assert type_(*words).err == f"treelu: --out {tmp_path / 'other' / 'x'} is a file; give a folder\n"
+    (tmp_path / "other" / "model.json").write_text("{}")
+    words[words.index(tmp_path / "other" / "x")] = tmp_path / "other"
+    typed = type_(*words, "--force")
+    assert typed.code == 2
+    assert "has a model.json that treelu did not write; remove it or choose another folder" in typed.err
+
+
+def test_many_notes_are_kept_short(tmp_path: Path, type_: Type) -> None:
+    frame = people()[["survived"]].assign(**{f"c{i}": people()["sex"] for i in range(20)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "survived", "--out", tmp_path / "m", *QUICK)
+    assert "  … and 10 more notes; the report lists them all" in typed.err
+    assert len(treelu.load(tmp_path / "m").notes) == 22

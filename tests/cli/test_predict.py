@@ -1,0 +1,138 @@
+"""`treelu predict`: any size, any format, a row for each row."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treelu
+from tests.cli.conftest import Type, people
+from treelu.cli import predict as predicting
+
+
+def read(text: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(text))
+
+
+def test_predictions_are_the_models_own(table: Path, model: Path, type_: Type) -> None:
+    typed = type_("predict", model, table)
+    assert (typed.code, typed.err) == (0, "")
+    result = read(typed.out)
+    loaded = treelu.load(model)
+    assert list(result.columns) == ["prediction", "probability_0", "probability_1"]
+    assert np.array_equal(result["prediction"], loaded.predict(people()))
+    assert np.array_equal(result[["probability_0", "probability_1"]], loaded.predict_proba(people()))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 79, 80])
+def test_the_size_of_the_pieces_does_not_matter(
+    rows: int, table: Path, model: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = type_("predict", model, table).out
+    monkeypatch.setattr(predicting, "MAX_ROWS", rows)
+    assert type_("predict", model, table).out == whole
+    assert whole.count("\n") == 81
+
+
+def test_the_format_does_not_matter(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
+    whole = type_("predict", model, table).out
+    people().to_parquet(tmp_path / "p.parquet")
+    people().to_csv(tmp_path / "p.tsv.gz", sep="\t", index=False)
+    people()[["sex", "survived", "age"]].to_csv(tmp_path / "p.txt", sep=";", decimal=",", index=False)
+    assert type_("predict", model, tmp_path / "p.parquet").out == whole
+    assert type_("predict", model, tmp_path / "p.tsv.gz").out == whole
+    assert type_("predict", model, tmp_path / "p.txt", "--delimiter", ";", "--decimal", ",").out == whole
+
+
+def test_standard_input(table: Path, model: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = type_("predict", model, table).out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
+    assert type_("predict", model, "-").out == whole
+
+
+def test_columns_can_be_kept_and_lines_be_json(table: Path, model: Path, type_: Type) -> None:
+    lines = type_("predict", model, table, "--keep", "name,age", "--json").out.splitlines()
+    assert len(lines) == 80
+    assert list(json.loads(lines[0])) == ["name", "age", "prediction", "probability_0", "probability_1"]
+    assert json.loads(lines[3])["age"] is None
+    typed = type_("predict", model, table, "--keep", "nme")
+    assert typed.err == "treelu: --keep: the table has no column 'nme'; did you mean 'name'?\n"
+
+
+def test_a_file_appears_when_it_is_complete(
+    table: Path, model: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "scores.csv"
+    assert type_("predict", model, table, "--out", out) == (0, "", "")
+    assert out.read_text() == type_("predict", model, table).out
+    assert (
+        type_("predict", model, table, "--out", out).err == f"treelu: --out {out} exists; add --force to replace it\n"
+    )
+    assert (
+        type_("predict", model, table, "--out", tmp_path).err == f"treelu: --out {tmp_path} is a folder; give a file\n"
+    )
+    nowhere = tmp_path / "none" / "x.csv"
+    assert type_("predict", model, table, "--out", nowhere).err == (
+        f"treelu: --out {nowhere}: there is no folder {nowhere.parent}; make it first\n"
+    )
+    bad = people().astype({"age": object})
+    bad.loc[60, "age"] = "old"
+    bad.to_csv(tmp_path / "bad.csv", index=False)
+    monkeypatch.setattr(predicting, "MAX_ROWS", 20)
+    before = out.read_text()
+    typed = type_("predict", model, tmp_path / "bad.csv", "--out", out, "--force")
+    assert typed == (
+        2,
+        "",
+        "treelu: column 'age', row 61: 'old' is not a number; correct it, or leave it empty if it is missing\n",
+    )
+    assert out.read_text() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "scores.csv"]
+
+
+def test_mistakes(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
+    def message(*words: object) -> str:
+        typed = type_("predict", *words)
+        assert typed.code == 2
+        assert typed.out == ""
+        assert typed.err.count("\n") == 1
+        return typed.err.removeprefix("treelu: ").strip()
+
+    people().drop(columns=["age"]).to_csv(tmp_path / "less.csv", index=False)
+    less = tmp_path / "less.csv"
+    assert message(model, less) == f"{less}: the table has no column 'age'; it has 'name', 'sex', 'survived'"
+    people()[["name"]].to_csv(less, index=False)
+    assert message(model, less) == f"{less}: the table lacks 2 columns: 'age', 'sex'"
+    assert message(tmp_path / "none", table) == f"{tmp_path / 'none'} does not exist; give the folder of a saved model"
+    assert message(table, table) == f"{table} is a file; give the folder of a saved model"
+    assert message(tmp_path, table) == f"{tmp_path} cannot be read: it has no model.json, so it is no saved model"
+    assert message(model, tmp_path / "none.csv") == f"{tmp_path / 'none.csv'} does not exist"
+    treelu.load(model).trees[0].save(tmp_path / "tree")
+    assert message(tmp_path / "tree", table) == (
+        f"{tmp_path / 'tree'} holds a ObliqueTree that was saved from Python and knows no table; read it there with "
+        f"treelu.load({str(tmp_path / 'tree')!r})"
+    )
+    altered = tmp_path / "altered"
+    altered.mkdir()
+    for path in model.iterdir():
+        (altered / path.name).write_bytes(path.read_bytes())
+    (altered / "model.json").write_text((model / "model.json").read_text().replace('"age"', '"agf"'))
+    assert message(altered, table) == (
+        f"{altered} cannot be read: model.json does not fit its checksum: it was altered"
+    )
+
+
+def test_molecules_that_cannot_be_read_leave_their_rows_empty(
+    molecules: Path, labels_model: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predicting, "MAX_ROWS", 4)
+    typed = type_("predict", labels_model, molecules, "--keep", "id")
+    assert typed.err == "  1 SMILES cannot be read (rows 6); their predictions are left empty\n"
+    result = read(typed.out)
+    assert len(result) == 40
+    assert result["id"].tolist() == list(range(40))
+    assert np.flatnonzero(result["probability_toxic"].isna()).tolist() == [5]
