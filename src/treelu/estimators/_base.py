@@ -44,7 +44,9 @@ from treelu.training import (
 )
 
 PATIENCE = 10  # epochs, for early_stopping=True
-PATH_EPOCHS = 10  # for each penalty on the way to max_features
+PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
+DROP_RATES = (0.05, 0.5)  # what drop_connect="auto" chooses from
+MIN_ROWS_TO_CHOOSE = 50
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 8192  # rows that are converted to float64 at once
 
@@ -57,7 +59,7 @@ class NetworkEstimator(BaseEstimator, ABC):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "depth": [Interval(Integral, 1, None, closed="left")],
-        "drop_connect": [Interval(Real, 0, 1, closed="left")],
+        "drop_connect": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "hidden_layers": ["array-like"],
         "negative_slope": [Interval(Real, None, None, closed="neither")],
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -109,6 +111,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         """Train a network on scaled rows; keep it on the raw features, in float64."""
         sample = self._on_device(sample)
         validation = None if validation is None else self._on_device(validation)
+        self.drop_connect_ = self._choose_drop_rate(sample, validation, seed)
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
         fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
         network, history = best_fit(fits, sample, validation)
@@ -121,6 +124,30 @@ class NetworkEstimator(BaseEstimator, ABC):
         self._optimizer_state = None
         self._describe_rows(network, sample, n_passes=len(history))
 
+    def _choose_drop_rate(self, sample: Sample, validation: Sample | None, seed: int) -> float:
+        """The drop rate given; for "auto" the one of `DROP_RATES` with the lower loss on rows held out.
+
+        Noisy targets want many weights dropped, clean ones few, and half as long a training tells which.
+        """
+        if self.drop_connect != "auto":
+            return float(self.drop_connect)
+        if self.warm_start and hasattr(self, "network_"):
+            return float(self.drop_connect_)
+        if validation is None:
+            if len(sample) < MIN_ROWS_TO_CHOOSE or _has_lone_class(sample):
+                return DROP_RATES[0]
+            sample, validation = hold_out(sample, seed, share=0.2)
+        rows = torch.from_numpy(validation.rows)
+        losses = []
+        for rate in DROP_RATES:
+            network = self._new_network(
+                sample.table.shape[1], sample.targets.n_outputs, seed, self._activation_kind, rate
+            )
+            self._run(network, sample, None, seed, self.feature_penalty, share=0.5, quietly=True)
+            output = evaluate(network, validation.table, validation.index)
+            losses.append(validation.targets.loss(output, rows).item())
+        return DROP_RATES[int(np.argmin(losses))]
+
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""
         network = self._start(sample.table.shape[1], sample.targets.n_outputs, seed)
@@ -130,7 +157,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         chosen = choose_features(
             network,
             self.max_features,
-            lambda penalty: self._run(network, sample, None, seed, penalty, PATH_EPOCHS, quietly=True),
+            lambda penalty: self._run(network, sample, None, seed, penalty, PATH_SHARE, quietly=True),
         )
         few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
         few_valid = None
@@ -147,12 +174,12 @@ class NetworkEstimator(BaseEstimator, ABC):
         validation: Sample | None,
         seed: int,
         penalty: float,
-        epochs: int | None = None,
+        share: float = 1.0,
         quietly: bool = False,
     ) -> History:
-        """The training loop with this estimator's settings."""
+        """The training loop with this estimator's settings, for a share of its epochs."""
         plan = plan_training(len(sample), self.epochs, self.batch_size)
-        epochs = plan.epochs if epochs is None else min(epochs, plan.epochs)
+        epochs = max(1, round(share * plan.epochs))
         return train(
             network,
             sample,
@@ -224,12 +251,21 @@ class NetworkEstimator(BaseEstimator, ABC):
             deepen(self._unfolded(self.start_from_), fresh)
         return fresh
 
-    def _new_network(self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind) -> NeuronChain:
+    def _drop_rate(self) -> float:
+        """The drop rate given, or chosen."""
+        return float(
+            getattr(self, "drop_connect_", DROP_RATES[0]) if self.drop_connect == "auto" else self.drop_connect
+        )
+
+    def _new_network(
+        self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, drop_rate: float | None = None
+    ) -> NeuronChain:
         """A network as the parameters describe it, before training."""
+        rate = self._drop_rate() if drop_rate is None else drop_rate
         slope = float(self.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
-        settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": float(self.drop_connect)}
+        settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": rate}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
         network = self._network_class(n_features, int(self.depth), n_outputs, **settings)
@@ -248,7 +284,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         scaled = copy.deepcopy(network)
         target = getattr(self, "target_scaling_", None)
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
-        scaled.drop_connect = float(self.drop_connect)
+        scaled.drop_connect = self._drop_rate()
         return scaled.to(self.device, torch.float32).requires_grad_(True)
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
@@ -325,6 +361,14 @@ class NetworkEstimator(BaseEstimator, ABC):
         """Seeds of single fits, the same for the same random_state."""
         draws = check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1, size=count)
         return [int(seed) for seed in draws]
+
+
+def _has_lone_class(sample: Sample) -> bool:
+    """Whether some class has a single row, which cannot be both trained on and held out."""
+    if sample.targets.task == "regression":
+        return False
+    numbers = sample.targets.y.reshape(len(sample.targets), -1)[:, 0].cpu().numpy()[sample.rows]
+    return bool(np.unique(numbers, return_counts=True)[1].min() < 2)
 
 
 def float64_tables(X: Any) -> Iterator[Table]:

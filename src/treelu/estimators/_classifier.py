@@ -40,7 +40,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self,
         *,
         depth: int = 12,
-        drop_connect: float = 0.1,
+        drop_connect: float | str = "auto",
         hidden_layers: Sequence[int] = (),
         negative_slope: float = 0.0,
         epochs: int | str = "auto",

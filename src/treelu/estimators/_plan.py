@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EPOCHS = 60
-MIN_BATCH, MAX_BATCH = 32, 512
-BATCHES_PER_PASS = 24  # aimed at between these bounds
+MIN_BATCH, MAX_BATCH = 32, 1024
+BATCHES_PER_PASS = 6  # aimed at between these bounds
 MIN_UPDATES, PASSES = 2400, 12  # at least so many updates, and at least so many passes
 
 
@@ -28,9 +28,9 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
     Examples
     --------
     >>> plan_training(1000, "auto", "auto")
-    Plan(epochs=60, batch_size=32, updates_per_epoch=40)
+    Plan(epochs=60, batch_size=128, updates_per_epoch=40)
     >>> plan_training(1_000_000, "auto", "auto")
-    Plan(epochs=60, batch_size=512, updates_per_epoch=391)
+    Plan(epochs=60, batch_size=1024, updates_per_epoch=196)
     >>> plan_training(1000, 30, 64)
     Plan(epochs=30, batch_size=64, updates_per_epoch=None)
     """

@@ -20,14 +20,15 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     ----------
     depth : int
         Neurons M: the tree has up to 2^M leaves.
-    drop_connect : float in [0, 1)
-        The share of weights dropped, anew for each row, in training.
+    drop_connect : float in [0, 1) or "auto"
+        The share of weights dropped, anew for each row, in training. "auto" tries a low and a high rate on rows held
+        out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
-        The training: passes over the rows, rows a step, step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
+        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
         (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
@@ -100,14 +101,15 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     ----------
     depth : int
         Neurons M: the tree has up to 2^M leaves.
-    drop_connect : float in [0, 1)
-        The share of weights dropped, anew for each row, in training.
+    drop_connect : float in [0, 1) or "auto"
+        The share of weights dropped, anew for each row, in training. "auto" tries a low and a high rate on rows held
+        out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
-        The training: passes over the rows, rows a step, step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
+        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
         (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.

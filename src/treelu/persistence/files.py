@@ -101,8 +101,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{folder} cannot be read: {error}") from None
 
 
-def _read_files(folder: Path, *, again: bool = True) -> tuple[bytes, bytes]:
-    """The bytes of the two files, the second one only if it has the size it should have."""
+def _read_files(folder: Path, lost: str | None = None) -> tuple[bytes, bytes]:
+    """The bytes of the two files, the second one only if it has the size it should have.
+
+    Another process may replace the model between the two reads: then a second file is `lost`, and the manifest names
+    a new one.
+    """
     try:
         with (folder / MANIFEST).open("rb") as file:
             manifest = file.read(MAX_MANIFEST + 1)
@@ -118,8 +122,8 @@ def _read_files(folder: Path, *, again: bool = True) -> tuple[bytes, bytes]:
             raise ModelFileError(f"{name} has {size} bytes in place of {wanted}: it was cut or altered")
         return manifest, (folder / name).read_bytes()
     except FileNotFoundError:
-        if again:  # another process may have replaced the model between the two reads
-            return _read_files(folder, again=False)
+        if name != lost:
+            return _read_files(folder, name)
         raise ModelFileError(f"{name} is missing; copy the whole folder") from None
 
 
