@@ -28,8 +28,9 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
-        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
-        (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
+        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
+        size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
+        callable (epoch, epochs) → factor, decay of the weights.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
         Unless False, a regressor scales its targets as well.
@@ -109,8 +110,9 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
-        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step"
-        (× 0.1 after each third), "cosine", "constant" or a callable (epoch, epochs) → factor, decay of the weights.
+        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
+        size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
+        callable (epoch, epochs) → factor, decay of the weights.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
         Unless False, a regressor scales its targets as well.
