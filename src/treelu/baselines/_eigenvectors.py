@@ -42,12 +42,13 @@ def covariance_eigenvectors(X: Matrix, sample_weight: NDArray[np.float64], which
     array([[0.6, 0.8]])
     """
     n_rows, n_features = X.shape
-    root = np.sqrt(sample_weight / sample_weight.sum())
-    mean = (root * root) @ X
+    share = sample_weight / sample_weight.sum()
+    mean, noise = share @ X, _rounding(X, share)
     if not sparse.issparse(X):
         X, mean = X - mean, np.zeros(n_features)
     if which == "dominant" and min(n_rows, n_features) >= _LANCZOS_FROM:
-        return _dominant_by_lanczos(X, root * root, mean)
+        return _dominant_by_lanczos(X, share, mean, noise)
+    root = np.sqrt(share)
     rows = sparse.diags_array(root) @ X if sparse.issparse(X) else root[:, None] * X
     if n_rows < n_features:
         # Eigenvectors v of the small matrix A Aᵀ give those of AᵀA as Aᵀv, where A = √w (X − mean).
@@ -55,31 +56,41 @@ def covariance_eigenvectors(X: Matrix, sample_weight: NDArray[np.float64], which
         gram += np.multiply.outer(root, root) * (mean @ mean)
         gram -= np.multiply.outer(root, shift) + np.multiply.outer(shift, root)
         values, vectors = eigh(gram)
-        keep = _not_zero(values, which)
+        keep = _not_zero(values, noise, which)
         found = (rows.T @ vectors[:, keep]).T - np.multiply.outer(root @ vectors[:, keep], mean)
     else:
         values, vectors = eigh(_dense(rows.T @ rows) - np.multiply.outer(mean, mean))
-        keep = _not_zero(values, which)
+        keep = _not_zero(values, noise, which)
         found = vectors[:, keep].T
     return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def _mean_squares(X: Matrix, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    return share @ X.multiply(X) if sparse.issparse(X) else np.einsum("i,ij,ij->j", share, X, X)
+
+
+def _rounding(X: Matrix, share: NDArray[np.float64]) -> float:
+    """A variance that rounding alone may make: of differences of squares (sparse rows) or squares of differences."""
+    return float(_mean_squares(X, share).sum()) * (1e-13 if sparse.issparse(X) else 1e-26)
 
 
 def _dense(matrix: Any) -> NDArray[np.float64]:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-def _not_zero(values: NDArray[np.float64], which: Eigenvectors) -> NDArray[np.int64]:
+def _not_zero(values: NDArray[np.float64], noise: float, which: Eigenvectors) -> NDArray[np.int64]:
     """Places of the eigenvalues that count, largest first; ``values`` ascend."""
-    floor = len(values) * 1e-12 * max(values[-1], 0.0)
+    floor = max(noise, len(values) * 1e-12 * values[-1])
     keep = np.flatnonzero(values > floor)[::-1]
     return keep[:1] if which == "dominant" else keep
 
 
-def _dominant_by_lanczos(X: Matrix, share: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def _dominant_by_lanczos(
+    X: Matrix, share: NDArray[np.float64], mean: NDArray[np.float64], noise: float
+) -> NDArray[np.float64]:
     n_features = X.shape[1]
-    squares = share @ X.multiply(X) if sparse.issparse(X) else np.einsum("i,ij,ij->j", share, X, X)
-    variances = squares - mean * mean
-    if variances.sum() <= 1e-12 * squares.sum():
+    variances = _mean_squares(X, share) - mean * mean
+    if variances.sum() <= noise:
         return np.empty((0, n_features))
 
     def covariance(vector: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from treelu.estimators._rows import refuse_text_columns
 from treelu.tree import ObliqueTree
 
 Matrix = NDArray[np.float64] | sparse.csr_array
@@ -65,7 +66,18 @@ class TreeEstimator(BaseEstimator):
 
     def _rows(self, X: Any) -> Matrix:
         check_is_fitted(self)
+        refuse_text_columns(X)
         return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _training_rows(
+        self, X: Any, y: Any, sample_weight: Any, **options: Any
+    ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
+        """X, y and weights of the rows to fit: those whose weight is not zero."""
+        refuse_text_columns(X)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = np.flatnonzero(weights)
+        return X[kept], y[kept], weights[kept]
 
     def _set_tree(self, tree: ObliqueTree, X: Matrix, sample_weight: NDArray[np.float64]) -> None:
         self.tree_ = tree
@@ -105,14 +117,6 @@ class TreeClassifier(TreeEstimator):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         return codes.reshape(-1)
-
-
-def check_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
-    """Row weights as float64: ones where none are given, an error where one is negative or all are zero."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise ValueError("sample_weight must be positive for at least one row, but all weights are zero")
-    return weights
 
 
 def spread(X: Matrix, sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from treelu.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
-from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator, check_weights
+from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator
 from treelu.baselines._splits import Split, best_split, reflector
 from treelu.tree import ObliqueTree
 
@@ -218,11 +217,8 @@ class HHCARTClassifier(ClassifierMixin, TreeClassifier):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y, weights = self._training_rows(X, y, sample_weight)
         codes = self._encode(y)
-        weights = check_weights(sample_weight, X)
-        kept = np.flatnonzero(weights)
-        X, codes, weights = X[kept], codes[kept], weights[kept]
         tree = grow(
             X,
             np.eye(len(self.classes_))[codes],
@@ -311,15 +307,12 @@ class HHCARTRegressor(RegressorMixin, TreeEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, multi_output=True, y_numeric=True)
+        X, y, weights = self._training_rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
-        weights = check_weights(sample_weight, X)
-        kept = np.flatnonzero(weights)
-        X, targets, weights = X[kept], targets[kept], weights[kept]
         tree = grow(
             X,
             targets,
-            np.zeros(len(kept), dtype=np.int64),
+            np.zeros(len(targets), dtype=np.int64),
             weights,
             eigenvectors=self.eigenvectors,
             max_depth=self.max_depth,

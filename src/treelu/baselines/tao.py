@@ -13,10 +13,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import validate_data
 
 from treelu.baselines._alternation import Alternation, Problem
-from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator, check_weights, spread
+from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.tree import ObliqueTree
 
 _PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
@@ -178,16 +177,13 @@ class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        X, y, weights = self._training_rows(X, y, sample_weight)
         if type_of_target(y).startswith("continuous"):
             raise ValueError(
                 f"Unknown label type: y must hold class labels, got real values such as {y[0]!r}; for regression use "
                 "treelu.baselines.TAORegressor, treelu.baselines.HHCARTRegressor or treelu.LCNRegressor"
             )
         codes = self._encode(y)
-        weights = check_weights(sample_weight, X)
-        kept = np.flatnonzero(weights)
-        X, codes, weights = X[kept], codes[kept], weights[kept]
         problem = Problem(X, np.eye(len(self.classes_))[codes], weights, hard=True)
         alternation = self._alternate(problem, codes)
         tree = alternation.finish(link="probability", classes=self.classes_, feature_names=self._feature_names())
@@ -249,11 +245,8 @@ class TAORegressor(RegressorMixin, _TAO):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        weights = check_weights(sample_weight, X)
-        kept = np.flatnonzero(weights)
-        X, weights = X[kept], weights[kept]
-        targets = np.asarray(y, dtype=np.float64)[kept, None]
+        X, y, weights = self._training_rows(X, y, sample_weight, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64)[:, None]
         # In units of the target's spread, C means the same for every target.
         mean = np.average(targets[:, 0], weights=weights)
         unit = spread(targets, weights)[0] or 1.0
