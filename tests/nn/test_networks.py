@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.nn.cases import Case, assert_close, cases, neurons, rows_of
 from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, LocallyLinearNetwork, Table, networks
-from treelu.nn.networks import pack_pattern, unpack_codes
+from treelu.nn.patterns import pack_pattern, unpack_codes
 
 BACKENDS = ("numba", "torch")
 FORMS = ("tensor", "dense", "csr")

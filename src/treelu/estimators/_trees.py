@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.convert import network_to_tree
 from treelu.estimators._missing import MissingValues
 from treelu.nn import NeuronChain, Table
-from treelu.nn.networks import pack_pattern, unpack_codes
+from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.training import EVALUATION_ROWS, Sample
 from treelu.tree import ObliqueTree
 

@@ -3,7 +3,8 @@
 from treelu.nn.activations import Activation
 from treelu.nn.canonical import CanonicalNetwork
 from treelu.nn.drop_connect import DropConnect
-from treelu.nn.networks import Head, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.head import Head
+from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.rows import Rows, Table
 
 __all__ = [

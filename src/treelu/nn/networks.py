@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from treelu.nn.activations import Activation, check_annealing
 from treelu.nn.coefficients import activate, path_coefficients, path_offsets, project
 from treelu.nn.corrections import LeafCorrections
 from treelu.nn.drop_connect import DropConnect, check_rate
+from treelu.nn.head import Head, uniform
+from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.nn.rows import Rows, Table
 
 try:
@@ -89,7 +90,7 @@ class NeuronChain(nn.Module, ABC):
                 (self.connection, bounds[:, None]),
                 (self.bias, bounds),
             ):
-                parameter.copy_(_uniform(parameter.shape, generator) * bound)
+                parameter.copy_(uniform(parameter.shape, generator) * bound)
             self.connection.tril_(-1)
             self._reset_outputs(generator)
 
@@ -206,73 +207,6 @@ class NeuronChain(nn.Module, ABC):
             f"in_features={self.in_features}, depth={self.depth}, out_features={self.out_features}, "
             f"activation={self.activation}, drop_connect={self.drop_connect}"
         )
-
-
-class Head(nn.Module):
-    """g_φ (§3.6): a fully connected network on the vectorised Jacobian and the offsets.
-
-    Parameters
-    ----------
-    in_features, depth, out_features : int
-        D, M and L.
-    hidden_layers : sequence of int
-        Widths of the hidden ReLU layers; none makes g_φ linear.
-
-    **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L.
-    """
-
-    def __init__(
-        self,
-        in_features: int,
-        depth: int,
-        out_features: int,
-        hidden_layers: Sequence[int] = (),
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        if any(width < 1 for width in hidden_layers):
-            raise ValueError(f"hidden_layers must be widths of at least 1, got {tuple(hidden_layers)!r}")
-        widths = [*hidden_layers, out_features]
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(widths[0], depth, in_features, **place))
-        self.offset_weight = nn.Parameter(torch.empty(widths[0], depth, **place))
-        self.bias = nn.Parameter(torch.empty(widths[0], **place))
-        layers: list[nn.Module] = []
-        for before, after in itertools.pairwise(widths):
-            layers += [nn.ReLU(), nn.Linear(before, after, **place)]
-        self.hidden = nn.Sequential(*layers)
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all uniformly within ±1/√fan_in; the first layer's fan_in is M(D + 1)."""
-        with torch.no_grad():
-            bound = 1 / math.sqrt(self.weight.shape[1] * (self.weight.shape[2] + 1))
-            for parameter in (self.weight, self.offset_weight, self.bias):
-                parameter.copy_(_uniform(parameter.shape, generator) * bound)
-            for layer in self.hidden:
-                if isinstance(layer, nn.Linear):
-                    bound = 1 / math.sqrt(layer.in_features)
-                    layer.weight.copy_(_uniform(layer.weight.shape, generator) * bound)
-                    layer.bias.copy_(_uniform(layer.bias.shape, generator) * bound)
-
-    def forward(self, jacobian: Tensor, offsets: Tensor) -> Tensor:
-        """g_φ on the materialised Jacobian (B, M, D) and the offsets (B, M)."""
-        first = jacobian.flatten(1) @ self.weight.flatten(1).T + offsets @ self.offset_weight.T
-        return self.hidden(first + self.bias)
-
-    def on_coefficients(self, coefficients: Tensor, offsets: Tensor, weight: Tensor) -> Tensor:
-        """The same from the coefficients C (B, M, M), through G_hij = V_hi·w_j.
-
-        `weight` is (D, M), or (B, D, M) where each row has weights of its own.
-        """
-        if weight.dim() == 2:
-            gram = self.weight @ weight  # (H, M, M)
-            first = coefficients.flatten(1) @ gram.flatten(1).T
-        else:
-            gram = torch.einsum("hid,bdj->bhij", self.weight, weight)
-            first = torch.einsum("bij,bhij->bh", coefficients, gram)
-        return self.hidden(first + offsets @ self.offset_weight.T + self.bias)
 
 
 class LocallyConstantNetwork(NeuronChain):
@@ -465,7 +399,7 @@ class LocallyLinearNetwork(NeuronChain):
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
         bound = 1 / math.sqrt(self.in_features + self.depth)
         for parameter in (self.output_weight, self.output_connection, self.output_bias):
-            parameter.copy_(_uniform(parameter.shape, generator) * bound)
+            parameter.copy_(uniform(parameter.shape, generator) * bound)
 
     def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
         outputs = self.output_weight, self.output_connection, self.output_bias
@@ -488,25 +422,5 @@ class LocallyLinearNetwork(NeuronChain):
         return self._corrected(linear + a @ self.output_connection + self.output_bias, x, lam, drop)
 
 
-def pack_pattern(pattern: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The inverse of `unpack_codes`."""
-    depth = pattern.shape[1]
-    codes = np.zeros((len(pattern), -(-depth // 63)), np.int64)
-    for i in range(depth):
-        codes[:, i // 63] |= pattern[:, i].astype(np.int64) << (i % 63)
-    return codes
-
-
-def unpack_codes(codes: NDArray[np.int64], depth: int) -> NDArray[np.bool_]:
-    """Packed patterns (K, words) to bool (K, M); 63 neurons a word, the first neuron in the lowest bit."""
-    neurons = np.arange(depth)
-    return (codes[:, neurons // 63] >> (neurons % 63)) & 1 == 1
-
-
 def _numpy_dtype(tensor: Tensor) -> Any:
     return np.float64 if tensor.dtype == torch.float64 else np.float32
-
-
-def _uniform(shape: torch.Size, generator: torch.Generator | None) -> Tensor:
-    """Uniform in ±1, drawn on the CPU in float64 so that every device and dtype starts alike."""
-    return torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1
