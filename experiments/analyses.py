@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 import torch
 
 import treelu
 from experiments.data import Dataset
+from experiments.methods import network_settings
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
 from treelu.analysis import pattern_analysis
@@ -64,8 +64,8 @@ def _parts_of(point: Scores) -> Scores:
 
 def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
     """Table 3: decision patterns of an LCN, trained to the last epoch, in the training and the test part."""
-    settings: dict[str, Any] = {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
-    model = treelu.LCNClassifier(**settings, **run.setting, random_state=run.seed)
+    settings = network_settings(run, task)
+    model = treelu.LCNClassifier(**settings, random_state=run.seed)
     model.fit(*parts["train"])
     patterns = {
         part: model.network_.activation_pattern(Table(X, np.float64).rows()).numpy() for part, (X, _) in parts.items()
@@ -117,8 +117,8 @@ def fit_picture(run: Run, dataset: Dataset) -> Result:
     from treelu.convert import standard_to_canonical
 
     parts = dataset.parts(run.label)
-    settings: dict[str, Any] = {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
-    model = treelu.LCNClassifier(**settings, **run.setting, random_state=run.seed).fit(*parts["train"])
+    settings = network_settings(run, dataset.task)
+    model = treelu.LCNClassifier(**settings, random_state=run.seed).fit(*parts["train"])
     tree, network, molecules = model.tree_, model.network_, dataset.smiles
     assert isinstance(network, LocallyConstantNetwork)
     assert molecules is not None

@@ -79,7 +79,7 @@ def _learning_curves(ax: Axes, ablation: Sequence[Result]) -> None:
                 label = f"{name} ({'training' if part == 'train' else 'test'})"
                 ax.plot(range(1, len(curve) + 1), curve, style, color=color, label=label)
     ax.set(title=f"(a) learning curve of LCN, depth {depth}", xlabel="epoch", ylabel="AUC")
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2)
 
 
 def _by_depth(
