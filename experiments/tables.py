@@ -99,7 +99,7 @@ def table2_cell(store: Store, dataset: str, method: str, epoch: str) -> str:
     ours = cell(store.results(dataset, method), epoch)
     if ours is None:
         return ""
-    text = f"**{ours.mean:.3f} ± {ours.deviation:.3f}** ({_extent(ours)})"
+    text = f"**{_value(ours)}** ({_extent(ours)})"
     printed = paper.MAIN.get(method.partition("@")[0].removeprefix("hist-"), {}).get(dataset)
     if printed is None:
         return f"{text}<br>paper: not given"
@@ -107,6 +107,10 @@ def table2_cell(store: Store, dataset: str, method: str, epoch: str) -> str:
     if dataset == "pdbbind":  # other features than the paper's: nothing to compare
         return f"{text}, other features"
     return f"{text}<br>{verdict(ours, printed)}"
+
+
+def _value(ours: Cell) -> str:
+    return f"{ours.mean:.3f} ± {ours.deviation:.3f}" if ours.n_seeds > 1 else f"{ours.mean:.3f}"
 
 
 def _extent(ours: Cell) -> str:
@@ -124,7 +128,7 @@ def settings_table(store: Store) -> str:
             pair = [one for one in found if one is not None]
             if not pair or (setting is None and pair[0].n_settings == 1):
                 continue
-            texts = [f"{one.mean:.3f} ± {one.deviation:.3f} ({_plain(one.setting)})" for one in pair]
+            texts = [f"{_value(one)} ({_plain(one.setting)})" for one in pair]
             mean, deviation = paper.MAIN[method][dataset]
             rows.append([TITLES[dataset], method.upper(), way, *texts, f"{mean:.3f} ± {deviation:.3f}"])
     return markdown(["data set", "method", "setting", "last epoch", "best epoch", "paper"], rows)
