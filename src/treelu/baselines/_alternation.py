@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from treelu.baselines._estimator import Matrix
+from treelu.baselines._estimator import Matrix, spread
 from treelu.prune import prune
-from treelu.scaling import fit_scaling
+from treelu.scaling import Scaling
 from treelu.tree import ObliqueTree
 
 
@@ -74,7 +74,7 @@ class Alternation:
         self.children, self.depths = tree.children, tree.node_depths()
         self.weights = [tree.node_weights(node) for node in range(tree.n_splits)]
         self.biases = tree.biases.copy()
-        self.scaling = fit_scaling(problem.X, "auto")
+        self.scaling = _scaling(problem.X, problem.sample_weight)
         self.goes_right = np.empty((tree.n_splits, problem.X.shape[0]), dtype=bool)
         for node, (weights, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             self.goes_right[node] = self._sides(weights, bias)
@@ -200,3 +200,13 @@ class Alternation:
 
     def _sides(self, weights: NDArray[np.float64], bias: float) -> NDArray[np.bool_]:
         return self.problem.X @ weights + bias >= 0
+
+
+def _scaling(X: Matrix, sample_weight: NDArray[np.float64]) -> Scaling:
+    """Weighted mean and deviation of dense columns that are not bits; sparse columns and bits stay as they are."""
+    if sparse.issparse(X):
+        return Scaling.identity(X.shape[1])
+    bits = ((X == 0) | (X == 1)).all(axis=0)
+    center, deviation = np.average(X, axis=0, weights=sample_weight), spread(X, sample_weight)
+    constant = deviation <= 1e-12 * np.abs(center)
+    return Scaling(np.where(bits, 0.0, center), np.where(bits | constant, 1.0, deviation))

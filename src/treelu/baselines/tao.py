@@ -180,7 +180,7 @@ class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
         X, y, weights = self._training_rows(X, y, sample_weight)
         if type_of_target(y).startswith("continuous"):
             raise ValueError(
-                f"Unknown label type: y must hold class labels, got real values such as {y[0]!r}; for regression use "
+                f"Unknown label type: y must hold class labels, got real values such as {y[0]}; for regression use "
                 "treelu.baselines.TAORegressor, treelu.baselines.HHCARTRegressor or treelu.LCNRegressor"
             )
         codes = self._encode(y)
