@@ -20,9 +20,10 @@ from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_thre
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.kernels import LANES
 from treelu.objectives import Targets
-from treelu.training import make_optimizer
+from treelu.training import Sample, Stepper, batches, make_optimizer, one_torch_thread
 
 BIG, SMALL = 32_000_000, 65_536  # float32 numbers: far beyond the caches, and about the size of a network's tables
+PIECES = ("forward kernel", "loss", "backward kernel", "optimiser")
 TOGETHER, ALONE = f"{THREADS} threads", "one thread"
 
 
@@ -129,29 +130,27 @@ def _fits(data: Data, depth: int, epochs: int) -> dict[str, Callable[[], object]
 
 
 def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
-    """Median seconds of each piece of a training step."""
+    """Median seconds of each piece of a training step, as `Stepper.train_step` runs them."""
     table, y = Table(data.train.X, np.float32), torch.from_numpy(data.train.y).float()[:, None]
     network, targets = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP), Targets("binary", y, 1)
-    optimizer = make_optimizer(network, "sgd", RATE)
-    gradient_pass = network.gradient_pass()
-    if gradient_pass is None:
+    stepper = Stepper(network, Sample(table, targets), make_optimizer(network, "sgd", RATE))
+    if stepper.gradient_pass is None:
         raise RuntimeError("the kernels do not run here: is Numba installed?")
-    names = ("forward kernel", "loss", "backward kernel", "optimiser")
-    seconds: dict[str, list[float]] = {name: [] for name in names}
-    rng = np.random.default_rng(0)
-    for step in range(30 * rounds):
-        index = rng.choice(len(y), size=min(BATCH, len(y)), replace=False)
-        ticks = [time.perf_counter()]
-        output = gradient_pass.forward(table.rows(index), 0.5, 0.0, DropConnect(DROP, step))
-        ticks.append(time.perf_counter())
-        _, gradient = targets.loss_and_gradient(output, index)
-        ticks.append(time.perf_counter())
-        gradient_pass.backward(gradient)
-        ticks.append(time.perf_counter())
-        optimizer.step()
-        ticks.append(time.perf_counter())
-        for name, passed in zip(names, np.diff(ticks), strict=True):
-            seconds[name].append(float(passed))
+    seconds: dict[str, list[float]] = {name: [] for name in PIECES}
+    stream = batches(np.arange(len(y)), BATCH, np.random.default_rng(0))
+    with one_torch_thread(network):
+        for step in range(30 * rounds):
+            index, ticks = next(stream), [time.perf_counter()]
+            output = stepper.gradient_pass.forward(table.rows(index), 0.5, 0.0, DropConnect(DROP, step))
+            ticks.append(time.perf_counter())
+            _, gradient = targets.loss_and_gradient(output, index)
+            ticks.append(time.perf_counter())
+            stepper.gradient_pass.backward(gradient)
+            ticks.append(time.perf_counter())
+            stepper.optimizer.step()
+            ticks.append(time.perf_counter())
+            for name, passed in zip(PIECES, np.diff(ticks), strict=True):
+                seconds[name].append(float(passed))
     return {name: median(values) for name, values in seconds.items()}
 
 

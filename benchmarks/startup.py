@@ -19,7 +19,7 @@ FIT = """
 import numpy as np
 from treelu import LCNClassifier
 X = np.random.default_rng(0).normal(size=(200, 5))
-LCNClassifier(depth=4, epochs=2, random_state=0).fit(X, X[:, 0] > 0).predict_proba(X)
+LCNClassifier(depth=4, drop_connect=0.5, epochs=2, random_state=0).fit(X, X[:, 0] > 0).predict_proba(X)
 """
 
 

@@ -24,19 +24,23 @@ BATCH, RATE, DROP = 64, 0.1, 0.75
 EVALUATION_ROWS = 256  # whose Jacobians are held at once
 
 
-def fit_ours(data: Data, depth: int, epochs: int, seed: int = 0) -> LCNClassifier:
-    """The paper's settings, judged on the validation rows after each epoch."""
-    classifier = LCNClassifier(
+def ours(depth: int, epochs: int, batch_size: int = BATCH, seed: int = 0) -> LCNClassifier:
+    """A classifier with the paper's settings."""
+    return LCNClassifier(
         depth=depth,
         drop_connect=DROP,
-        batch_size=BATCH,
+        batch_size=batch_size,
         epochs=epochs,
         learning_rate=RATE,
         optimizer="sgd",
         schedule="step",
         random_state=seed,
     )
-    return classifier.fit(*data.train, eval_set=tuple(data.valid))
+
+
+def fit_ours(data: Data, depth: int, epochs: int) -> LCNClassifier:
+    """Fit it, judged on the validation rows after each epoch."""
+    return ours(depth, epochs).fit(*data.train, eval_set=tuple(data.valid))
 
 
 class StraightforwardTraining:
@@ -108,18 +112,16 @@ def measure(
     with torch_threads(THREADS):
         fit_ours(data, depth, epochs=1)  # compiles or reads the cache
         times = interleaved(tasks, rounds)
-    ours = medians(times)["treelu"]
+    fitted = Measure("treelu", medians(times)["treelu"])
     straight = epochs * median(slow.epoch_seconds)
     job = f"{data.name}: fit, depth {depth}, {epochs} epochs"
     part = Part(
         details={"depth": depth, "epochs": epochs, "seconds": times, "straightforward_epoch": slow.epoch_seconds}
     )
-    part.comparisons = [
-        times_faster(job, Measure("treelu", ours), Measure("straightforward form", straight), at_least=80)
-    ]
+    part.comparisons = [times_faster(job, fitted, Measure("straightforward form", straight), at_least=80)]
     if forest is not None:
         other = Measure(f"random forest of {trees}", sum(times["forest"]))
-        part.comparisons.append(times_faster(job, Measure("treelu", ours), other, at_least=8))
+        part.comparisons.append(times_faster(job, fitted, other, at_least=8))
     return part, forest
 
 

@@ -15,10 +15,9 @@ from treelu.tree import ObliqueTree
 
 def test_text_and_dot_show_the_leaves_that_rows_reach(model: Path, type_: Type) -> None:
     assert type_("export", model).out == (model / "tree.txt").read_text()
-    tree = treelu.load(model).trees[0]
-    assert type_("export", model, "--format", "dot").out == tree.export_graphviz() + "\n" * (
-        not tree.export_graphviz().endswith("\n")
-    )
+    loaded = treelu.load(model)
+    tree = loaded.trees[0]
+    assert type_("export", model, "--format", "dot").out.strip() == tree.export_graphviz(scale=loaded.spread).strip()
     assert ObliqueTree.from_json(type_("export", model, "--format", "json", "--leaves", "visited").out) == tree
 
 

@@ -51,7 +51,7 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     assert tree.feature_names == ("age", "age=(missing)", "sex=female", "sex=male")
     assert tree.n_samples is not None
     assert tree.n_samples[0] == 64
-    assert (out / "tree.txt").read_text() == tree.export_text() + "\n"
+    assert (out / "tree.txt").read_text() == tree.export_text(scale=model.estimator.spread_) + "\n"
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
@@ -66,7 +66,7 @@ def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Pat
     assert score["low"] <= score["value"] <= score["high"]
     assert np.array_equal(model.trees[0].predict(held_out.X), model.estimator.predict(held_out.X))
     assert (result["n_training_rows"], result["n_hold_out_rows"], result["task"]) == (64, 16, "classification")
-    assert result["parameters"] == {"depth": 2, "drop_connect": 0.0, "epochs": 3, "random_state": 0}
+    assert result["parameters"] == {"depth": 2, "drop_connect": 0.1, "epochs": 3, "random_state": 0}
     assert result["notes"] == list(model.notes)
 
 
@@ -207,7 +207,7 @@ def test_tuning_searches_what_was_not_given(
     words = ["fit", table, "--target", "survived", "--epochs", 2, "--tune", "--folds", 2, "--no-cart"]
     typed = type_(*words, "--drop-connect", 0.25, "--out", tmp_path / "m")
     assert "tuned on 2 folds: depth " in typed.err
-    assert "drop rate 0.25 (AUC 0." in typed.err
+    assert "drop rate 0.25 (log-loss 0." in typed.err
     parameters = treelu.load(tmp_path / "m").estimator.get_params()
     assert parameters["drop_connect"] == 0.25
     assert parameters["depth"] in (1, 2)
@@ -217,11 +217,11 @@ def test_tuning_searches_what_was_not_given(
     )
 
 
-def test_tuning_takes_the_best_and_can_be_stopped(
+def test_tuning_takes_the_smallest_good_tree_and_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = Rows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
-    losses = iter([3.0, 3.0, 1.0, 1.0, 2.0])
+    losses = iter([3.0, 3.1, 1.0, 1.2, 2.0])
 
     def loss(*arguments: object) -> float:
         try:
@@ -231,8 +231,8 @@ def test_tuning_takes_the_best_and_can_be_stopped(
 
     monkeypatch.setattr(tuning, "fold_loss", loss)
     estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
-    assert (estimator.depth, estimator.drop_connect) == (3, 0.25)
-    assert "tuning stopped after 2 of 4 settings; going on with the best of them" in capsys.readouterr().err
+    assert (estimator.depth, estimator.drop_connect) == (3, tuning.DROP_RATES[1])
+    assert "tuning stopped after 2 of 3 settings; going on with the best of them" in capsys.readouterr().err
 
 
 def test_losses_of_a_fold() -> None:

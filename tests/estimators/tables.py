@@ -13,7 +13,16 @@ CLASSIFIERS = (LCNClassifier, ALCNClassifier, LLNClassifier)
 REGRESSORS = (LCNRegressor, ALCNRegressor, LLNRegressor)
 ESTIMATORS = (*CLASSIFIERS, *REGRESSORS)
 WITH_TREE = (LCNClassifier, LLNClassifier, LCNRegressor, LLNRegressor)
-FAST: dict[str, Any] = {"depth": 3, "epochs": 4, "random_state": 0}
+# said in full, so that no default of the library enters
+TRAINING: dict[str, Any] = {
+    "drop_connect": 0.0,
+    "batch_size": 64,
+    "learning_rate": 0.01,
+    "optimizer": "amsgrad",
+    "schedule": "cosine",
+    "random_state": 0,
+}
+FAST: dict[str, Any] = {**TRAINING, "depth": 3, "epochs": 4}
 
 
 def two_classes(n: int = 120, d: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

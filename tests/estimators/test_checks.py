@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import check_param_validation, estimator_checks_generator
 
-from tests.estimators.tables import ESTIMATORS
+from tests.estimators.tables import ESTIMATORS, TRAINING
 from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 
-# These ask for a model that has learnt something: default settings. The others are as true after three epochs.
+# These ask for a model that has learnt something. The others are as true after three epochs.
 LEARNING = {
     "check_classifiers_train",
     "check_classifiers_classes",
@@ -35,7 +35,11 @@ def checks() -> Iterator[Any]:
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 @pytest.mark.parametrize(("estimator_class", "check"), checks())
 def test_check_estimator(estimator_class: type, check: Any) -> None:
-    settings = {} if check.func.__name__ in LEARNING else {"epochs": 3}
+    settings: dict[str, Any] = {"epochs": 3, "drop_connect": 0.0}
+    if check.func.__name__ in LEARNING:
+        settings = {**TRAINING, "depth": 8, "epochs": 60}
+    if check.func.__name__.endswith("_train") and not check.keywords:
+        settings = {}  # once with the defaults
     check(estimator_class(**settings))
 
 

@@ -67,7 +67,7 @@ def test_a_table_too_large_to_make_dense() -> None:
     X.data[3::4] = y  # the first feature tells
     X.eliminate_zeros()
     tracemalloc.start()
-    classifier = LCNClassifier(depth=2, epochs=1, batch_size=1000, learning_rate=0.1, random_state=0).fit(X, y)
+    classifier = LCNClassifier(**{**FAST, "depth": 2, "epochs": 1, "batch_size": 1000}).fit(X, y)
     out = classifier.predict(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -20,11 +20,11 @@ FREE = {**FAST, "standardize": False}  # the scaling of all rows is not that of 
 def test_each_label_is_a_fit_of_its_own(estimator_class: type) -> None:
     """The estimator of a label is what a fit on the rows where it was observed gives, to the bit."""
     X, y = labels()
-    several = estimator_class(**FREE, drop_connect=0.25).fit(X, y)
+    several = estimator_class(**{**FREE, "drop_connect": 0.25}).fit(X, y)
     assert len(several.estimators_) == 3
     for label, member in enumerate(several.estimators_):
         observed = ~np.isnan(y[:, label])
-        alone = estimator_class(**{**FREE, "random_state": member.random_state}, drop_connect=0.25)
+        alone = estimator_class(**{**FREE, "random_state": member.random_state, "drop_connect": 0.25})
         alone.fit(X[observed], y[observed, label].astype(int))
         assert np.array_equal(alone.decision_function(X), member.decision_function(X))
     assert len({member.random_state for member in several.estimators_}) == 3
@@ -33,7 +33,7 @@ def test_each_label_is_a_fit_of_its_own(estimator_class: type) -> None:
 @pytest.mark.parametrize("estimator_class", CLASSIFIERS)
 def test_shapes_and_quality(estimator_class: type) -> None:
     X, y = labels(n=300)
-    classifier = estimator_class(depth=3, epochs=80, random_state=0).fit(X, y)
+    classifier = estimator_class(**{**FAST, "epochs": 80}).fit(X, y)
     chances = classifier.predict_proba(X)
     assert chances.shape == classifier.decision_function(X).shape == classifier.predict(X).shape == y.shape
     assert np.allclose(chances, 1 / (1 + np.exp(-classifier.decision_function(X))))

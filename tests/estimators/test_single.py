@@ -19,6 +19,7 @@ from tests.estimators.tables import (
     ESTIMATORS,
     FAST,
     REGRESSORS,
+    TRAINING,
     bits,
     data_for,
     scores,
@@ -36,7 +37,7 @@ from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, L
 def test_two_classes(estimator_class: type) -> None:
     X, y = tumours()
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0, stratify=y)
-    classifier = estimator_class(depth=4, random_state=0).fit(X_train, y_train)
+    classifier = estimator_class(**TRAINING, depth=4, epochs=60).fit(X_train, y_train)
     assert classifier.score(X_test, y_test) > 0.92
     chances = classifier.predict_proba(X_test)
     assert chances.shape == (len(X_test), 2)
@@ -49,7 +50,7 @@ def test_two_classes(estimator_class: type) -> None:
 def test_three_classes(estimator_class: type) -> None:
     X, y = three_classes()
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    classifier = estimator_class(depth=8, epochs=300, batch_size=64, random_state=0).fit(X, names)
+    classifier = estimator_class(**TRAINING, depth=8, epochs=300).fit(X, names)
     assert classifier.score(X, names) > 0.9
     assert classifier.classes_.tolist() == ["setosa", "versicolor", "virginica"]
     assert classifier.decision_function(X).shape == classifier.predict_proba(X).shape == (150, 3)
@@ -59,7 +60,7 @@ def test_three_classes(estimator_class: type) -> None:
 @pytest.mark.parametrize("estimator_class", REGRESSORS)
 def test_regression(estimator_class: type) -> None:
     X, y = values(n=400)
-    regressor = estimator_class(depth=5, epochs=100, random_state=0).fit(X, y, eval_set=(X, y))
+    regressor = estimator_class(**TRAINING, depth=5, epochs=100).fit(X, y, eval_set=(X, y))
     # the leaves of an LCN are constant: a bound for it that a stump does not reach
     assert regressor.score(X, y) > (0.5 if estimator_class is LCNRegressor else 0.8)
     assert regressor.predict(X).shape == (400,)
@@ -69,7 +70,7 @@ def test_regression(estimator_class: type) -> None:
 def test_several_targets_of_different_size(estimator_class: type) -> None:
     X, y = values(n=400, n_outputs=3)
     y = y * [1.0, 1e4, 1e-4]
-    regressor = estimator_class(depth=5, epochs=100, random_state=0).fit(X, y, eval_set=(X, y))
+    regressor = estimator_class(**TRAINING, depth=5, epochs=100).fit(X, y, eval_set=(X, y))
     assert regressor.predict(X).shape == (400, 3)
     assert regressor.score(X, y) > (0.4 if estimator_class is LCNRegressor else 0.7)
     one = estimator_class(**FAST).fit(X, y[:, :1])
@@ -80,7 +81,8 @@ def test_an_oblique_tree_beats_a_straight_one_where_the_border_is_oblique() -> N
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 6))
     y = X.sum(axis=1) > 0
-    ours = LCNClassifier(depth=2, random_state=0).fit(X[:500], y[:500]).score(X[500:], y[500:])
+    settings = {**TRAINING, "depth": 2, "epochs": 60}
+    ours = LCNClassifier(**settings).fit(X[:500], y[:500]).score(X[500:], y[500:])
     straight = DecisionTreeClassifier(random_state=0).fit(X[:500], y[:500]).score(X[500:], y[500:])
     assert ours > 0.93 > straight
 
@@ -115,7 +117,7 @@ def test_the_smooth_estimator_has_no_tree() -> None:
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
 def test_the_network_reads_raw_features_in_double_precision(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
-    estimator = estimator_class(**FAST, drop_connect=0.25).fit(X, y)
+    estimator = estimator_class(**{**FAST, "drop_connect": 0.25}).fit(X, y)
     network = estimator.network_
     assert network.weight.dtype == torch.float64
     assert not network.training
@@ -425,7 +427,7 @@ def test_warm_start_needs_the_same_shape() -> None:
 def test_partial_fit_learns_from_pieces(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
     is_classifier = estimator_class in CLASSIFIERS
-    settings = {"depth": 3, "epochs": 60, "learning_rate": 0.02, "batch_size": 8, "random_state": 0}
+    settings = {**FAST, "epochs": 60, "learning_rate": 0.02, "batch_size": 8}
     runs = []
     for _ in range(2):
         estimator = estimator_class(**settings)

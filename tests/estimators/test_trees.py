@@ -22,7 +22,7 @@ def elsewhere(X: np.ndarray, n: int = 2000) -> np.ndarray:
 @pytest.mark.parametrize("depth", [1, 4, 9])
 def test_the_tree_is_the_network(estimator_class: type, depth: int) -> None:
     X, y = data_for(estimator_class)
-    estimator = estimator_class(**{**FAST, "depth": depth}, drop_connect=0.25).fit(X, y)
+    estimator = estimator_class(**{**FAST, "depth": depth, "drop_connect": 0.25}).fit(X, y)
     tree = estimator.tree_
     assert tree.n_leaves == 2**depth
     for rows in (X, elsewhere(X)):
@@ -129,7 +129,7 @@ def test_changing_a_parameter_does_not_change_the_fitted_tree() -> None:
 @pytest.mark.parametrize("estimator_class", WITH_TREE)
 def test_a_deep_network_becomes_a_tree_for_given_rows(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
-    estimator = estimator_class(depth=40, epochs=2, random_state=0).fit(X, y)
+    estimator = estimator_class(**{**FAST, "depth": 40, "epochs": 2}).fit(X, y)
     with pytest.raises(AttributeError, match=r"tree_ would have 2\^40 leaves; to_tree\(visited_by=X\)"):
         _ = estimator.tree_
     tree = estimator.to_tree(visited_by=X)
@@ -142,7 +142,7 @@ def test_a_deep_network_becomes_a_tree_for_given_rows(estimator_class: type) -> 
 @pytest.mark.parametrize("form", [sparse.csr_array, pd.DataFrame], ids=["csr", "frame"])
 def test_the_rows_that_visit_may_come_in_any_form(form) -> None:
     X, y = bits()
-    classifier = LCNClassifier(depth=20, epochs=2, random_state=0).fit(form(X), y)
+    classifier = LCNClassifier(**{**FAST, "depth": 20, "epochs": 2}).fit(form(X), y)
     tree = classifier.to_tree(visited_by=form(X))
     assert np.allclose(tree.decision_function(form(X)), classifier.decision_function(form(X)), atol=1e-9)
 

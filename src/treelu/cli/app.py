@@ -122,6 +122,7 @@ def fit(
     epochs: Annotated[int | None, _option("Passes over the rows.", min=1)] = None,
     batch_size: Annotated[int | None, _option("Rows a step.", min=1)] = None,
     learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
+    max_features: Annotated[int | None, _option("Features that the tree may use; by default all.", min=1)] = None,
     members: Annotated[int | None, _option("Networks of an elcn.", min=1)] = None,
     balanced: Annotated[bool, _option("Give rare classes the weight of frequent ones.", "--balanced")] = False,
     early_stopping: Annotated[
@@ -143,7 +144,7 @@ def fit(
 
     given: dict[str, Any] = {
         "depth": depth, "drop_connect": drop_connect, "epochs": epochs, "batch_size": batch_size,
-        "learning_rate": learning_rate, "n_estimators": members,
+        "learning_rate": learning_rate, "max_features": max_features, "n_estimators": members,
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
     }  # fmt: skip
     fit_table(

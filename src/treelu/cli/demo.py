@@ -67,7 +67,7 @@ def _show(
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out, None):
         print(line)
-    print(f"\n{model.trees[0].export_text(max_depth=SHOWN_DEPTH)}\n")
+    print(f"\n{model.trees[0].export_text(max_depth=SHOWN_DEPTH, scale=model.spread)}\n")
     pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
     print(f"report: {folder / 'report.html'}   pictures: {pictures} beside it\n")
 
@@ -77,7 +77,7 @@ def _draw(model: TableModel, folder: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    figure: Any = model.trees[0].plot(scale=model.estimator.spread_).figure
+    figure: Any = model.trees[0].plot(scale=model.spread).figure
     figure.savefig(folder / "tree.png", dpi=150)
     molecules = model.encoder.smiles_column
     if molecules is not None:

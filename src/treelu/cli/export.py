@@ -29,13 +29,15 @@ def export_tree(
         write_output(out, _page(model, _target(model, label), folder))
         return
     tree = _tree(model, leaves or ("all" if form in ("json", "onnx") else "visited"), label)
+    spread = model.spread if isinstance(model, TableModel) else getattr(model, "spread_", None)
     if form == "html":
         write_output(out, render(summarize(tree, title=folder.resolve().name)))
     elif form == "onnx":
         write_output(out, tree.to_onnx())
+    elif form == "json":
+        write_output(out, tree.to_json())
     else:
-        writers = {"text": tree.export_text, "dot": tree.export_graphviz, "json": tree.to_json}
-        write_output(out, writers[form]())
+        write_output(out, (tree.export_text if form == "text" else tree.export_graphviz)(scale=spread))
 
 
 def write_report(

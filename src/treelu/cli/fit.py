@@ -12,6 +12,7 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, say, wri
 from treelu.cli.pages import file_word, score_lines, summarize_model, write_pages
 from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare
 from treelu.cli.tune import tune
+from treelu.estimators._plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, write_atomically
 from treelu.report import fit_cart
@@ -19,6 +20,7 @@ from treelu.tables import TableModel, Task
 from treelu.tree import ObliqueTree
 
 REPORT = "report.html"
+MAX_JSON_WEIGHTS = 2_000_000  # of a tree; more would be some 40 MB of text, which `treelu export` writes on demand
 
 
 def fit_table(
@@ -75,7 +77,7 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     """An unfitted estimator of a method for a task."""
     kind = getattr(estimators, method.upper() + ("Regressor" if task == "regression" else "Classifier"))
     known = kind().get_params()
-    options = {"n_estimators": "--members", "class_weight": "--balanced"}
+    options = {"n_estimators": "--members", "class_weight": "--balanced", "max_features": "--max-features"}
     for name in parameters:
         if name not in known:
             what = "regression" if name == "class_weight" else f"--method {method}"
@@ -85,9 +87,8 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
 
 def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> TableModel:
     """Fit the estimator and CART; returns them with the trees they are."""
-    n_rounds = estimator.n_estimators if hasattr(estimator, "n_estimators") else estimator.epochs
     n_networks = len(table.targets) if table.task == "labels" else 1
-    with progress_bar("training", n_rounds * n_networks, quiet) as advance:
+    with progress_bar("training", n_rounds(estimator, len(table.training)) * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
         estimator.set_params(callbacks=[lambda record, network: advance()])
         estimator.fit(table.training.X, table.training.y)
@@ -101,6 +102,13 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
             say("fitting CART, scikit-learn's decision tree, for comparison")
         model = replace(model, carts=_fit_carts(model, table.training))
     return model
+
+
+def n_rounds(estimator: Any, n_rows: int) -> int:
+    """How often an estimator calls back for one target: once a member or an epoch."""
+    if hasattr(estimator, "n_estimators"):
+        return int(estimator.n_estimators)
+    return plan_training(n_rows, estimator.epochs, estimator.batch_size).epochs
 
 
 def visited_trees(model: TableModel, training: Rows, held_out: Rows | None) -> tuple[ObliqueTree, ...]:
@@ -161,9 +169,12 @@ def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder
     save(model, folder)
     files = []
     for name, tree in zip(_suffixes(model), model.trees, strict=False):
-        write_atomically(folder / f"tree{name}.json", tree.to_json().encode())
-        write_atomically(folder / f"tree{name}.txt", f"{tree.export_text()}\n".encode())
-        files += [f"tree{name}.json", f"tree{name}.txt"]
+        text = f"{tree.export_text(scale=model.spread)}\n"
+        write_atomically(folder / f"tree{name}.txt", text.encode())
+        files.append(f"tree{name}.txt")
+        if tree.weights.size <= MAX_JSON_WEIGHTS:
+            write_atomically(folder / f"tree{name}.json", tree.to_json().encode())
+            files.append(f"tree{name}.json")
     return [MANIFEST, *files, *write_pages(summaries, folder)]
 
 

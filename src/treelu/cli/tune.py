@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -13,14 +14,18 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from treelu.cli.messages import InputError, progress_bar, say
 from treelu.cli.prepare import Rows
+from treelu.estimators import LCNClassifierCV
+from treelu.estimators.search import choose
 from treelu.tables import Task
 
-DEPTHS = (2, 4, 6, 8, 10, 12)
-DROP_RATES = (0.0, 0.25, 0.5, 0.75)
+DEPTHS, DROP_RATES = (signature(LCNClassifierCV).parameters[name].default for name in ("depths", "drop_rates"))
 
 
 def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds: int, seed: int, quiet: bool) -> Any:
-    """The estimator with the depth and the drop rate that do best in cross-validation.
+    """The estimator with depth and drop rate chosen by cross-validation, as `LCNClassifierCV` would.
+
+    That is, the smallest tree within one standard error of the best; but for any method, for labels too, and with a
+    bar.
 
     Parameters
     ----------
@@ -44,35 +49,40 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
     parts = _parts(rows, task, folds, seed)
     settings = [{"depth": depth, "drop_connect": rate} for depth, rate in product(depths, rates)]
-    found: list[tuple[float, dict[str, Any]]] = []
+    losses: list[list[float]] = []
     with progress_bar(f"tuning, {len(settings)} settings × {folds} folds", len(settings) * folds, quiet) as advance:
         try:
             for setting in settings:
-                losses = []
+                here = []
                 for training, testing in parts:
-                    losses.append(fold_loss(clone(estimator).set_params(**setting), rows, training, testing, task))
+                    here.append(fold_loss(clone(estimator).set_params(**setting), rows, training, testing, task))
                     advance()
-                found.append((float(np.mean(losses)), setting))
+                losses.append(here)
         except KeyboardInterrupt:
-            if not found:
+            if not losses:
                 raise
-            say(f"tuning stopped after {len(found)} of {len(settings)} settings; going on with the best of them")
-    loss, best = min(found, key=lambda pair: pair[0])
+            say(f"tuning stopped after {len(losses)} of {len(settings)} settings; going on with the best of them")
+    table = np.array(losses)
+    results = {
+        "depth": np.array([setting["depth"] for setting in settings[: len(table)]]),
+        "mean_loss": table.mean(axis=1),
+        "std_error": table.std(axis=1, ddof=1) / np.sqrt(folds),
+    }
+    chosen = choose(results, one_standard_error=True)
+    best = settings[chosen]
     if not quiet:
-        chosen = f"depth {best['depth']}, drop rate {best['drop_connect']:g}"
-        say(f"tuned on {folds} folds: {chosen} ({_metric(rows, task)} {abs(loss):.4f})")
+        words = f"depth {best['depth']}, drop rate {best['drop_connect']:g}"
+        say(f"tuned on {folds} folds: {words} ({_metric(task)} {abs(table[chosen].mean()):.4f})")
     return estimator.set_params(**best)
 
 
 def fold_loss(estimator: Any, rows: Rows, training: NDArray[np.int64], testing: NDArray[np.int64], task: Task) -> float:
-    """What to minimise on one fold: RMSE, log-loss, or minus the AUC of two classes or of labels, on average."""
+    """What to minimise on one fold: RMSE, log-loss, or minus the mean AUC of labels."""
     X = rows.X.iloc if hasattr(rows.X, "iloc") else rows.X
     estimator.fit(X[training], rows.y[training])
     if task == "regression":
         return float(root_mean_squared_error(rows.y[testing], estimator.predict(X[testing])))
     chances = estimator.predict_proba(X[testing])
-    if task == "classification" and chances.shape[1] == 2:
-        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], chances[:, 1]))
     if task == "classification":
         return float(log_loss(rows.y[testing], chances, labels=estimator.classes_))
     areas = []
@@ -101,7 +111,5 @@ def _parts(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[
     return parts
 
 
-def _metric(rows: Rows, task: Task) -> str:
-    if task == "regression":
-        return "RMSE"
-    return "log-loss" if task == "classification" and len(set(rows.y.tolist())) > 2 else "AUC"
+def _metric(task: Task) -> str:
+    return {"regression": "RMSE", "classification": "log-loss", "labels": "mean AUC"}[task]

@@ -91,6 +91,12 @@ class TableModel:
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
 
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """The standard deviation of each feature in training rows: what makes weights of unlike units comparable."""
+        member = self.estimator.estimators_[0] if self.task == "labels" else self.estimator
+        return member.spread_
+
     def whole_trees(self) -> list[ObliqueTree]:
         """The estimator as trees with all their branches, for any rows; an AttributeError where it is none."""
         members = self.estimator.estimators_ if self.task == "labels" else [self.estimator]
