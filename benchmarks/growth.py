@@ -100,7 +100,8 @@ def measure(
 def _fresh_processes() -> Iterator[ProcessPoolExecutor]:
     """A pool whose processes do one job each, forked from one that has only imported things."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.speed"])  # the program itself, which each process would import anew
+    # what the program imports: each process would do it anew
+    context.set_forkserver_preload([f"benchmarks.{name}" for name in ("complexity", "growth", "limits", "prediction")])
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
         yield pool
 

@@ -9,10 +9,12 @@ from treelu import LCNClassifier
 from treelu.plot import plot_partition
 from treelu.report import fit_cart, render, summarize
 
+FEATURES = ["worst radius", "worst texture", "worst concave points", "worst symmetry"]
+
 
 def main() -> None:
     data = load_breast_cancer(as_frame=True)
-    X, y = data.data, data.target_names[data.target]
+    X, y = data.data[FEATURES], data.target_names[data.target]
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     model = LCNClassifier(depth=6, drop_connect=0.25, random_state=0).fit(X_train, y_train)
 
@@ -26,7 +28,7 @@ def main() -> None:
     visited.plot(max_depth=3, scale=X_train.std()).figure.savefig("pruned.png", dpi=120)
     Path("pruned.dot").write_text(visited.export_graphviz(max_depth=3), encoding="utf-8")
 
-    two = ["worst radius", "worst concave points"]
+    two = FEATURES[:2]
     small = LCNClassifier(depth=2, n_init=3, random_state=0).fit(X_train[two], y_train)
     plot_partition(small.tree_, X=X_train[two], y=y_train).figure.savefig("map.png", dpi=120)
 

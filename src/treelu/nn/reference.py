@@ -77,7 +77,7 @@ def autograd_per_neuron(
     >>> connection, bias = torch.tensor([[0.0, 0.0], [3.0, 0.0]]), torch.zeros(2)
     >>> autograd_per_neuron(x, weight, connection, bias, Activation("relu"))[0]
     tensor([[[1., 0.],
-             [5., 1.]]], grad_fn=<StackBackward0>)
+             [5., 1.]]])
     """
     inputs = x.detach().clone().requires_grad_()
     if drop is None:

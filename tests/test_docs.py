@@ -1,0 +1,136 @@
+"""The documentation: its code runs, its links lead somewhere, the site builds."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+import yaml
+
+import treelu
+from docs.numbers import fill
+from docs.outputs import blocks, pages, run_page
+from treelu.estimators import _plan
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+WITH_CODE = [page for page in pages() if blocks(page.read_text("utf-8"))]
+
+
+@pytest.fixture
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plan few updates: the pages must run, their scores are no matter here."""
+    monkeypatch.setattr(_plan, "MIN_UPDATES", 180)
+    monkeypatch.setattr(_plan, "PASSES", 2)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to work in, and no windows for pictures."""
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    yield tmp_path
+    plt.close("all")
+
+
+@pytest.mark.usefixtures("folder", "short_training")
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_code_of_page_runs_and_prints_where_output_is_shown(page: Path) -> None:
+    silent = [block.line for block, printed in run_page(page) if block.shown is not None and not printed.strip()]
+    assert silent == []
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
+def test_outputs_are_filled_in(page: Path) -> None:
+    text = page.read_text("utf-8")
+    empty = [block.line for block in blocks(text) if block.shown and not text[slice(*block.shown)].strip()]
+    assert empty == [], "run: python -m docs.outputs"
+
+
+def test_readme_has_the_two_commands_and_some_ten_lines_of_python() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+    (block,) = [block for block in blocks(text) if block.language == "python"]
+    assert sum(bool(line.strip()) for line in block.code.splitlines()) <= 12
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_outside_the_site_lead_somewhere(name: str) -> None:
+    targets = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text("utf-8"))
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (ROOT / target).exists()] == []
+
+
+def test_every_page_is_in_the_menu() -> None:
+    # BaseLoader: the menu holds texts only
+    menu = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), yaml.BaseLoader)["nav"]
+    listed = set(re.findall(r"[\w/-]+\.md", str(menu)))
+    assert {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} <= listed
+
+
+def test_public_names_are_in_the_reference() -> None:
+    shown = "".join(page.read_text("utf-8") for page in (DOCS / "reference").glob("*.md"))
+    missing = [name for name in treelu.__all__ if not re.search(rf"::: treelu\.{name}$", shown, re.MULTILINE)]
+    assert [name for name in missing if name != "load"] == []
+    assert "load" in shown
+
+
+def test_versions_agree() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert {treelu.__version__, citation["version"]} == {version}
+    assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_site_builds_strictly(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site" / "reference" / "estimators.html").read_text("utf-8")
+    assert "a network for each" in page, "the reference shows docstrings"
+    assert ":func:" not in (tmp_path / "site" / "reference" / "tree.html").read_text("utf-8")
+    assert not list((tmp_path / "site").rglob("*.py"))
+
+
+# How the code of a page is found
+
+
+def test_blocks_know_their_line_and_their_output() -> None:
+    text = "# A\n\n```python\nx = 1\n```\n\n```text\nold\n```\n\n```bash\ntreelu --version\n```\n"
+    first, second = blocks(text)
+    assert (first.language, first.code, first.line) == ("python", "x = 1\n", 4)
+    assert first.shown is not None
+    assert text[slice(*first.shown)] == "old\n"
+    assert (second.language, second.shown) == ("bash", None)
+
+
+def test_blocks_that_are_not_to_be_run_are_left_out() -> None:
+    assert blocks("<!-- not run -->\n```python\nraise SystemExit\n```\n\n```json\n{}\n```\n") == []
+
+
+def test_a_page_that_fails_names_its_line(folder: Path) -> None:
+    page = folder / "page.md"
+    page.write_text("words\n\n```python\nx = 1\nraise ValueError(x)\n```\n")
+    with pytest.raises(ValueError, match="1") as error:
+        run_page(page)
+    assert error.traceback[-1].lineno + 1 == 5
+
+
+def test_a_command_that_fails_is_an_error(folder: Path) -> None:
+    page = folder / "page.md"
+    page.write_text("```bash\ncd somewhere\ntreelu predict nowhere nothing.csv\n```\n")
+    with pytest.raises(RuntimeError, match="exit code 2"):
+        run_page(page)
+
+
+def test_tables_are_filled_between_their_marks() -> None:
+    text = "a\n<!-- begin: x -->\nold\n<!-- end: x -->\nb\n<!-- begin: y -->\n<!-- end: y -->\n"
+    filled = fill(text, "x", r"| \1 |")
+    assert filled == text.replace("old", r"| \1 |")
