@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from multiprocessing import forkserver
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +23,10 @@ from benchmarks.comparison import Comparison, Measure, Part
 from benchmarks.memory import PeakMemory
 from benchmarks.tables import Pair, random_rows
 from benchmarks.timing import growth_exponent
-from benchmarks.training import THREADS, ours, torch_threads
+from benchmarks.training import ours
 
 MB = 1e6
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LONG = 3.0  # seconds: what takes longer is not repeated
 
 
@@ -98,10 +102,15 @@ def measure(
 
 @contextmanager
 def _fresh_processes() -> Iterator[ProcessPoolExecutor]:
-    """A pool whose processes do one job each, forked from one that has only imported things."""
+    """A pool whose processes do one job each on one thread, forked from one that has only loaded the code.
+
+    One thread from the start: growth is that of the work, not of waiting, and a process with threads must not fork.
+    """
     context = multiprocessing.get_context("forkserver")
-    # what the program imports: each process would do it anew
-    context.set_forkserver_preload([f"benchmarks.{name}" for name in ("complexity", "growth", "limits", "prediction")])
+    # what the program imports, and the kernels: each process would load them anew
+    context.set_forkserver_preload(["benchmarks.prediction", "benchmarks.limits", "benchmarks.warm"])
+    with patch.dict(os.environ, dict.fromkeys(THREAD_VARIABLES, "1")):
+        forkserver.ensure_running()
     with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
         yield pool
 
@@ -117,13 +126,12 @@ def measure_fit(folder: Path, size: Size, rounds: int) -> Cost:
     """Median seconds of an epoch and the peak memory of the first, in this process."""
     data, indices, indptr, y = (np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr", "y"))
     X = sparse.csr_matrix((data, indices, indptr), (size.rows, size.features))
-    with torch_threads(THREADS):
-        _fit(random_rows(500, 50, 4), size.depth, batch_size=64)  # reads the kernels from the cache
-        peak = PeakMemory()
-        seconds = [_timed_fit(Pair(X, y), size)]
-        rise = peak.rise()
-        if seconds[0] < LONG:
-            seconds += [_timed_fit(Pair(X, y), size) for _ in range(rounds - 1)]
+    _fit(random_rows(500, 50, 4), size.depth, batch_size=64)  # warms up
+    peak = PeakMemory()
+    seconds = [_timed_fit(Pair(X, y), size)]
+    rise = peak.rise()
+    if seconds[0] < LONG:
+        seconds += [_timed_fit(Pair(X, y), size) for _ in range(rounds - 1)]
     return Cost(median(seconds), rise, sum(array.nbytes for array in (data, indices, indptr, y)))
 
 

@@ -29,7 +29,7 @@ from treelu.nn import LocallyConstantNetwork
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run beside each other: a second thread would wait for a core."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for module in (training, prediction, growth, limits):
+    for module in (training, prediction, limits):
         monkeypatch.setattr(module, "THREADS", 1)
 
 
