@@ -30,6 +30,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 # The paper's settings are the estimator's defaults: 64 boosted ALCN of depth 12, p 0.75, 30 epochs, shrinkage 0.1.
 AVERAGE = {"combine": "average", "bootstrap": True, "n_estimators": 16, "epochs": 10}
+SUBSPACES = {"combine": "average", "n_estimators": 64, "epochs": 10, "feature_fraction": 0.5}
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {},
     "paper-lcn": {"member": "lcn"},
@@ -53,6 +54,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "features-d4-e30": {**AVERAGE, "bootstrap": False, "feature_fraction": 0.5, "depth": 4, "epochs": 30},
     "features-d4-f30": {**AVERAGE, "bootstrap": False, "feature_fraction": 0.3, "depth": 4},
     "features-d8-p0": {**AVERAGE, "bootstrap": False, "feature_fraction": 0.5, "depth": 8, "drop_connect": 0.0},
+    "subspaces-d8-p0": {**SUBSPACES, "depth": 8, "drop_connect": 0.0},
+    "subspaces-d8-p0-e30": {**SUBSPACES, "depth": 8, "drop_connect": 0.0, "epochs": 30},
+    "subspaces-d8-p0-rows": {**SUBSPACES, "depth": 8, "drop_connect": 0.0, "bootstrap": True},
     "boost-random": {"bootstrap": True, "feature_fraction": 0.5, "n_estimators": 32, "epochs": 10},
     "boost-e3": {"n_estimators": 32, "epochs": 3},
 }

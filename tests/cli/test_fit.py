@@ -66,7 +66,12 @@ def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Pat
     assert score["low"] <= score["value"] <= score["high"]
     assert np.array_equal(model.trees[0].predict(held_out.X), model.estimator.predict(held_out.X))
     assert (result["n_training_rows"], result["n_hold_out_rows"], result["task"]) == (64, 16, "classification")
-    assert result["parameters"] == {"depth": 2, "drop_connect": "auto", "epochs": 3, "random_state": 0}
+    assert result["parameters"] == {
+        "depth": 2,
+        "drop_connect": model.estimator.drop_connect_,
+        "epochs": 3,
+        "random_state": 0,
+    }
     assert result["notes"] == list(model.notes)
 
 

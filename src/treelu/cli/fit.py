@@ -189,6 +189,7 @@ def _for_machines(
     model: TableModel, table: Prepared, summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
 ) -> dict[str, Any]:
     parameters = model.estimator.get_params(deep=False)
+    parameters["drop_connect"] = getattr(model.estimator, "drop_connect_", parameters["drop_connect"])
     return {
         "model": str(out),
         "files": files,
