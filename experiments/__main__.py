@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace, store: Store) -> None:
     from experiments.methods import execute
 
     extent = QUICK if options.quick else Extent()
-    given = {name: getattr(options, name) for name in ("depths", "drops", "seeds", "members", "trees")}
+    given = {name: getattr(options, name) for name in ("depths", "drops", "seeds", "members", "trees", "epochs")}
     extent = replace(extent, tuned=options.tuned, **{name: value for name, value in given.items() if value is not None})
     load = partial(load_dataset, data_home=options.data_home)
     todo = []
@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--drops", type=_floats, help="DropConnect rates such as 0,0.75")
     parser.add_argument("--members", type=int, help="largest ELCN")
     parser.add_argument("--trees", type=int, help="largest GBDT")
+    parser.add_argument("--epochs", type=int, help="of the graph network")
     parser.add_argument("--scheduler", help="tcp://… of a Dask scheduler, or 'local'")
     parser.add_argument("--data-home", help="folder of the data; default: TREELU_DATA, else the user's cache")
     parser.add_argument("--results", default=RESULTS, help="folder of the results")

@@ -89,22 +89,40 @@ def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
 
 
 def fit_graphs(run: Run, dataset: Dataset) -> Result:
-    """The graph network, which reads molecules instead of fingerprints; the best epoch by validation."""
+    """The graph network, which reads molecules instead of fingerprints; the best epoch by validation.
+
+    A run of the label ``all`` fits one network to all labels; its scores are their means, ``by_label`` has each.
+    """
     from treelu.baselines import GCNClassifier, GCNRegressor
 
     if dataset.smiles is None:
         raise ValueError(f"the table of {dataset.name} has no molecules for a graph network")
-    y = dataset.Y[:, dataset.labels.index(run.label)]
-    parts = {part: (dataset.smiles[rows], dataset.values(y[rows])) for part, rows in dataset.rows(run.label).items()}
     kind = GCNClassifier if dataset.task == "classification" else GCNRegressor
     model = kind(**run.setting, random_state=run.seed)
-    model.fit(*parts["train"], eval_set=parts["valid"])
-    return {
-        "config": {"estimator": kind.__name__, **run.setting},
-        "scores": {"best": part_scores(dataset.task, parts, outputs(model))},
-        "best_epoch": model.history_.best_epoch,
-        "last_epoch": len(model.history_),
-    }
+    result: Result = {"config": {"estimator": kind.__name__, **run.setting}}
+    if run.label == "all":
+        several = {part: (dataset.smiles[rows], dataset.Y[rows]) for part, rows in dataset.split.items()}
+        model.fit(*several["train"], eval_set=several["valid"])
+        result["by_label"] = _label_scores(dataset, {part: model.predict_proba(X) for part, (X, _) in several.items()})
+        each = result["by_label"].values()
+        result["scores"] = {"best": {part: float(np.mean([scores[part] for scores in each])) for part in several}}
+    else:
+        y = dataset.Y[:, dataset.labels.index(run.label)]
+        one = {part: (dataset.smiles[rows], dataset.values(y[rows])) for part, rows in dataset.rows(run.label).items()}
+        model.fit(*one["train"], eval_set=one["valid"])
+        result["scores"] = {"best": part_scores(dataset.task, one, outputs(model))}
+    return result | {"best_epoch": model.history_.best_epoch, "last_epoch": len(model.history_)}
+
+
+def _label_scores(dataset: Dataset, predicted: dict[str, np.ndarray]) -> dict[str, Scores]:
+    """Scores of each label on each part, on the rows where it was measured."""
+    found: dict[str, Scores] = {label: {} for label in dataset.labels}
+    for part, rows in dataset.split.items():
+        for place, label in enumerate(dataset.labels):
+            y = dataset.Y[rows, place]
+            seen = ~np.isnan(y)
+            found[label][part] = score(dataset.task, y[seen], predicted[part][seen, place])
+    return found
 
 
 def fit_picture(run: Run, dataset: Dataset) -> Result:

@@ -60,7 +60,7 @@ def cell(results: Sequence[Result], epoch: str = "best", setting: dict[str, Any]
     >>> cell([result(2, 1, 0.7, 0.6), result(3, 1, 0.8, 0.5), result(2, 2, 0.7, 0.6), result(3, 2, 0.9, 0.7)])
     Cell(mean=0.6, deviation=0.141..., n_seeds=2, n_settings=2, setting={'depth': 3})
     """
-    scored = [result for result in results if epoch in result["scores"]]
+    scored = [one for result in results for one in _each_label(result) if epoch in one["scores"]]
     if setting is not None:
         scored = [result for result in scored if result["setting"] == setting]
     if not scored:
@@ -69,6 +69,13 @@ def cell(results: Sequence[Result], epoch: str = "best", setting: dict[str, Any]
     if scored[0]["dataset"] in PER_LABEL_AND_SEED:
         return _chosen_per_seed(scored, epoch, sign)
     return _chosen_once(scored, epoch, sign)
+
+
+def _each_label(result: Result) -> list[Result]:
+    """A result as one for each label, where one model has them all."""
+    if "by_label" not in result:
+        return [result]
+    return [result | {"label": label, "scores": {"best": scores}} for label, scores in result["by_label"].items()]
 
 
 def _chosen_once(results: Sequence[Result], epoch: str, sign: float) -> Cell:

@@ -43,6 +43,8 @@ class Extent:
         The authors' settings instead of the grid, for LCN, ALCN and LLN where they fixed one.
     members, trees : int or None
         Largest size of ELCN and of GBDT instead of the paper's.
+    epochs : int or None
+        Of the graph network, instead of its default.
     """
 
     depths: Sequence[int] = DEPTHS
@@ -51,6 +53,7 @@ class Extent:
     tuned: bool = False
     members: int | None = None
     trees: int | None = None
+    epochs: int | None = None
 
 
 QUICK = Extent(depths=(4, 8, 12), drops=(0.0, 0.75), seeds=(1, 2), members=8, trees=64)
@@ -83,7 +86,9 @@ def settings(dataset: str, task: str, method: str, extent: Extent) -> Iterator[d
         yield {"max_iter": extent.trees or 1024, "max_depth": 3, "max_leaf_nodes": None, "min_samples_leaf": 1}
     elif family == "elcn":
         yield _elcn(task, variant, extent)
-    elif family in ("gcn", "statistics"):
+    elif family == "gcn":
+        yield {"epochs": extent.epochs} if extent.epochs else {}
+    elif family == "statistics":
         yield {}
     elif family == "picture":
         yield {"depth": 4, "drop_connect": 0.75}
@@ -114,5 +119,7 @@ def runs(dataset: Dataset, method: str, extent: Extent) -> list[Run]:
     grid = list(settings(dataset.name, dataset.task, method, extent))
     if method == "statistics":
         return [Run(dataset.name, "all", method, setting, 0) for setting in grid]
-    cells = [(seed, label, setting) for seed in seeds for label in dataset.labels for setting in grid]
+    # A graph network has all labels as its outputs, as MoleculeNet's has; the others are fitted to each label.
+    labels = ("all",) if method == "gcn" and len(dataset.labels) > 1 else dataset.labels
+    cells = [(seed, label, setting) for seed in seeds for label in labels for setting in grid]
     return [Run(dataset.name, label, method, setting, seed) for seed, label, setting in cells]

@@ -26,11 +26,12 @@ class Targets:
     Parameters
     ----------
     task : {"binary", "multiclass", "regression"}
-        Cross entropy on one raw score, on K raw scores, or squared error.
+        Cross entropy on a raw score for each label, on K raw scores, or squared error.
     y : Tensor
-        (n, 1) of 0 and 1, (n,) of class numbers, or (n, L) of real values.
+        (n, L) of 0, 1 and, where L > 1, NaN for a label that was not observed; (n,) of class numbers; or (n, L) of
+        real values.
     n_outputs : int
-        1, K or L.
+        L, K or L.
     weight : Tensor of shape (n,), optional
         Weights of the rows; a batch's loss is the weighted mean over its rows with the table's mean weight as 1.
     offset : Tensor of shape (n, n_outputs), optional
@@ -61,7 +62,10 @@ class Targets:
             output = output + self.offset[index]
         reduction = "mean" if self.weight is None else "none"
         y = self.y[index]
-        if self.task == "binary":
+        if self.task == "binary" and self.n_outputs > 1:
+            loss = _observed_cross_entropy(output, y)
+            loss = loss if self.weight is not None else loss.mean()
+        elif self.task == "binary":
             loss = F.binary_cross_entropy_with_logits(output, y, reduction=reduction)
         elif self.task == "multiclass":
             loss = F.cross_entropy(output, y, reduction=reduction)
@@ -102,6 +106,15 @@ class Targets:
         return METRICS[self.task].function(y.cpu().numpy(), scores.double().cpu().numpy(), weight)
 
 
+def _observed_cross_entropy(output: Tensor, y: Tensor) -> Tensor:
+    """Cross entropy (B, L) of several labels, 0 where one was not observed; its mean is over the observed ones."""
+    observed = ~torch.isnan(y)
+    loss = F.binary_cross_entropy_with_logits(
+        output, torch.nan_to_num(y), weight=observed.to(y.dtype), reduction="none"
+    )
+    return loss * (observed.numel() / observed.sum().clamp(min=1))
+
+
 @dataclass(frozen=True)
 class Metric:
     """A score with its name and direction; `function(y, raw_scores, weight)`."""
@@ -137,6 +150,25 @@ def roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float
     return float((positive * below).sum() / total) if total else float("nan")
 
 
+def mean_roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:
+    """The mean over labels of the AUC on the rows where a label was observed, of labels that have one there.
+
+    Examples
+    --------
+    >>> y = np.array([[0, 1], [1, np.nan], [1, 0]])
+    >>> mean_roc_auc(y, np.array([[0.1, 0.2], [0.4, 0.9], [0.3, 0.7]]))
+    0.5
+    """
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return roc_auc(y, scores, weight)
+    found = []
+    for label, own in zip(y.T, scores.T, strict=True):
+        seen = ~np.isnan(label)
+        found.append(roc_auc(label[seen], own[seen], None if weight is None else weight[seen]))
+    known = [area for area in found if not math.isnan(area)]
+    return float(np.mean(known)) if known else float("nan")
+
+
 def log_loss(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:
     """Mean cross entropy of raw scores: one column for two classes, one per class for more."""
     if scores.ndim == 1 or scores.shape[1] == 1:
@@ -154,7 +186,7 @@ def root_mean_squared_error(y: NDArray, scores: NDArray, weight: NDArray | None 
 
 
 METRICS: dict[Task, Metric] = {
-    "binary": Metric("auc", roc_auc, True),
+    "binary": Metric("auc", mean_roc_auc, True),
     "multiclass": Metric("log_loss", log_loss, False),
     "regression": Metric("rmse", root_mean_squared_error, False),
 }

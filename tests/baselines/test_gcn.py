@@ -237,3 +237,47 @@ def test_bace_by_validation(bace) -> None:
     train, valid, test = bace["train"], bace["valid"], bace["test"]
     model = GCNClassifier(epochs=12, random_state=0).fit(train.smiles, train.y, eval_set=(valid.smiles, valid.y))
     assert roc_auc_score(test.y, model.predict_proba(test.smiles)[:, 1]) >= 0.75
+
+
+def test_several_labels_are_outputs_of_one_network() -> None:
+    y = np.column_stack([np.arange(10) % 2, np.arange(10) < 5]).astype(float)
+    y[0, 0] = y[9, 1] = np.nan
+    model = GCNClassifier(**SMALL | {"epochs": 60, "learning_rate": 0.01}).fit(SMILES, y, eval_set=(SMILES, y))
+    assert model.network_.output.out_features == 2
+    assert [classes.tolist() for classes in model.classes_] == [[0, 1], [0, 1]]
+    chances = model.predict_proba(SMILES)
+    assert chances.shape == (10, 2)
+    np.testing.assert_array_equal(model.predict(SMILES), chances >= 0.5)
+    seen = ~np.isnan(y)
+    areas = [roc_auc_score(y[seen[:, label], label], chances[seen[:, label], label]) for label in (0, 1)]
+    assert np.mean(areas) == pytest.approx(max(model.history_["valid_score"]))
+    assert np.mean(areas) > 0.9
+
+
+def test_what_was_not_observed_does_not_matter() -> None:
+    y = np.column_stack([np.arange(10) % 2, np.full(10, np.nan)]).astype(float)
+    y[:2, 1] = 0, 1
+    batch = batch_of(SMILES)
+    outputs = network(2)(batch).detach().requires_grad_()
+    targets = GCNClassifier()._targets(y, None, first=True)
+    targets.loss(outputs, torch.arange(10)).backward()
+    assert (outputs.grad[2:, 1] == 0).all()
+    signs = np.where(y == 1, 1, -1)
+    losses = np.log1p(np.exp(-signs * outputs.detach().numpy()))[~np.isnan(y)]
+    assert targets.loss(outputs, torch.arange(10)).item() == pytest.approx(losses.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("y", "y_valid", "message"),
+    [
+        (np.eye(10)[:, :3], np.eye(10)[:, :2], "must have 3 columns, got 2"),
+        (np.eye(10)[:, :3], np.eye(10)[:, 0], "must have 3 columns, got a vector"),
+        (np.eye(10)[:, 0], np.eye(10)[:, :2], "must have one, got 2 columns"),
+        (np.ones((10, 2)), None, "one class only in column 0"),
+        (np.full((10, 2), 3.0), None, "must hold 0, 1 or NaN"),
+    ],
+)
+def test_bad_labels_are_named(y, y_valid, message) -> None:
+    eval_set = None if y_valid is None else (SMILES, y_valid)
+    with pytest.raises(ValueError, match=message):
+        GCNClassifier(**SMALL).fit(SMILES, y, eval_set=eval_set)

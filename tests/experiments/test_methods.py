@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
 import treelu
+from experiments.choice import cell
 from experiments.data import Dataset
 from experiments.grids import DEPTHS, DROPS, QUICK, Extent, runs, settings
 from experiments.methods import execute, halves, network_settings
@@ -104,6 +105,25 @@ def test_every_result_is_json_with_the_same_fields(method: str, setting: dict):
     assert {"config", "scores", "best_epoch", "last_epoch", "seconds", "cpu_seconds"} <= set(result)
     for scores in result["scores"].values():
         assert set(scores) == {"train", "valid", "test"}
+
+
+def test_one_graph_network_for_all_labels():
+    pytest.importorskip("torch_geometric")
+    table = tiny_dataset("sider")
+    molecules = np.array(["C" * (1 + row % 9) + "ON"[row % 2] for row in range(90)], dtype=object)
+    dataset = replace(table, smiles=molecules)
+    [run] = runs(dataset, "gcn", Extent(seeds=(1,), epochs=2))
+    assert (run.label, run.setting) == ("all", {"epochs": 2})
+    result = execute(run, dataset)
+    assert list(result["by_label"]) == ["sum", "product"]
+    assert result["scores"]["best"]["test"] == pytest.approx(
+        np.mean([scores["test"] for scores in result["by_label"].values()])
+    )
+    ours = cell([run.to_dict() | result])
+    assert ours is not None
+    assert ours.mean == pytest.approx(result["scores"]["best"]["test"])
+    one = execute(Run("bace", "sum", "gcn", {"epochs": 1}, 1), replace(dataset, name="bace"))
+    assert set(one["scores"]["best"]) == {"train", "valid", "test"}
 
 
 def test_training_that_diverges_is_a_result():

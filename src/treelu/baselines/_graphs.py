@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -100,19 +101,34 @@ def atom_features(molecule: Any) -> NDArray[np.bool_]:
     (7, 57)
     """
     rows = [
-        [
-            *_one_hot(atom.GetAtomicNum(), _ELEMENTS),
-            *_one_hot(atom.GetDegree(), _DEGREES),
-            *_one_hot(atom.GetTotalNumHs(), _HYDROGENS),
-            *_one_hot(str(atom.GetHybridization()), _HYBRIDIZATIONS),
-            *_one_hot(atom.GetFormalCharge(), _CHARGES),
+        _features_of(
+            atom.GetAtomicNum(),
+            atom.GetDegree(),
+            atom.GetTotalNumHs(),
+            atom.GetHybridization(),
+            atom.GetFormalCharge(),
             atom.GetIsAromatic(),
             atom.IsInRing(),
             atom.GetNumRadicalElectrons() > 0,
-        ]
+        )
         for atom in molecule.GetAtoms()
     ]
     return np.array(rows, dtype=bool).reshape(-1, N_ATOM_FEATURES)
+
+
+@lru_cache(maxsize=10_000)  # kinds of atoms are few, atoms are many
+def _features_of(
+    element: int, degree: int, hydrogens: int, hybridization: Any, charge: int, *flags: bool
+) -> NDArray[np.bool_]:
+    places = [
+        *_one_hot(element, _ELEMENTS),
+        *_one_hot(degree, _DEGREES),
+        *_one_hot(hydrogens, _HYDROGENS),
+        *_one_hot(str(hybridization), _HYBRIDIZATIONS),
+        *_one_hot(charge, _CHARGES),
+        *flags,
+    ]
+    return np.array(places, dtype=bool)
 
 
 def _one_hot(value: Any, known: tuple[Any, ...]) -> list[bool]:

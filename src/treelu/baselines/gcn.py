@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils._param_validation import Interval
@@ -21,7 +22,14 @@ from torch.nn import functional as F
 
 from treelu.baselines._graphs import GraphBatch, GraphTable
 from treelu.estimators._rows import check_weight
-from treelu.estimators._targets import class_targets, encode_classes, value_targets
+from treelu.estimators._targets import (
+    as_weight,
+    check_label_matrix,
+    class_targets,
+    encode_classes,
+    is_label_matrix,
+    value_targets,
+)
 from treelu.nn import Activation
 from treelu.objectives import Targets, probabilities
 from treelu.progress import epoch_bar
@@ -211,7 +219,8 @@ class _GraphEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         X : list, array, Series or one-column table of SMILES
-        y : array of shape (n_molecules,)
+        y : array of shape (n_molecules,); for a classifier also (n_molecules, n_labels) of 0, 1 and NaN
+            Classes or values; or several labels of one network, NaN where one was not observed.
         sample_weight : array of shape (n_molecules,), optional
         eval_set : pair (X_valid, y_valid), optional
             Molecules judged after each epoch; the best epoch's network is kept.
@@ -284,7 +293,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     """Graph convolutional network on SMILES, for classes.
 
     The architecture is that of MoleculeNet's graph convolution, after Duvenaud et al. (2015); see
-    :class:`GraphNetwork`. It is trained on cross entropy with AMSGrad.
+    :class:`GraphNetwork`. It is trained on cross entropy with AMSGrad. Several labels are outputs of one network.
 
     Parameters
     ----------
@@ -301,7 +310,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     weight_decay : float
     patience : int or None
         With an ``eval_set``: stop after so many epochs without a better score (AUC for two classes, log-loss for
-        more).
+        more; for several labels the mean of their AUC).
     verbose : int
         1 shows a progress bar.
     random_state : int, RandomState or None
@@ -311,7 +320,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     network_ : GraphNetwork
     history_ : History
         Loss, score on ``eval_set`` and time of each epoch.
-    classes_ : array of shape (n_classes,)
+    classes_ : array of shape (n_classes,), or a list of one for each label
 
     References
     ----------
@@ -327,7 +336,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     array(['alcohol', 'amine'], dtype='<U7')
     """
 
-    classes_: NDArray[Any]
+    classes_: Any  # an array, or one per label
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities.
@@ -338,9 +347,11 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
 
         Returns
         -------
-        array of shape (n_molecules, n_classes), columns in the order of ``classes_``
+        array of shape (n_molecules, n_classes), columns in the order of ``classes_``; of several labels
+        (n_molecules, n_labels), the probability that a label is 1
         """
-        return probabilities(self._scores(X))
+        scores = self._scores(X)
+        return expit(scores) if isinstance(self.classes_, list) else probabilities(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each molecule.
@@ -351,17 +362,32 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
 
         Returns
         -------
-        array of shape (n_molecules,)
+        array of shape (n_molecules,), or (n_molecules, n_labels)
         """
         probability = self.predict_proba(X)
+        if isinstance(self.classes_, list):
+            return (probability >= 0.5).astype(np.int64)
         return self.classes_[probability.argmax(axis=1)]
 
     def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
+        if is_label_matrix(y):
+            return self._label_targets(y, weight, first=first)
         if first:
             check_classification_targets(y)
+        elif isinstance(self.classes_, list):
+            raise ValueError(f"eval_set: y must have {len(self.classes_)} columns, got a vector")
         classes, number = encode_classes(y, None if first else self.classes_)
         self.classes_ = classes
         return class_targets(number, len(classes), weight)
+
+    def _label_targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
+        labels = check_label_matrix(y) if first else np.asarray(y, dtype=np.float64)
+        if first:
+            self.classes_ = [np.array([0, 1])] * labels.shape[1]
+        elif not isinstance(self.classes_, list) or labels.shape[1] != len(self.classes_):
+            wanted = f"{len(self.classes_)} columns" if isinstance(self.classes_, list) else "one"
+            raise ValueError(f"eval_set: y must have {wanted}, got {labels.shape[1]} columns")
+        return Targets("binary", torch.from_numpy(labels.astype(np.float32)), labels.shape[1], as_weight(weight))
 
 
 class GCNRegressor(RegressorMixin, _GraphEstimator):
