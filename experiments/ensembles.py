@@ -26,6 +26,7 @@ from treelu import ELCNClassifier, ELCNRegressor
 from treelu.chem import MorganFingerprint, load_moleculenet, load_pdbbind, random_split
 
 RESULTS = Path(__file__).parent / "results" / "ensembles"
+DATA = ("bace", "hiv", "tox21")
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 # The paper's settings are the estimator's defaults: 64 boosted ALCN of depth 12, p 0.75, 30 epochs, shrinkage 0.1.
@@ -56,6 +57,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "features-d8-p0": {**AVERAGE, "bootstrap": False, "feature_fraction": 0.5, "depth": 8, "drop_connect": 0.0},
     "subspaces-d8-p0": {**SUBSPACES, "depth": 8, "drop_connect": 0.0},
     "subspaces-d8-p0-e30": {**SUBSPACES, "depth": 8, "drop_connect": 0.0, "epochs": 30},
+    "subspaces-d4-p0-e30": {**SUBSPACES, "depth": 4, "drop_connect": 0.0, "epochs": 30},
     "subspaces-d8-p0-rows": {**SUBSPACES, "depth": 8, "drop_connect": 0.0, "bootstrap": True},
     "boost-random": {"bootstrap": True, "feature_fraction": 0.5, "n_estimators": 32, "epochs": 10},
     "boost-e3": {"n_estimators": 32, "epochs": 3},
@@ -175,17 +177,29 @@ def final(curve: dict[str, float]) -> float:
 
 
 def print_table() -> None:
-    """One line for each data set and setting: mean AUC over the seeds at the largest size."""
+    """Markdown: AUC at the largest size on the validation part, then on the test part, beside the forest's."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         found.setdefault((result["data"], result["setting"]), []).append(result)
+    for part, rows in (("valid", ["forest", *SETTINGS]), ("test", ["forest", *SETTINGS])):
+        print(f"\n| {part} | {' | '.join(DATA)} |\n|{'---|' * (len(DATA) + 1)}")
+        for setting in rows:
+            cells = [
+                _cell([final(one[part]) for one in found.get((name, setting), []) if part in one]) for name in DATA
+            ]
+            if any(cells):
+                print(f"| {setting} | {' | '.join(text or '–' for text in cells)} |")
+    print("\n| RMSE, validation | rows |\n|---|---|")
     for (name, setting), results in found.items():
-        cells = []
-        for part in ("valid", "test"):
-            finals = [final(result[part]) for result in results if part in result]
-            cells.append(f"{np.mean(finals):.4f} ± {np.std(finals):.4f}" if finals else "")
-        print(f"| {name} | {setting} | {len(results)} | {' | '.join(cells)} |")
+        if setting in REGRESSION:
+            print(f"| {name}, {setting} | {_cell([final(one['valid']) for one in results])} |")
+
+
+def _cell(finals: list[float]) -> str:
+    if not finals:
+        return ""
+    return f"{np.mean(finals):.4f}" + (f" ± {np.std(finals, ddof=1):.4f} ({len(finals)})" if len(finals) > 1 else "")
 
 
 def main() -> None:
