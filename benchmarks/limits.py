@@ -147,7 +147,7 @@ def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
             ticks.append(time.perf_counter())
             stepper.gradient_pass.backward(gradient)
             ticks.append(time.perf_counter())
-            stepper.optimizer.step()
+            stepper.update()
             ticks.append(time.perf_counter())
             for name, passed in zip(PIECES, np.diff(ticks), strict=True):
                 seconds[name].append(float(passed))

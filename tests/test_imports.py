@@ -39,7 +39,13 @@ ROOMS = (
     "cli",
 )
 # modules of one room that stand beside each other
-PARTS = {"_tree_check": "tree", "_tree_rows": "tree", "_sklearn_tree": "tree", "_losses": "objectives"}
+PARTS = {
+    "_tree_check": "tree",
+    "_tree_rows": "tree",
+    "_sklearn_tree": "tree",
+    "_losses": "objectives",
+    "_updates": "training",
+}
 
 
 def room_of(module: str) -> str:

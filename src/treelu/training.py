@@ -174,13 +174,18 @@ def one_torch_thread(network: NeuronChain) -> Iterator[None]:
 class Stepper:
     """Updates of a network on a sample by an optimiser.
 
-    Where the kernels are the whole network their gradients go straight into the parameters' `.grad`; autograd does the
-    rest. Both give the same gradients.
+    Where the kernels are the whole network their gradients go straight into the parameters' `.grad`, and a kernel does
+    the optimiser's step on its own state; autograd and the optimiser itself do the rest. Both give the same.
     """
 
     def __init__(self, network: NeuronChain, sample: Sample, optimizer: torch.optim.Optimizer) -> None:
         self.network, self.sample, self.optimizer = network, sample, optimizer
         self.gradient_pass = network.gradient_pass()
+        self.update: Callable[[], Any] = optimizer.step
+        if self.gradient_pass is not None:
+            from treelu._updates import Update  # Numba may be absent where the torch form runs
+
+            self.update = Update(optimizer)
         self.gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]  # the optimiser's own
 
     def train_step(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
@@ -196,7 +201,7 @@ class Stepper:
             batch_loss = targets.loss(network(rows, annealing=annealing, drop=drop), torch.from_numpy(rows.index))
             batch_loss.backward()
             loss = batch_loss.item()
-        self.optimizer.step()
+        self.update()
         return loss
 
 
