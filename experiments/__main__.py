@@ -38,7 +38,9 @@ def _run(options: argparse.Namespace, store: Store) -> None:
     from experiments.methods import execute
 
     extent = QUICK if options.quick else Extent()
-    given = {name: getattr(options, name) for name in ("depths", "drops", "seeds", "members", "trees", "epochs")}
+    given = {
+        name: getattr(options, name) for name in ("depths", "drops", "hidden", "seeds", "members", "trees", "epochs")
+    }
     extent = replace(extent, tuned=options.tuned, **{name: value for name, value in given.items() if value is not None})
     load = partial(load_dataset, data_home=options.data_home)
     todo = []
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=numbers, help="such as 1-10 or 1,2,3")
     parser.add_argument("--depths", type=numbers, help="such as 2-12")
     parser.add_argument("--drops", type=_floats, help="DropConnect rates such as 0,0.75")
+    parser.add_argument("--hidden", type=numbers, help="hidden layers of g_φ for regression, such as 0,1")
     parser.add_argument("--members", type=int, help="largest ELCN")
     parser.add_argument("--trees", type=int, help="largest GBDT")
     parser.add_argument("--epochs", type=int, help="of the graph network")

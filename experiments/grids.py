@@ -38,7 +38,8 @@ class Extent:
 
     Attributes
     ----------
-    depths, drops, seeds : sequences of numbers
+    depths, drops, hidden, seeds : sequences of numbers
+        ``hidden``: numbers of hidden layers of g_φ, tried for regression.
     tuned : bool
         The authors' settings instead of the grid, for LCN, ALCN and LLN where they fixed one.
     members, trees : int or None
@@ -49,6 +50,7 @@ class Extent:
 
     depths: Sequence[int] = DEPTHS
     drops: Sequence[float] = DROPS
+    hidden: Sequence[int] = HIDDEN
     seeds: Sequence[int] = SEEDS
     tuned: bool = False
     members: int | None = None
@@ -77,7 +79,7 @@ def settings(dataset: str, task: str, method: str, extent: Extent) -> Iterator[d
             if task == "classification":
                 yield {"depth": depth, "drop_connect": drop}
             else:
-                yield from ({"depth": depth, "drop_connect": drop, "hidden_layers": hidden} for hidden in HIDDEN)
+                yield from ({"depth": depth, "drop_connect": drop, "hidden_layers": hidden} for hidden in extent.hidden)
     elif family == "rf":
         yield {"n_estimators": 500}
     elif family == "gbdt":
