@@ -13,6 +13,7 @@ from scipy import sparse
 
 from tests.nn.cases import Case, assert_all_close, assert_close, cases, gradients, rows_of
 from treelu.nn import Activation, DropConnect, Table
+from treelu.nn.arguments import Mask
 from treelu.nn.drop_connect import WORD
 from treelu.nn.kernels import row_keys
 from treelu.nn.passes import _n_parts
@@ -117,8 +118,10 @@ def test_rows_in_any_order_and_repeated() -> None:
 @given(key=st.integers(0, 2**64 - 1), n_rows=st.integers(1, 50))
 def test_kernel_and_torch_hash_rows_alike(key: int, n_rows: int) -> None:
     drop = DropConnect(0.5, key)
-    by_kernel = row_keys(n_rows, np.uint32(key & WORD), np.uint32(key >> 32))
-    assert np.array_equal(by_kernel.astype(np.int64), drop.row_keys(n_rows).numpy())
+    words = np.uint32(key & WORD), np.uint32(key >> 32)
+    mask = Mask(np.empty(n_rows, np.uint32), *words, np.uint32(drop.threshold), np.float32(drop.scale))
+    row_keys(mask, np.uint64(0), np.uint64(n_rows))
+    assert np.array_equal(mask.keys.astype(np.int64), drop.row_keys(n_rows).numpy())
 
 
 @pytest.mark.parametrize("in_features", [1, 7])

@@ -31,6 +31,9 @@ class Activation:
         "softplus" is smooth by default (annealing 0), the other two piece-wise linear (annealing 1).
     negative_slope : float
         The slope below zero; must be 0 unless `kind` is "leaky_relu".
+    straight_through : bool
+        Let the gradients of the slope o be those of softplus for any λ, so that a neuron whose slope is a step still
+        learns where to step. Values are the same.
 
     Examples
     --------
@@ -43,6 +46,7 @@ class Activation:
 
     kind: ActivationKind = "relu"
     negative_slope: float = 0.0
+    straight_through: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in ("relu", "leaky_relu", "softplus"):
@@ -64,6 +68,10 @@ class Activation:
         """λ when none is given: 1 for the piece-wise linear kinds, 0 for softplus."""
         return 1.0 if self.is_piecewise_linear else 0.0
 
+    def bend(self, annealing: float) -> float:
+        """The share of softplus's curvature that gradients of the slope o have: 1 − λ, or all of it."""
+        return 1.0 if self.straight_through else 1.0 - annealing
+
     def __call__(self, z: Tensor, annealing: float | None = None) -> tuple[Tensor, Tensor]:
         """Return the activation a(z) and its derivative o(z), both differentiable in z."""
         lam = self.default_annealing if annealing is None else annealing
@@ -74,6 +82,9 @@ class Activation:
         if lam != 1.0:
             value = value + (1 - lam) * F.softplus(z)
             slope = slope + (1 - lam) * torch.sigmoid(z)
+        if self.straight_through:
+            smooth = torch.sigmoid(z)
+            slope = slope + lam * (smooth - smooth.detach())  # adds nothing but a gradient
         return s * z + (1 - s) * value, s + (1 - s) * slope
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from treelu.nn.activations import Activation
 from treelu.nn.drop_connect import DropConnect
 from treelu.nn.passes import LocallyConstantPass, LocallyLinearPass
 from treelu.nn.rows import Rows
@@ -25,13 +26,13 @@ class _Layer(torch.autograd.Function):
         make: type[LocallyConstantPass] | type[LocallyLinearPass],
         rows: Rows,
         annealing: float,
-        slope: float,
+        activation: Activation,
         drop: DropConnect | None,
         *parameters: Tensor,
     ) -> Tensor:
         ctx.layer = make([parameter.numpy() for parameter in parameters])
         ctx.save_for_backward(*parameters)  # torch then notices if one is changed before backward
-        return torch.from_numpy(ctx.layer.forward(rows, annealing, slope, drop).T)
+        return torch.from_numpy(ctx.layer.forward(rows, annealing, activation, drop).T)
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:

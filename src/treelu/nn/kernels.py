@@ -1,14 +1,15 @@
 """Numba kernels of the coefficient form on CSR or dense rows: forward, backward, and activation patterns.
 
 Each kernel works on the rows `first` … `last − 1` of a batch, holds no lock, and keeps the batch in the last axis, so
-that inner loops run over rows and vectorise. The formulas stand in `treelu.nn.coefficients`; the masks are those of
-`treelu.nn.drop_connect`. Weights come feature-major and padded to a multiple of `LANES` columns: one non-zero
-feature touches one short vector.
+that inner loops run over rows and vectorise. For that `first` and `last` have to be unsigned: Numba would look at each
+row's number whether it is negative. The formulas stand in `treelu.nn.coefficients`, the masks are those of
+`treelu.nn.drop_connect`, the arguments those of `treelu.nn.arguments`. Weights come feature-major and padded to a
+multiple of `LANES` columns: one non-zero feature touches one short vector.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -21,79 +22,6 @@ _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 # sums may be reordered and contracted, NaN and infinity keep their meaning
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
 _inline = njit(cache=True, nogil=True, inline="always")
-
-
-class Entries(NamedTuple):
-    """The rows `index` of a `Table`; `width` is 0 for CSR, D for a dense table."""
-
-    values: Any
-    features: Any
-    starts: Any
-    width: int
-    index: Any
-
-
-class Mask(NamedTuple):
-    """DropConnect: a key per row; weights whose hash is below `threshold` are dropped. Threshold 0: none."""
-
-    keys: Any
-    threshold: Any
-    scale: Any
-
-
-class Chain(NamedTuple):
-    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ and the slope below zero."""
-
-    weight: Any
-    connection: Any
-    bias: Any
-    annealing: Any
-    slope: Any
-
-
-class State(NamedTuple):
-    """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B)."""
-
-    s: Any
-    z: Any
-    a: Any
-    o: Any
-    curvature: Any
-
-
-class Paths(NamedTuple):
-    """T_i = e_i + Σ u_ik C_k and C_i = o_i T_i, (M, M, B), zero above the diagonal; offsets c (M, B)."""
-
-    paths: Any
-    coefficients: Any
-    offsets: Any
-
-
-class Head(NamedTuple):
-    """First layer of g_φ on coefficients: G_hij = V_hi·w_j as (H, M, padded), v (H, M), β (H,); or their gradients."""
-
-    gram: Any
-    offset: Any
-    bias: Any
-
-
-class Gradients(NamedTuple):
-    """Gradients of s (columns, B), z, a and o (M, B), and of the parameters (D, padded), (M, M), (M,)."""
-
-    s: Any
-    z: Any
-    a: Any
-    o: Any
-    weight: Any
-    connection: Any
-    bias: Any
-
-
-class PathGradients(NamedTuple):
-    """Gradients of C (M, M, B) and of the offsets (M, B)."""
-
-    coefficients: Any
-    offsets: Any
 
 
 @_inline
@@ -116,12 +44,10 @@ def _kept(pair: Any, neuron: Any, threshold: Any) -> Any:
 
 
 @_kernel
-def row_keys(count: int, low: Any, high: Any) -> Any:
-    """`DropConnect.row_keys` from the two words of its key."""
-    keys = np.empty(count, np.uint32)
-    for r in range(count):
-        keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + low)) + high))
-    return keys
+def row_keys(mask: Any, first: Any, last: Any) -> None:
+    """`DropConnect.row_keys`, into mask.keys."""
+    for r in range(first, last):
+        mask.keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + mask.low)) + mask.high))
 
 
 @_kernel
@@ -151,7 +77,7 @@ def _neurons(count: int) -> Any:
 
 
 @_kernel
-def _project(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+def _project(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
     """s[i, r] = w_i·x_r, and in z the same with the surviving weights."""
     weight, width, threshold = chain.weight, entries.width, mask.threshold
     padded, depth = weight.shape[1], state.z.shape[0]
@@ -183,7 +109,7 @@ def _project(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: 
 
 
 @_kernel
-def _project_backward(entries: Any, mask: Any, grad: Any, first: int, last: int) -> None:
+def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any) -> None:
     """grad.weight[d, i] += x_d (grad.s + mask · grad.z)."""
     width, threshold = entries.width, mask.threshold
     padded, depth = grad.weight.shape[1], grad.z.shape[0]
@@ -216,7 +142,7 @@ def _project_backward(entries: Any, mask: Any, grad: Any, first: int, last: int)
 
 
 @_kernel
-def _activate(mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
     """Turn projections z into pre-activations in place; fill a, o and the curvature."""
     z, a, annealing, slope, threshold = state.z, state.a, chain.annealing, chain.slope, mask.threshold
     n_features = chain.weight.shape[0]
@@ -250,7 +176,7 @@ def _activate(mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
 
 
 @_kernel
-def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: int, last: int) -> None:
+def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """Fill grad.z; add to grad.connection and grad.bias. grad.a is used up."""
     a, threshold, n_features = state.a, mask.threshold, chain.weight.shape[0]
     zero, neurons = state.z.dtype.type(0), _neurons(state.z.shape[0])
@@ -278,7 +204,7 @@ def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: int,
 
 
 @_kernel
-def _unroll(chain: Any, state: Any, paths: Any, first: int, last: int) -> None:
+def _unroll(chain: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
     """T_i = e_i + Σ u_ik C_k, C_i = o_i T_i, c_i = a_i − C_i·s."""
     t, c, offsets = paths.paths, paths.coefficients, paths.offsets
     one, zero = state.o.dtype.type(1), state.o.dtype.type(0)
@@ -302,7 +228,7 @@ def _unroll(chain: Any, state: Any, paths: Any, first: int, last: int) -> None:
 
 @_kernel
 def _unroll_backward(
-    chain: Any, state: Any, paths: Any, grad_c: Any, grad_offsets: Any, grad: Any, first: int, last: int
+    chain: Any, state: Any, paths: Any, grad_c: Any, grad_offsets: Any, grad: Any, first: Any, last: Any
 ) -> None:
     """Add to grad.o, grad.s and grad.connection. `grad_c` (M, M, B) is used up."""
     t, c = paths.paths, paths.coefficients
@@ -325,7 +251,7 @@ def _unroll_backward(
 
 
 @_kernel
-def _head(head: Any, paths: Any, out: Any, first: int, last: int) -> None:
+def _head(head: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
     """out_h = β_h + Σ_ij G_hij C_ij + Σ_i v_hi c_i, (H, B)."""
     c, offsets = paths.coefficients, paths.offsets
     for h in range(out.shape[0]):
@@ -342,7 +268,7 @@ def _head(head: Any, paths: Any, out: Any, first: int, last: int) -> None:
 
 @_kernel
 def _head_backward(
-    head: Any, paths: Any, grad_out: Any, grad_paths: Any, grad_head: Any, first: int, last: int
+    head: Any, paths: Any, grad_out: Any, grad_paths: Any, grad_head: Any, first: Any, last: Any
 ) -> None:
     """Fill grad_paths; add to grad_head."""
     c, offsets = paths.coefficients, paths.offsets
@@ -374,14 +300,16 @@ def _head_backward(
 
 
 @_kernel
-def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: int, last: int) -> None:
+def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
     """Run the neurons on the rows; fill `state`."""
+    if mask.threshold:
+        row_keys(mask, first, last)
     _project(entries, mask, chain, state, first, last)
     _activate(mask, chain, state, first, last)
 
 
 @_kernel
-def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any, first: int, last: int) -> None:
+def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """From grad.s, grad.a and grad.o to the parameters."""
     _activate_backward(mask, chain, state, grad, first, last)
     _project_backward(entries, mask, grad, first, last)
@@ -389,7 +317,7 @@ def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any,
 
 @_kernel
 def constant_forward(
-    entries: Any, mask: Any, chain: Any, state: Any, head: Any, paths: Any, out: Any, first: int, last: int
+    entries: Any, mask: Any, chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any
 ) -> None:
     """Rows → neurons → coefficients → first layer of g_φ; fills `state`, `paths` and `out`."""
     neurons_forward(entries, mask, chain, state, first, last)
@@ -409,8 +337,8 @@ def constant_backward(
     grad_paths: Any,
     grad_head: Any,
     grad: Any,
-    first: int,
-    last: int,
+    first: Any,
+    last: Any,
 ) -> None:
     """From the gradient of the outputs (H, B) to grad_head and the parameters in `grad`."""
     _head_backward(head, paths, grad_out, grad_paths, grad_head, first, last)
@@ -424,7 +352,7 @@ def constant_backward(
 
 
 @_kernel
-def patterns(entries: Any, chain: Any, codes: Any, first: int, last: int) -> None:
+def patterns(entries: Any, chain: Any, codes: Any, first: Any, last: Any) -> None:
     """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
     weight, width, depth = chain.weight, entries.width, chain.bias.shape[0]
     padded = weight.shape[1]

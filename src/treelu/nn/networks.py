@@ -164,8 +164,7 @@ class NeuronChain(nn.Module, ABC):
 
     def _layer(self, rows: Rows, annealing: float, drop: DropConnect | None) -> Tensor:
         """The kernels as a differentiable function of the parameters."""
-        slope = self.activation.negative_slope
-        return fused.layer(self._pass_class(), rows, annealing, slope, drop, *self._kernel_parameters())
+        return fused.layer(self._pass_class(), rows, annealing, self.activation, drop, *self._kernel_parameters())
 
     def _neurons(
         self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None

@@ -7,6 +7,7 @@ is work enough; a result depends on the seed and the number of threads.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from treelu.nn import kernels
+from treelu.nn.arguments import Chain, Entries, Gradients, Head, Mask, PathGradients, Paths, State
 from treelu.nn.drop_connect import WORD, DropConnect
-from treelu.nn.kernels import LANES, Chain, Entries, Gradients, Head, Mask, PathGradients, Paths, State
+from treelu.nn.kernels import LANES
 from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
 WORK_PER_THREAD = 400_000
-_NO_KEYS = np.empty(0, np.uint32)
+Work = Callable[[int, Any, Any], None]
 
 
 @cache
@@ -32,14 +34,10 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads - 1, thread_name_prefix="treelu")
 
 
-def _share_out(work: Callable[[int, int, int], None], n_rows: int, n_parts: int) -> None:
+def _share_out(work: Work, n_rows: int, n_parts: int) -> None:
     """Call work(part, first, last) for `n_parts` even parts of the rows, one of them in this thread."""
-    if n_parts == 1:
-        work(0, 0, n_rows)
-        return
-    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
-    pool = _pool(n_parts)
-    others = [pool.submit(work, part, cuts[part], cuts[part + 1]) for part in range(1, n_parts)]
+    cuts = [np.uint64(n_rows * part // n_parts) for part in range(n_parts + 1)]
+    others = [_pool(n_parts).submit(work, part, cuts[part], cuts[part + 1]) for part in range(1, n_parts)]
     work(0, cuts[0], cuts[1])
     for other in others:
         other.result()
@@ -58,21 +56,24 @@ def _entries(rows: Rows) -> Entries:
     return Entries(table.values, table.features, table.starts, 0 if table.is_sparse else table.shape[1], rows.index)
 
 
-def _mask(drop: DropConnect | None, n_rows: int, dtype: np.dtype[Any]) -> Mask:
-    if drop is None or drop.threshold == 0:
-        return Mask(_NO_KEYS, np.uint32(0), dtype.type(1))
-    keys = kernels.row_keys(n_rows, np.uint32(drop.key & WORD), np.uint32(drop.key >> 32 & WORD))
-    return Mask(keys, np.uint32(drop.threshold), dtype.type(drop.scale))
+def _mask(drop: DropConnect | None, keys: NDArray[np.uint32], dtype: np.dtype[Any]) -> Mask:
+    word = np.uint32
+    if drop is None:
+        return Mask(keys, word(0), word(0), word(0), dtype.type(1))
+    return Mask(keys, word(drop.key & WORD), word(drop.key >> 32 & WORD), word(drop.threshold), dtype.type(drop.scale))
 
 
-def _sum_parts(parts: Sequence[Sequence[NDArray[Any]]]) -> Sequence[NDArray[Any]]:
-    """Each gradient summed over the parts, into the first part's arrays; the others are zeroed."""
-    first, *others = parts
-    for part in others:
-        for total, term in zip(first, part, strict=True):
-            total += term
-            term.fill(0)
-    return first
+def _sum_parts(parts: NDArray[Any]) -> None:
+    """Sum the parts' gradients into the first part's; zero the others."""
+    for part in parts[1:]:
+        parts[0] += part
+        part.fill(0)
+
+
+def _cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Consecutive pieces of a vector, in these shapes."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [piece.reshape(shape) for piece, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
 
 
 class Pass(ABC):
@@ -92,9 +93,8 @@ class Pass(ABC):
         self.depth, self.dtype = len(bias), bias.dtype
         self.n_columns = self._n_columns()
         self.packed = np.zeros((len(weight), -(-self.n_columns // LANES) * LANES), self.dtype)
-        self.partial = np.zeros((0, *self.packed.shape), self.dtype)
         self.n_threads = torch.get_num_threads()
-        self.batch = -1
+        self.batch = self.n_parts = -1
 
     @abstractmethod
     def _n_columns(self) -> int:
@@ -109,40 +109,36 @@ class Pass(ABC):
         """Gradients of all parameters from that of the outputs."""
 
     @abstractmethod
-    def _prepare(self) -> None:
-        """New arrays for batches of another size."""
+    def _prepare_outputs(self) -> Sequence[tuple[int, ...]]:
+        """New arrays for another number of rows or parts; returns the shapes of the gradients, above those of the
+        neurons, that each part sums up by itself.
+        """
 
     def _start(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> None:
-        """Set the kernels' arguments for a batch; `packed` must be filled."""
-        _, connection, bias = self.parameters[:3]
-        if len(rows.index) != self.batch:
-            self.batch = len(rows.index)
-            self.state = State(
-                np.empty((self.n_columns, self.batch), self.dtype),
-                *np.empty((4, self.depth, self.batch), self.dtype),
-            )
+        """Set the kernels' arguments for a batch."""
+        n_parts = _n_parts(rows, self.depth, self.n_threads)
+        if (len(rows.index), n_parts) != (self.batch, self.n_parts):
+            self.batch, self.n_parts = len(rows.index), n_parts
             self._prepare()
+        _, connection, bias = self.parameters[:3]
         scalar = self.dtype.type
-        self.n_parts = _n_parts(rows, self.depth, self.n_threads)
-        self.arguments = (
-            _entries(rows),
-            _mask(drop, self.batch, self.dtype),
-            Chain(self.packed, connection, bias, scalar(annealing), scalar(slope)),
-            self.state,
-        )
+        chain = Chain(self.packed, connection, bias, scalar(annealing), scalar(slope))
+        self.arguments = _entries(rows), _mask(drop, self.keys, self.dtype), chain, self.state
 
-    def _part_gradients(
-        self, of_s: NDArray[Any], of_z: NDArray[Any], of_a: NDArray[Any], of_o: NDArray[Any]
-    ) -> list[Gradients]:
-        """Gradients of s, z, a and o, shared by all parts, and of parameters, each part's own and zero."""
-        if len(self.partial) < self.n_parts:
-            self.partial = np.zeros((self.n_parts, *self.packed.shape), self.dtype)
-        connections = np.zeros((self.n_parts, self.depth, self.depth), self.dtype)
-        biases = np.zeros((self.n_parts, self.depth), self.dtype)
-        return [
-            Gradients(of_s, of_z, of_a, of_o, self.partial[part], connections[part], biases[part])
-            for part in range(self.n_parts)
-        ]
+    def _prepare(self) -> None:
+        """New arrays for another number of rows or parts. Gradients of s, z, a and o are shared by all parts."""
+        depth, batch, n_parts = self.depth, self.batch, self.n_parts
+        self.keys = np.empty(batch, np.uint32)
+        self.state = State(np.empty((self.n_columns, batch), self.dtype), *np.empty((4, depth, batch), self.dtype))
+        self.grad_s, self.grad_rows = np.empty_like(self.state.s), np.empty((3, depth, batch), self.dtype)
+        shapes = (depth, depth), (depth,), *self._prepare_outputs()
+        self.grad_packed = np.zeros((n_parts, *self.packed.shape), self.dtype)  # zero before each backward pass
+        self.grad_others = np.zeros((n_parts, sum(math.prod(shape) for shape in shapes)), self.dtype)
+        self.grads, self.grads_above = [], []
+        for packed, others in zip(self.grad_packed, self.grad_others, strict=True):
+            of_connection, of_bias, *above = _cut(others, shapes)
+            self.grads.append(Gradients(self.grad_s, *self.grad_rows, packed, of_connection, of_bias))
+            self.grads_above.append(above)
 
     def _targets(self) -> Sequence[NDArray[Any]]:
         return [np.empty_like(p) for p in self.parameters] if self.gradients is None else self.gradients
@@ -157,24 +153,22 @@ class LocallyConstantPass(Pass):
     def _n_columns(self) -> int:
         return self.depth
 
-    def _prepare(self) -> None:
+    def _prepare_outputs(self) -> Sequence[tuple[int, ...]]:
         depth, batch = self.depth, self.batch
-        squares = np.zeros((3, depth, depth, batch), self.dtype)
-        rows = np.empty((6, depth, batch), self.dtype)
-        self.paths = Paths(squares[0], squares[1], rows[0])
-        self.grad_paths = PathGradients(squares[2], rows[1])
-        self.grad_rows = rows[2], rows[3], rows[4], rows[5]  # of s, z, a and o
-        self.gram = np.zeros((len(self.parameters[5]), depth, self.packed.shape[1]), self.dtype)
+        _, _, _, head_weight, head_offset, head_bias = self.parameters
+        squares, rows = np.zeros((3, depth, depth, batch), self.dtype), np.empty((2, depth, batch), self.dtype)
+        self.paths, self.grad_paths = Paths(squares[0], squares[1], rows[0]), PathGradients(squares[2], rows[1])
+        self.flat_head = head_weight.reshape(-1, len(self.packed))  # (H M, D)
+        self.flat_gram = np.zeros((len(self.flat_head), self.packed.shape[1]), self.dtype)
+        self.head = Head(self.flat_gram.reshape(len(head_bias), depth, -1), head_offset, head_bias)
+        return [part.shape for part in self.head]
 
     def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
         """The layer's outputs (H, B)."""
-        weight, _, _, head_weight, head_offset, head_bias = self.parameters
         self._start(rows, annealing, slope, drop)
-        flat_head, gram = head_weight.reshape(-1, len(weight)), self.gram.reshape(-1, self.packed.shape[1])
-        kernels.pack(weight, 0, self.packed)
-        np.matmul(flat_head, self.packed, out=gram)
-        self.head = Head(self.gram, head_offset, head_bias)
-        out = np.empty((len(head_bias), self.batch), self.dtype)
+        kernels.pack(self.parameters[0], 0, self.packed)
+        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
+        out = np.empty((len(self.head.bias), self.batch), self.dtype)
         _share_out(
             lambda _, first, last: kernels.constant_forward(*self.arguments, self.head, self.paths, out, first, last),
             self.batch,
@@ -184,25 +178,33 @@ class LocallyConstantPass(Pass):
 
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (H, B)."""
-        weight, _, _, head_weight, _, _ = self.parameters
-        heads = [Head(np.zeros_like(a), np.zeros_like(b), np.zeros_like(c)) for a, b, c in [self.head] * self.n_parts]
-        parts = self._part_gradients(*self.grad_rows)
+        self.grad_others.fill(0)
+        heads = [Head(*above) for above in self.grads_above]
         _share_out(
             lambda part, first, last: kernels.constant_backward(
-                *self.arguments, self.head, self.paths, grad, self.grad_paths, heads[part], parts[part], first, last
+                *self.arguments,
+                self.head,
+                self.paths,
+                grad,
+                self.grad_paths,
+                heads[part],
+                self.grads[part],
+                first,
+                last,
             ),
             self.batch,
             self.n_parts,
         )
-        grad_packed, grad_connection, grad_bias = _sum_parts([part[4:] for part in parts])
-        grad_gram, grad_offset, grad_head_bias = _sum_parts(heads)
-        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = targets = self._targets()
-        flat_head, flat_gram = head_weight.reshape(-1, len(weight)), grad_gram.reshape(-1, self.packed.shape[1])
-        np.matmul(flat_head.T, flat_gram[:, : self.depth], out=of_weight)
-        np.matmul(flat_gram[:, : self.depth], weight.T, out=of_head.reshape(flat_head.shape))
-        kernels.unpack_add(grad_packed, 0, of_weight)
-        of_connection[:], of_bias[:] = grad_connection, grad_bias
-        of_offset[:], of_head_bias[:] = grad_offset, grad_head_bias
+        _sum_parts(self.grad_packed)
+        _sum_parts(self.grad_others)
+        targets = self._targets()
+        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = targets
+        gram = heads[0].gram.reshape(self.flat_gram.shape)[:, : self.depth]
+        np.matmul(self.flat_head.T, gram, out=of_weight)
+        np.matmul(gram, self.parameters[0].T, out=of_head.reshape(self.flat_head.shape))
+        kernels.unpack_add(self.grad_packed[0], 0, of_weight)
+        of_connection[:], of_bias[:] = self.grads[0].connection, self.grads[0].bias
+        of_offset[:], of_head_bias[:] = heads[0].offset, heads[0].bias
         return targets
 
 
@@ -215,8 +217,8 @@ class LocallyLinearPass(Pass):
     def _n_columns(self) -> int:
         return self.depth + self.parameters[3].shape[1]
 
-    def _prepare(self) -> None:
-        pass
+    def _prepare_outputs(self) -> Sequence[tuple[int, ...]]:
+        return ()
 
     def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
         """The outputs (L, B)."""
@@ -234,21 +236,24 @@ class LocallyLinearPass(Pass):
 
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (L, B)."""
-        grad_s = np.concatenate([np.zeros((self.depth, self.batch), self.dtype), grad])
-        grad_z, grad_o = np.zeros((2, self.depth, self.batch), self.dtype)
-        parts = self._part_gradients(grad_s, grad_z, self.parameters[4] @ grad, grad_o)
+        _, of_a, of_o = self.grad_rows
+        self.grad_s[: self.depth], self.grad_s[self.depth :] = 0, grad
+        np.matmul(self.parameters[4], grad, out=of_a)
+        of_o.fill(0)
+        self.grad_others.fill(0)
         _share_out(
-            lambda part, first, last: kernels.neurons_backward(*self.arguments, parts[part], first, last),
+            lambda part, first, last: kernels.neurons_backward(*self.arguments, self.grads[part], first, last),
             self.batch,
             self.n_parts,
         )
-        grad_packed, grad_connection, grad_bias = _sum_parts([part[4:] for part in parts])
+        _sum_parts(self.grad_packed)
+        _sum_parts(self.grad_others)
         of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias = targets = self._targets()
         of_weight.fill(0)
         of_output.fill(0)
-        kernels.unpack_add(grad_packed, 0, of_weight)
-        kernels.unpack_add(grad_packed, self.depth, of_output)
-        of_connection[:], of_bias[:] = grad_connection, grad_bias
+        kernels.unpack_add(self.grad_packed[0], 0, of_weight)
+        kernels.unpack_add(self.grad_packed[0], self.depth, of_output)
+        of_connection[:], of_bias[:] = self.grads[0].connection, self.grads[0].bias
         np.matmul(self.state.a, grad.T, out=of_output_connection)
         np.sum(grad, axis=1, out=of_output_bias)
         return targets

@@ -1,0 +1,82 @@
+"""What the kernels take: arrays and numbers that belong together, by name. B rows, D features, M neurons."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Entries(NamedTuple):
+    """The rows `index` of a `Table`; `width` is 0 for CSR, D for a dense table."""
+
+    values: Any
+    features: Any
+    starts: Any
+    width: int
+    index: Any
+
+
+class Mask(NamedTuple):
+    """DropConnect: a key per row, filled from the draw's two words by the forward pass; weights whose hash is below
+    `threshold` are dropped. Threshold 0: none.
+    """
+
+    keys: Any
+    low: Any
+    high: Any
+    threshold: Any
+    scale: Any
+
+
+class Chain(NamedTuple):
+    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ and the slope below zero."""
+
+    weight: Any
+    connection: Any
+    bias: Any
+    annealing: Any
+    slope: Any
+
+
+class State(NamedTuple):
+    """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B)."""
+
+    s: Any
+    z: Any
+    a: Any
+    o: Any
+    curvature: Any
+
+
+class Gradients(NamedTuple):
+    """Gradients of s (columns, B), z, a and o (M, B), and of the parameters (D, padded), (M, M), (M,)."""
+
+    s: Any
+    z: Any
+    a: Any
+    o: Any
+    weight: Any
+    connection: Any
+    bias: Any
+
+
+class Paths(NamedTuple):
+    """T_i = e_i + Σ u_ik C_k and C_i = o_i T_i, (M, M, B), zero above the diagonal; offsets c (M, B)."""
+
+    paths: Any
+    coefficients: Any
+    offsets: Any
+
+
+class Head(NamedTuple):
+    """First layer of g_φ on coefficients: G_hij = V_hi·w_j as (H, M, padded), v (H, M), β (H,); or their gradients."""
+
+    gram: Any
+    offset: Any
+    bias: Any
+
+
+class PathGradients(NamedTuple):
+    """Gradients of C (M, M, B) and of the offsets (M, B)."""
+
+    coefficients: Any
+    offsets: Any
