@@ -16,6 +16,7 @@ CLASSES = np.digitize(SCORE, [-1.0, 1.0])
 WORDS = np.array(["low", "middle", "high"])[CLASSES]
 LABELS = np.column_stack([SCORE > 0, ROWS[:, 0] > 0.2]).astype(float)
 LABELS[::5, 0] = np.nan
+SMILES = ["CCO", "CCN", "CCCO", "c1ccccc1N", "CC(=O)O"]
 SMALL: dict[str, Any] = {"depth": 2, "epochs": 2, "random_state": 0}
 
 
@@ -57,6 +58,8 @@ def every_model() -> dict[str, Any]:
         "hhcart_values": baselines.HHCARTRegressor(max_depth=2).fit(ROWS, two),
         "tao": baselines.TAOClassifier(max_depth=2, random_state=0).fit(ROWS, CLASSES),
         "tao_values": baselines.TAORegressor(max_depth=2, random_state=0).fit(ROWS, SCORE),
+        **fitted_in_other_ways(),
+        **graph_networks(),
         "tree": ObliqueTree([[1.0, 0, -2], [0, 3, 0]], [0.5, -1], [[1, 2], [3, 4]], [[0.1], [1], [2]]),
         "tree_sparse": ObliqueTree(
             sparse.csr_array([[1.0, 0, -2]]), [0.5], [[1, 2]], [[0.2, 0.8], [1, 0]], link="probability",
@@ -68,10 +71,49 @@ def every_model() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def fitted_in_other_ways() -> dict[str, Any]:
+    """Models with leaf corrections, tempered probabilities, gaps, chosen drop rates, few features, and searches."""
+    gaps = ROWS.copy()
+    gaps[::4, 1] = np.nan
+    more, twice = np.tile(ROWS, (2, 1)), np.tile(SCORE, 2)
+    held_out = (ROWS[::3] + 0.1, WORDS[::3])
+    few: dict[str, Any] = {"depths": (1, 2), "drop_rates": (0.1,), "cv": 2, "random_state": 0}
+    return {
+        "lcn_refined": estimators.LCNClassifier(**SMALL, refine_leaves=True).fit(ROWS, WORDS),
+        "lln_refined": estimators.LLNRegressor(**SMALL, refine_leaves=3.0).fit(ROWS, SCORE),
+        "lcn_tempered": estimators.LCNClassifier(**SMALL, refine_leaves=True).fit(ROWS, WORDS, eval_set=held_out),
+        "lcn_stopped": estimators.LCNClassifier(**SMALL, early_stopping=1).fit(ROWS, SCORE > 0),
+        "lcn_gaps": estimators.LCNClassifier(**SMALL, missing="indicator").fit(gaps, CLASSES),
+        "lcn_auto": estimators.LCNRegressor(**SMALL, drop_connect="auto").fit(more, twice),
+        "lcn_few": estimators.LCNRegressor(**SMALL, max_features=2).fit(ROWS, SCORE),
+        "elcn_vote": estimators.ELCNClassifier(
+            **SMALL, n_estimators=2, member="lcn", combine="average", bootstrap=True
+        ).fit(ROWS, WORDS),
+        "elcn_boost": estimators.ELCNRegressor(**SMALL, n_estimators=2, member="lcn").fit(ROWS, SCORE),
+        "search": estimators.LCNClassifierCV(**few, estimator=estimators.LCNClassifier(epochs=2)).fit(ROWS, WORDS),
+        "search_values": estimators.LCNRegressorCV(
+            **few, estimator=estimators.LCNRegressor(epochs=2, hidden_layers=(3,))
+        ).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE),
+    }
+
+
+def graph_networks() -> dict[str, Any]:
+    """Small graph networks, each for another kind of target."""
+    small: dict[str, Any] = {"filters": (4, 3), "dense": 5, "epochs": 1, "random_state": 0}
+    labels = np.array([[0, 1], [1, 0], [np.nan, 1], [1, 1], [0, 0]])
+    return {
+        "gcn": baselines.GCNClassifier(**small).fit(SMILES, ["a", "b", "a", "b", "c"]),
+        "gcn_labels": baselines.GCNClassifier(**small).fit(SMILES, labels),
+        "gcn_values": baselines.GCNRegressor(**small).fit(SMILES, [1.0, 2, 3, 4, 5]),
+    }
+
+
 def outputs(model: Any) -> list[np.ndarray]:
     """Everything that a model predicts for the rows."""
     rows: Any = ROWS
-    if isinstance(model, TableModel):
+    if isinstance(model, baselines.GCNClassifier | baselines.GCNRegressor):
+        rows = SMILES
+    elif isinstance(model, TableModel):
         rows = frame()
     elif (names := getattr(model, "feature_names_in_", None)) is not None:
         rows = pd.DataFrame(ROWS, columns=names)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.persistence.models import CLASSES, ROWS, SMALL, outputs, table_model
-from treelu import ELCNClassifier, LCNClassifier
+from tests.persistence.models import CLASSES, ROWS, SMALL, graph_networks, outputs, table_model
+from treelu import ELCNClassifier, LCNClassifier, LCNClassifierCV
 from treelu.baselines import HHCARTClassifier
 from treelu.persistence import ModelFileError, dumps, loads
 from treelu.persistence.files import _checksum, _sha256
 
 Files = tuple[bytes, bytes]
+GAPS = np.where(np.arange(ROWS.size).reshape(ROWS.shape) % 7 == 1, np.nan, ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,9 @@ def saved() -> list[tuple[Any, Files]]:
             ELCNClassifier(**SMALL, n_estimators=1, member="lcn", feature_fraction=0.7).fit(ROWS, CLASSES),
             table_model(),
             HHCARTClassifier(max_depth=1).fit(ROWS, CLASSES),
+            LCNClassifier(**SMALL, refine_leaves=True, missing="indicator").fit(GAPS, CLASSES),
+            LCNClassifierCV(depths=[1], drop_rates=[0.1], cv=2, estimator=LCNClassifier(epochs=1)).fit(ROWS, CLASSES),
+            graph_networks()["gcn"],
         ]
     return [(model, dumps(model)) for model in models]
 

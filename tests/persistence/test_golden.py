@@ -20,13 +20,15 @@ def test_old_models_load_and_predict_as_they_did(folder: Path) -> None:
     assert len(found) == len(expected)
     for result, wanted in zip(found, expected, strict=True):
         if result.dtype.kind == "f":  # other machines add up in other orders
-            np.testing.assert_allclose(result, wanted, rtol=1e-9, atol=1e-12)
+            single = folder.name.startswith("gcn")  # graph networks run in single precision
+            np.testing.assert_allclose(result, wanted, rtol=1e-4 if single else 1e-9, atol=1e-12)
         else:
             assert result.tolist() == wanted
 
 
 def test_there_is_a_golden_model_of_every_kind_in_the_current_version() -> None:
     names = {folder.name for folder in MODELS if folder.parent.name == f"version-{FORMAT_VERSION}"}
-    assert len(names) == 21
+    assert len(names) == 35
     kinds = {json.loads((folder / "model.json").read_text())["model"]["kind"] for folder in MODELS}
     assert kinds >= {"LCNClassifier", "ALCNRegressor", "LLNRegressor", "ELCNClassifier", "TAOClassifier", "TableModel"}
+    assert kinds >= {"LCNClassifierCV", "LCNRegressorCV", "GCNClassifier", "GCNRegressor", "HHCARTRegressor"}

@@ -14,15 +14,18 @@ from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._members import EnsembleMixin
 from treelu.estimators._missing import MissingValues
+from treelu.persistence.graphs import describe_graph_model, restore_graph_model
 from treelu.persistence.networks import (
     describe_ensemble,
     describe_history,
     describe_network,
+    describe_numbers,
     put_scaling,
     put_visits,
     restore_ensemble,
     restore_history,
     restore_network,
+    restore_numbers,
     take_scaling,
     take_visits,
 )
@@ -38,6 +41,8 @@ _NETWORKS: dict[str, Any] = {
 _TREES: dict[str, Any] = {
     f"{family}{task}": getattr(baselines, f"{family}{task}") for family in ("HHCART", "TAO") for task in _TASKS
 }
+_SEARCHES: dict[str, Any] = {f"LCN{task}CV": getattr(estimators, f"LCN{task}CV") for task in _TASKS}
+_GRAPHS: dict[str, Any] = {f"GCN{task}": getattr(baselines, f"GCN{task}") for task in _TASKS}
 
 
 def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
@@ -47,7 +52,11 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
         return {"kind": name, **_describe_settings(model, arrays), **_describe_fitted(model, arrays)}
     if type(model) is _TREES.get(name):
         return {"kind": name, **_describe_settings(model, arrays), **_describe_grown(model, arrays)}
-    known = ", ".join(("ObliqueTree", *_NETWORKS, *_TREES))
+    if type(model) is _SEARCHES.get(name):
+        return {"kind": name, **_describe_settings(model, arrays), **_describe_search(model, arrays)}
+    if type(model) is _GRAPHS.get(name):
+        return {"kind": name, "parameters": _describe_parameters(model, arrays), **describe_graph_model(model, arrays)}
+    known = ", ".join(("ObliqueTree", *_NETWORKS, *_TREES, *_SEARCHES, *_GRAPHS))
     raise TypeError(f"cannot save a {name}; what can be saved: {known}")
 
 
@@ -58,6 +67,10 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
         return _restore_fitted(_restore_settings(_NETWORKS[kind], fields), fields, arrays)
     if kind in _TREES:
         return _restore_grown(_restore_settings(_TREES[kind], fields), fields, arrays)
+    if kind in _SEARCHES:
+        return _restore_search(_restore_settings(_SEARCHES[kind], fields), fields, arrays)
+    if kind in _GRAPHS:
+        return restore_graph_model(_restore_parameters(_GRAPHS[kind], fields.inner("parameters")), fields, arrays)
     raise ModelFileError(f"{fields.where}: unknown kind of model {kind!r}; is it from a later version of treelu?")
 
 
@@ -65,6 +78,16 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
 
 
 def _describe_settings(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    parameters = _describe_parameters(estimator, arrays)
+    names = getattr(estimator, "feature_names_in_", None)
+    return {
+        "parameters": parameters,
+        "n_features": int(estimator.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+    }
+
+
+def _describe_parameters(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     check_is_fitted(estimator)
     kind: Any = type(estimator)
     defaults = _defaults(kind)
@@ -76,28 +99,27 @@ def _describe_settings(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
             # Functions and generators of random numbers are code or moving state; prediction needs neither.
             parameters[name] = _plain(defaults[name])
             arrays.left_out[name] = repr(defaults[name])
-    names = getattr(estimator, "feature_names_in_", None)
-    return {
-        "parameters": parameters,
-        "n_features": int(estimator.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
+    return parameters
 
 
 def _restore_settings(kind: Any, fields: Fields) -> Any:
-    given = fields.inner("parameters").data
-    defaults = _defaults(kind)
-    unknown = sorted(set(given) - set(defaults))
-    if unknown:
-        raise ModelFileError(f"{kind.__name__} has no parameter {unknown[0]!r}; is it from a later version of treelu?")
-    estimator = kind(**{name: _from_plain(value) for name, value in given.items()})
-    estimator._validate_params()
+    estimator = _restore_parameters(kind, fields.inner("parameters"))
     estimator.n_features_in_ = fields.whole("n_features", low=1, high=MAX_FEATURES)
     if "feature_names" in fields:
         names = fields.texts("feature_names")
         if len(names) != estimator.n_features_in_:
             raise ModelFileError(f"{fields.where}: there must be {estimator.n_features_in_} feature names")
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    return estimator
+
+
+def _restore_parameters(kind: Any, fields: Fields) -> Any:
+    """An unfitted estimator with the parameters that were saved, checked as `fit` would."""
+    unknown = sorted(set(fields.data) - set(_defaults(kind)))
+    if unknown:
+        raise ModelFileError(f"{kind.__name__} has no parameter {unknown[0]!r}; is it from a later version of treelu?")
+    estimator = kind(**{name: _from_plain(value) for name, value in fields.data.items()})
+    estimator._validate_params()
     return estimator
 
 
@@ -117,12 +139,21 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         return str(value)
+    if type(value) is _NETWORKS.get(type(value).__name__):  # what a search varies
+        settings = {name: _plain(setting) for name, setting in value.get_params(deep=False).items()}
+        return {"estimator": type(value).__name__, "parameters": settings}
     raise TypeError(f"{value!r} is not plain")
 
 
 def _from_plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return dict(Fields(value, "parameters").items("pairs"))
+        fields = Fields(value, "parameters")
+        if "estimator" not in fields:
+            return dict(fields.items("pairs"))
+        name = fields.text("estimator")
+        if name not in _NETWORKS:
+            raise ModelFileError(f"{fields.where}: unknown kind of estimator {name!r}")
+        return _restore_parameters(_NETWORKS[name], fields.inner("parameters"))
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -260,3 +291,30 @@ def _restore_grown(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
     if estimator.tree_.is_classifier:
         estimator.classes_ = estimator.tree_.classes
     return estimator
+
+
+# Searches: the table of losses, and the estimator that was chosen
+
+_RESULTS = ("depth", "drop_connect", "mean_loss", "std_error")
+
+
+def _describe_search(search: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    return {
+        "results": {name: describe_numbers(search.cv_results_[name].tolist()) for name in _RESULTS},
+        "best": describe_estimator(search.best_estimator_, arrays.under("best")),
+    }
+
+
+def _restore_search(search: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    best = restore_estimator(fields.inner("best"), arrays.under("best"))
+    if type(best) is not search._estimator_class or best.n_features_in_ != search.n_features_in_:
+        raise ModelFileError(f"{fields.where}: the chosen estimator does not belong to this search")
+    columns = restore_numbers(fields.inner("results"), _RESULTS)
+    search.cv_results_ = {
+        name: np.array(column, dtype=np.int64 if name == "depth" else np.float64)
+        for name, column in zip(_RESULTS, columns, strict=True)
+    }
+    search.best_estimator_, search.depth_, search.drop_connect_ = best, int(best.depth), float(best.drop_connect)
+    if hasattr(best, "classes_"):
+        search.classes_ = best.classes_
+    return search

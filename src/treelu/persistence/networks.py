@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,22 +183,18 @@ def take_visits(arrays: ArrayReader, depth: int) -> Visits:
 
 
 def describe_history(history: History) -> dict[str, Any]:
-    """A training history as JSON, which has no word for NaN and infinity: they become null."""
+    """A training history as JSON."""
     return {
         "metric": history.metric,
         "best_epoch": history.best_epoch,
         "ended": history.ended,
-        **{name: [_finite(value) for value in history[name]] for name in EpochRecord.__dataclass_fields__},
+        **{name: describe_numbers(history[name]) for name in EpochRecord.__dataclass_fields__},
     }
 
 
 def restore_history(fields: Fields) -> History:
     """The inverse of `describe_history`."""
-    columns = [fields.items(name) for name in EpochRecord.__dataclass_fields__]
-    if len({len(column) for column in columns}) != 1 or not all(
-        value is None or isinstance(value, int | float) for column in columns for value in column
-    ):
-        raise ModelFileError(f"{fields.where} must hold lists of numbers, one an epoch")
+    columns = restore_numbers(fields, list(EpochRecord.__dataclass_fields__))
     metric = fields.any("metric")
     if metric is not None and not isinstance(metric, str):
         raise ModelFileError(f"{fields.where}: metric must be a string or null")
@@ -206,5 +202,16 @@ def restore_history(fields: Fields) -> History:
     return History(metric, records, fields.whole("best_epoch"), fields.text("ended"))
 
 
-def _finite(value: float | None) -> float | None:
-    return value if value is None or math.isfinite(value) else None
+def describe_numbers(values: Iterable[float | None]) -> list[float | None]:
+    """Numbers for JSON, which has no word for NaN and infinity: they become null."""
+    return [value if value is None or math.isfinite(value) else None for value in values]
+
+
+def restore_numbers(fields: Fields, names: Sequence[str]) -> list[list[Any]]:
+    """Lists of numbers and nulls, of one length."""
+    columns = [fields.items(name) for name in names]
+    if len({len(column) for column in columns}) != 1 or not all(
+        value is None or isinstance(value, int | float) for column in columns for value in column
+    ):
+        raise ModelFileError(f"{fields.where} must hold lists of numbers, all of one length")
+    return columns
