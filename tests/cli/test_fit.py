@@ -1,11 +1,14 @@
 """`treelu fit`: what it writes, what it says, and the mistakes it names."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from rdkit import Chem
 
 import treelu
 from tests.cli.conftest import QUICK, Type, people
@@ -123,6 +126,31 @@ def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
     result = model.predict_table(pd.read_csv(molecules))
     assert list(result.columns) == ["probability_toxic", "probability_acid"]
     assert result.isna().all(axis=1).to_numpy().nonzero()[0].tolist() == [5]
+
+
+def test_text_trees_of_molecules_say_what_their_bits_are(labels_model: Path, type_: Type) -> None:
+    text = type_("export", labels_model, "--label", "toxic").out
+    assert text == (labels_model / "tree-toxic.txt").read_text()
+    tree, legend = text.split("\n\nbits, and the substructures that set them:\n")
+    lines = [line.split() for line in legend.splitlines()]
+    assert [name for name, _ in lines] == list(dict.fromkeys(re.findall(r"bit_\d+", tree)))
+    fingerprint = treelu.load(labels_model).encoder.smiles_column.fingerprint
+    for name, smiles in lines:
+        example = fingerprint.examples(int(name.removeprefix("bit_")))[0]
+        whole = Chem.MolFromSmiles(example.smiles)
+        assert whole.HasSubstructMatch(Chem.MolFromSmarts(smiles))
+        assert (
+            Chem.MolFromSmarts(smiles).GetAtomWithIdx(0).GetSymbol() == whole.GetAtomWithIdx(example.atom).GetSymbol()
+        )
+
+
+def test_what_it_says_to_type_next_can_be_typed(molecules: Path, tmp_path: Path, type_: Type) -> None:
+    out = tmp_path / "a folder"
+    words = ["--smiles", "smiles", "--target", "toxic,acid", "--bits", 64, "--out", out, *QUICK]
+    said = type_("fit", molecules, *words).out
+    (following,) = [shlex.split(line)[1:] for line in said.splitlines() if line.startswith("  treelu export")]
+    assert following == ["export", str(out), "--format", "text", "--label", "toxic"]
+    assert type_(*following).code == 0
 
 
 def test_molecules_with_further_columns(molecules: Path, tmp_path: Path, type_: Type) -> None:
@@ -308,9 +336,9 @@ def test_messages_of_mistakes(words: list[str], message: str, table: Path, tmp_p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "treelu: {path} does not exist"),
+        (None, "treelu: {path} does not exist; check its name and folder"),
         ("", "treelu: {path} is empty; a table needs a line of column names and rows below it"),
-        ("x,y\n", "treelu: {path} has a header but no rows"),
+        ("x,y\n", "treelu: {path} has a header but no rows; add rows below it"),
         (
             "x;y\n1;2\n",
             "treelu: {path} has one column only, 'x;y': it seems to be separated by semicolons; add --delimiter ';'",
@@ -318,6 +346,10 @@ def test_messages_of_mistakes(words: list[str], message: str, table: Path, tmp_p
         (
             "x,y\n1,0\n2,0\n",
             "treelu: target 'y' is 0 in all 2 rows: there is nothing to learn; choose another --target",
+        ),
+        (
+            'x,y\n1,"1,5"\n2,"2,5"\n3,"3,5"\n',
+            "treelu: target 'y' has 3 different values in 3 rows, too many for classes; add --decimal ,",
         ),
     ],
 )

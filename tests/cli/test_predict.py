@@ -1,5 +1,6 @@
 """`treelu predict`: any size, any format, a row for each row."""
 
+import gzip
 import io
 import json
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import treelu
 from tests.cli.conftest import Type, people
+from treelu.cli import main
 from treelu.cli import predict as predicting
 
 
@@ -43,7 +45,9 @@ def test_the_format_does_not_matter(table: Path, model: Path, tmp_path: Path, ty
     people().to_parquet(tmp_path / "p.parquet")
     people().to_csv(tmp_path / "p.tsv.gz", sep="\t", index=False)
     people()[["sex", "survived", "age"]].to_csv(tmp_path / "p.txt", sep=";", decimal=",", index=False)
+    (tmp_path / "p.parquet.gz").write_bytes(gzip.compress((tmp_path / "p.parquet").read_bytes()))
     assert type_("predict", model, tmp_path / "p.parquet").out == whole
+    assert type_("predict", model, tmp_path / "p.parquet.gz").out == whole
     assert type_("predict", model, tmp_path / "p.tsv.gz").out == whole
     assert type_("predict", model, tmp_path / "p.txt", "--delimiter", ";", "--decimal", ",").out == whole
 
@@ -52,6 +56,41 @@ def test_standard_input(table: Path, model: Path, type_: Type, monkeypatch: pyte
     whole = type_("predict", model, table).out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table.read_bytes())))
     assert type_("predict", model, "-").out == whole
+
+
+class ManyRows(io.RawIOBase):
+    """A table that is made while it is read."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.text = io.BytesIO(b"name,age,sex\n" + b"somebody,41.5,male\n" * n_rows)
+        self.n_read = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        piece = self.text.read(len(buffer))
+        buffer[: len(piece)] = piece
+        self.n_read += len(piece)
+        return len(piece)
+
+
+def test_a_table_is_read_while_predictions_are_written(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ManyRows(200_000)
+    seen = []
+
+    class Output(io.StringIO):
+        def write(self, text: str) -> int:
+            seen.append(rows.n_read)
+            return len(text)
+
+    monkeypatch.setattr(predicting, "MAX_ROWS", 2_000)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(rows)))
+    monkeypatch.setattr(sys, "stdout", Output())
+    assert main(["predict", str(model), "-"]) == 0
+    assert rows.n_read > 3_000_000
+    assert seen[0] < 600_000, "the first predictions are out before much is read"
+    assert np.diff(seen).max() < 600_000, "and so on"
 
 
 def test_columns_can_be_kept_and_lines_be_json(table: Path, model: Path, type_: Type) -> None:
@@ -110,7 +149,9 @@ def test_mistakes(table: Path, model: Path, tmp_path: Path, type_: Type) -> None
     assert message(tmp_path / "none", table) == f"{tmp_path / 'none'} does not exist; give the folder of a saved model"
     assert message(table, table) == f"{table} is a file; give the folder of a saved model"
     assert message(tmp_path, table) == f"{tmp_path} cannot be read: it has no model.json, so it is no saved model"
-    assert message(model, tmp_path / "none.csv") == f"{tmp_path / 'none.csv'} does not exist"
+    assert message(model, tmp_path / "none.csv") == (
+        f"{tmp_path / 'none.csv'} does not exist; check its name and folder"
+    )
     treelu.load(model).trees[0].save(tmp_path / "tree")
     assert message(tmp_path / "tree", table) == (
         f"{tmp_path / 'tree'} holds a ObliqueTree that was saved from Python and knows no table; read it there with "

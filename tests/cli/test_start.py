@@ -52,6 +52,11 @@ def test_a_bare_command_shows_the_help(type_: Type) -> None:
         (["fit"], "treelu: Missing argument 'DATA'. (see: treelu fit --help)"),
         (["fit", "x.csv"], "treelu: Missing option '--target'. (see: treelu fit --help)"),
         (["fit", "x.csv", "--target", "y"], "treelu: Missing option '--out'. (see: treelu fit --help)"),
+        (
+            ["fit", "x.csv", "--target", "y", "--out", "m", "--method", "cart"],
+            "treelu: Invalid value for '--method': 'cart' is not one of 'lcn', 'alcn', 'lln', 'elcn'. "
+            "(see: treelu fit --help)",
+        ),
     ],
 )
 def test_what_the_option_parser_says_is_one_line(words: list[str], message: str, type_: Type) -> None:

@@ -4,11 +4,13 @@ import os
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 from tests.report.browser import NoChromiumError, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
+from treelu.cli import main
 from treelu.report import fit_cart, render, summarize
 from treelu.tree import ObliqueTree
 
@@ -367,8 +369,17 @@ def test_phone_width_needs_no_sideways_scrolling(page):
     )
     page.refresh()
     assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert len(_shown_nodes(page)) == 7  # two levels and what follows, which stay in view
+    tall = page.execute_script("return document.getElementById('viewport').clientHeight")
+    assert tall < 400, "the node's panel begins on the same screen"
     _one(page, ".card[data-node='0']").click()
     assert _one(page, "#panel h3").is_displayed()
+    _one(page, "#expand").click()
+    _one(page, "#fit").click()
+    _one(page, "#fit").click()
+    last = _all(page, ".card")[-1].rect
+    assert last["x"] + last["width"] <= 390
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 390
     assert _console(page) == []
 
 
@@ -401,6 +412,41 @@ def test_large_tree_opens_quickly_and_collapsed(browser, tmp_path_factory):
     _one(page, "#expand").click()
     assert 500 < len(_shown_nodes(page)) <= 1100
     assert _console(page) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "pages"),
+    [
+        ("grade", ["report.html"]),
+        ("cost", ["report.html"]),
+        (f"{HOSTILE},l2", ["report.html", "report-l2.html", "report-script-alert-1-script.html"]),
+    ],
+)
+def test_reports_of_every_task_from_the_command_line(browser, tmp_path, target, pages):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3))
+    frame = pd.DataFrame(x, columns=["<img src=x onerror=alert(2)>", "a", "b"])
+    frame["c"] = np.where(x[:, 0] > 0, "<b>bold</b>", "plain")
+    frame["grade"] = np.digitize(x[:, 1], [-0.5, 0.5]).astype(str) + HOSTILE
+    frame["cost"] = x @ [1.0, 2.0, 3.0]
+    frame[HOSTILE], frame["l2"] = (x[:, :2] > 0).astype(int).T
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    others = [name for name in ("grade", "cost", HOSTILE, "l2") if name not in target.split(",")]
+    words = ["--target", target, "--drop", ",".join(others), "--depth", "2", "--epochs", "2", "--quiet"]
+    assert main(["fit", str(tmp_path / "table.csv"), *words, "--out", str(tmp_path / "m")]) == 0
+    assert sorted(path.name for path in (tmp_path / "m").glob("*.html")) == sorted(pages)
+    for name in pages:
+        page = _open(browser, tmp_path / "m" / name)
+        assert _console(page) == []
+        assert _all(page, "main img[src=x], main b > script, h1 script, table script") == []
+        if _all(page, ".card"):
+            _all(page, "#row-select option")[1].click()
+            assert _lit_nodes(page)
+            assert "<img src=x onerror=alert(2)>" in _one(page, "#features").text
+    if len(pages) > 1:
+        page = _open(browser, tmp_path / "m" / "report.html")
+        page.find_element("link text", HOSTILE).click()
+        assert HOSTILE in _one(page, "h1").text
 
 
 @pytest.mark.parametrize("kind", ["linear", "one leaf", "no rows", "many classes", "regression"])

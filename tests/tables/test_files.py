@@ -64,7 +64,7 @@ def message(path: Path, **options: str) -> str:
 
 
 def test_missing_files_and_folders(tmp_path: Path) -> None:
-    assert message(tmp_path / "none.csv") == "none.csv does not exist"
+    assert message(tmp_path / "none.csv") == "none.csv does not exist; check its name and folder"
     write(tmp_path / "train.csv")
     assert message(tmp_path / "trian.csv") == "trian.csv does not exist; did you mean train.csv?"
     (tmp_path / "folder").mkdir()
@@ -75,7 +75,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
     ("content", "expected"),
     [
         (b"", "t.csv is empty; a table needs a line of column names and rows below it"),
-        (b"a,b\n", "t.csv has a header but no rows"),
+        (b"a,b\n", "t.csv has a header but no rows; add rows below it"),
         (b"a,b\n1,2\n1,2,3\n", "t.csv: line 3 has 3 fields, but the header 2; check --delimiter and quotes there"),
         (
             b"a,b\n1,2,3\n4,5,6\n",

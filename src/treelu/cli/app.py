@@ -263,6 +263,7 @@ def _report_error(error: Exception) -> int:
         if text.startswith("Usage:"):  # a bare `treelu`
             print(text)
             return 2
+        text = text.replace("Value error, ", "")  # how pydantic begins what typer says
         command = getattr(getattr(error, "ctx", None), "command_path", "treelu")
         say(f"treelu: {' '.join(text.split())} (see: {command} --help)")
         return 2

@@ -11,6 +11,7 @@ from treelu.cli.fit import make_estimator, train, write_folder
 from treelu.cli.messages import InputError, Notes, say
 from treelu.cli.pages import score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Reading, prepare
+from treelu.cli.trees import tree_text
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel
 
@@ -68,7 +69,8 @@ def _show(
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out, None):
         print(line)
-    print(f"\n{model.trees[0].export_text(max_depth=SHOWN_DEPTH, scale=model.spread)}\n")
+    print('\nat each node a weighted sum of features decides, of which the strongest terms are shown: "yes" is >= 0\n')
+    print(f"{tree_text(model, model.trees[0], SHOWN_DEPTH)}\n")
     pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
     print(f"report: {folder / 'report.html'}   pictures: {pictures} beside it\n")
 

@@ -10,6 +10,7 @@ from treelu.cli.messages import InputError, Notes, say, write_json
 from treelu.cli.pages import score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Reading, Rows, read_rows
+from treelu.cli.trees import tree_text
 from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.tables import TableModel
@@ -36,6 +37,8 @@ def export_tree(
         write_output(out, tree.to_onnx())
     elif form == "json":
         write_output(out, tree.to_json())
+    elif form == "text" and isinstance(model, TableModel):
+        write_output(out, tree_text(model, tree))
     else:
         write_output(out, (tree.export_text if form == "text" else tree.export_graphviz)(scale=spread))
 

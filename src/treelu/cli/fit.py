@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from treelu import estimators
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_word, score_lines, summarize_model, write_pages
 from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare
+from treelu.cli.trees import tree_text
 from treelu.cli.tune import tune
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
@@ -169,8 +171,7 @@ def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder
     save(model, folder)
     files = []
     for name, tree in zip(_suffixes(model), model.trees, strict=False):
-        text = f"{tree.export_text(scale=model.spread)}\n"
-        write_atomically(folder / f"tree{name}.txt", text.encode())
+        write_atomically(folder / f"tree{name}.txt", f"{tree_text(model, tree)}\n".encode())
         files.append(f"tree{name}.txt")
         if tree.weights.size <= MAX_JSON_WEIGHTS:
             write_atomically(folder / f"tree{name}.json", tree.to_json().encode())
@@ -211,9 +212,11 @@ def _for_machines(
 
 def _say_next(out: Path, files: list[str], model: TableModel) -> None:
     print(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
+    quoted = shlex.quote(str(out))
     print("next:")
-    print(f"  treelu predict {out} NEW.csv > scores.csv")
+    print(f"  treelu predict {quoted} NEW.csv > scores.csv")
     if model.trees:
-        print(f"  treelu export {out} --format text")
+        label = f" --label {shlex.quote(model.targets[0])}" if model.task == "labels" else ""
+        print(f"  treelu export {quoted} --format text{label}")
     if REPORT in files:
         print(f"  open {out / REPORT} in a browser")

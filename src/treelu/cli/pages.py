@@ -21,6 +21,7 @@ from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
 Summaries = dict[str, dict[str, Any]]  # by target
+SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 
 
 def summarize_model(model: TableModel, rows: Rows | None, *, title: str, seed: int = 0) -> Summaries:
@@ -96,7 +97,7 @@ def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str
         examples = [] if bit is None else molecules.fingerprint.examples(bit)
         if not examples:
             return None
-        return _inline(draw_substructure(examples[0].smiles, examples[0].atom, examples[0].radius))
+        return _inline(draw_substructure(examples[0].smiles, examples[0].atom, examples[0].radius, SUBSTRUCTURE))
 
     def draw_row(row: int) -> str:
         return _inline(draw_molecule(smiles[row]))
@@ -192,7 +193,7 @@ def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, vali
         where = valid or "hold-out rows that training did not see"
         lines += [f"scores on {len(rows):,} {'rows of ' if valid else ''}{where} (95 % interval)", ""]
         lines += _target_table(summaries) if len(model.targets) > 1 else _metric_table(next(iter(summaries.values())))
-    lines += [""] * bool(model.trees)
+    lines += [""] * bool(model.trees and lines[-1])
     for k, (target, tree) in enumerate(zip(model.targets, model.trees, strict=False)):
         if target not in summaries:
             continue

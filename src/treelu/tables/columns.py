@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -240,6 +241,18 @@ def to_texts(column: pd.Series) -> pd.Series:
     """Values as texts without blanks around them, missing where one is missing or blank."""
     texts = column.astype(str).str.strip()
     return texts.where(column.notna() & (texts != ""))
+
+
+def looks_decimal(texts: Iterable[str]) -> bool:
+    """Whether texts are numbers with decimal commas, nearly all of them.
+
+    Examples
+    --------
+    >>> looks_decimal(["1,5", "-20,25"]), looks_decimal(["a", "1,5"])
+    (True, False)
+    """
+    fits = [re.fullmatch(r"\s*[-+]?\d+,\d+\s*", str(text)) is not None for text in texts]
+    return bool(fits) and sum(fits) >= NUMERIC_SHARE * len(fits)
 
 
 def _listed(texts: list[str]) -> str:

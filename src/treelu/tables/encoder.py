@@ -17,6 +17,7 @@ from treelu.tables.columns import (
     NumberColumn,
     SmilesColumn,
     TextColumn,
+    looks_decimal,
     to_numbers,
     to_texts,
 )
@@ -243,7 +244,7 @@ def _useless(column: pd.Series, is_text: bool, *, forced: bool, max_categories: 
         return "it has no values"
     if len(counts) == 1 and texts.notna().all():
         return "it has one value only"
-    if _looks_decimal(counts.index):
+    if looks_decimal(counts.index):
         raise TableError(f"column {column.name!r} holds numbers with decimal commas; add --decimal ,")
     if not forced and len(counts) > max(max_categories, _IDENTIFIER_SHARE * len(column)):
         few = f"text with {len(counts):,} different values in {len(column):,} rows (names?)"
@@ -255,10 +256,6 @@ def _counts_rows(column: pd.Series) -> bool:
     if column.dtype.kind not in "iu" or len(column) < 20:
         return False
     return bool((np.diff(column.to_numpy()) > 0).all())
-
-
-def _looks_decimal(texts: Any) -> bool:
-    return bool(texts.astype(str).str.fullmatch(r"\s*[-+]?\d+,\d+\s*").mean() >= NUMERIC_SHARE)
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
+_GZIP = b"\x1f\x8b"
 _SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # the first bytes of .xlsx, .ods and .xls
 
 
@@ -31,7 +32,7 @@ def read_table(
     Parameters
     ----------
     path : path
-        CSV (also "-", standard input), TSV (``.tsv``, ``.tab``) or Parquet; CSV and TSV may be gzip-compressed.
+        CSV (also "-", standard input), TSV (``.tsv``, ``.tab``) or Parquet; each may be gzip-compressed.
     delimiter : str, optional
         What stands between columns; by default a tab in a TSV and a comma elsewhere.
     decimal : str
@@ -60,7 +61,7 @@ def read_table(
             frame = _read_csv(path, delimiter, decimal, text)
     _check_columns(frame, path, delimiter)
     if not len(frame):
-        raise TableError(f"{path} has a header but no rows")
+        raise TableError(f"{path} has a header but no rows; add rows below it")
     return frame
 
 
@@ -89,7 +90,7 @@ def iterate_table(
             empty = False
             yield piece
     if empty:
-        raise TableError(f"{path} has a header but no rows")
+        raise TableError(f"{path} has a header but no rows; add rows below it")
 
 
 def _read_csv(path: str | Path, delimiter: str | None, decimal: str, text: Collection[str], **options: Any) -> Any:
@@ -117,7 +118,12 @@ def _open(path: str | Path) -> Any:
     file.seek(0)
     if start.startswith(_SHEETS):
         raise TableError(f"{path} is a spreadsheet or an archive; save the sheet as CSV")
-    return gzip.open(file) if start.startswith(b"\x1f\x8b") else file
+    return gzip.open(file) if start.startswith(_GZIP) else file
+
+
+def _is_packed(path: str | Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == _GZIP
 
 
 def _is_parquet(path: str | Path) -> bool:
@@ -132,7 +138,7 @@ def _parquet_file(path: str | Path) -> Any:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"reading {path} needs pyarrow: pip install 'treelu[parquet]'") from error
-    return parquet.ParquetFile(path)
+    return parquet.ParquetFile(gzip.open(path) if _is_packed(path) else path)
 
 
 def _base_suffix(path: str | Path) -> str:
@@ -150,7 +156,7 @@ def _plain_errors(path: str | Path) -> Iterator[None]:
     except (TableError, ImportError):
         raise
     except FileNotFoundError:
-        raise TableError(f"{path} does not exist{_similar_file(Path(path))}") from None
+        raise TableError(f"{path} does not exist; {_where_it_might_be(Path(path))}") from None
     except IsADirectoryError:
         raise TableError(f"{path} is a folder; give a table file (CSV, TSV or Parquet)") from None
     except UnicodeDecodeError as error:
@@ -196,12 +202,12 @@ def _check_columns(frame: pd.DataFrame, path: str | Path, delimiter: str | None)
         raise TableError(f"the first line of {path} holds numbers only; add a first line with the columns' names")
 
 
-def _similar_file(path: Path) -> str:
-    """A hint at a file with nearly the same name."""
+def _where_it_might_be(path: Path) -> str:
+    """What to do about a file that is not there: one with nearly the same name, or a look at the path."""
     from difflib import get_close_matches
 
     try:
         near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
     except OSError:
-        return ""
-    return f"; did you mean {path.parent / near[0]}?" if near else ""
+        return f"there is no folder {path.parent} either"
+    return f"did you mean {path.parent / near[0]}?" if near else "check its name and folder"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import NUMERIC_SHARE, Note, to_numbers, to_texts
+from treelu.tables.columns import NUMERIC_SHARE, Note, looks_decimal, to_numbers, to_texts
 from treelu.tables.files import TableError
 
 if TYPE_CHECKING:
@@ -174,8 +174,9 @@ def _check_varied(name: str, y: NDArray[Any]) -> None:
 def _check_classes(name: str, y: NDArray[Any]) -> None:
     n_classes = len(set(y.tolist()))
     if n_classes > MAX_CLASSES or n_classes > max(2, len(y) / 2):
-        is_text = isinstance(y[0], str)
-        hint = "is it a name or a comment?" if is_text else "use --task regression"
+        hint = "use --task regression"
+        if isinstance(y[0], str):
+            hint = "add --decimal ," if looks_decimal(y) else "is it a name or a comment?"
         raise TableError(
             f"target {name!r} has {n_classes:,} different values in {len(y):,} rows, too many for classes; {hint}"
         )

@@ -1,8 +1,10 @@
 // The tree on the screen: layout, cards and edges, zoom and pan, collapse and expand, keyboard.
 
-const CARD = { width: 176, height: 40, tall: 58, drawn: 100, column: 228, gap: 10, drawnGap: 18, margin: 28 };
+const CARD = { width: 176, height: 40, tall: 58, drawn: 112, column: 228, gap: 10, drawnGap: 22, margin: 28 };
 const OPEN_LEAVES = 32; // a tree of more leaves starts collapsed below OPEN_DEPTH
 const OPEN_DEPTH = 3;
+const PHONE_DEPTH = 2; // so that what is shown at first stays in one place
+const PHONE = "(max-width: 560px)";
 const MOST_CARDS = 1000;
 
 class TreeView {
@@ -13,7 +15,8 @@ class TreeView {
     this.edges = s("svg", { class: "edges", "aria-hidden": "true" });
     this.cards = new Map();
     this.expanded = new Set();
-    this.expandTo(tree.nLeaves <= OPEN_LEAVES ? tree.nSplits : OPEN_DEPTH);
+    if (window.matchMedia(PHONE).matches) this.expandTo(PHONE_DEPTH);
+    else this.expandTo(tree.nLeaves <= OPEN_LEAVES ? tree.nSplits : OPEN_DEPTH);
   }
 
   // What is open
@@ -228,6 +231,8 @@ class TreeView {
   }
 
   fit(least = 0.1) {
+    this.scale = 1;
+    this.resize(); // a viewport that is as high as its content measures itself at full size
     const room = [this.viewport.clientWidth / this.width, this.viewport.clientHeight / this.height];
     this.scale = Math.max(least, Math.min(1, ...room));
     this.resize();
