@@ -192,7 +192,7 @@ class Stepper:
         """One update on the rows `index`; returns their mean loss."""
         network, targets, rows = self.network, self.sample.targets, self.sample.table.rows(index)
         if self.gradient_pass is not None:
-            output = self.gradient_pass.forward(rows, annealing, network.activation.negative_slope, drop)
+            output = self.gradient_pass.forward(rows, annealing, network.activation, drop)
             loss, gradient = targets.loss_and_gradient(output, index)
             self.gradient_pass.backward(gradient)
         else:

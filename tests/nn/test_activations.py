@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -83,3 +85,20 @@ def test_bad_settings(settings: tuple, message: str) -> None:
 def test_bad_annealing(annealing: float) -> None:
     with pytest.raises(ValueError, match="annealing must be between 0"):
         check_annealing(annealing)
+
+
+@pytest.mark.parametrize("annealing", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("kind", [("relu", 0.0), ("leaky_relu", 0.3)])
+def test_straight_through_changes_only_the_gradient_of_the_slope(kind: tuple[Any, float], annealing: float) -> None:
+    z = torch.linspace(-4, 4, 33, dtype=torch.float64).requires_grad_()
+    value, slope = Activation(*kind, straight_through=True)(z, annealing)
+    exact_value, exact_slope = Activation(*kind)(z, annealing)
+    assert torch.equal(slope, exact_slope)
+    assert torch.equal(value, exact_value)
+    assert torch.equal(gradient(value, z), gradient(exact_value, z))
+    smooth = torch.sigmoid(z)
+    torch.testing.assert_close(gradient(slope, z), (1 - kind[1]) * smooth * (1 - smooth))
+
+
+def gradient(of: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+    return torch.autograd.grad(of.sum(), z, retain_graph=True)[0]

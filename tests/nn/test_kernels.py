@@ -74,6 +74,8 @@ SPECIAL = {
     "ReLU": Case(annealing=1.0, drop=DROP),
     "softplus": Case(annealing=0.0, drop=DROP),
     "leaky ReLU": Case(activation=Activation("leaky_relu", 0.2), annealing=1.0, drop=DROP),
+    "straight through": Case(activation=Activation(straight_through=True), annealing=0.4, drop=DROP),
+    "straight through a step": Case(activation=Activation(straight_through=True), annealing=1.0, drop=DROP),
     "deep head": Case(hidden_layers=(7, 5), drop=DROP),
     "wide output": Case(out_features=17, drop=DROP),
 }

@@ -28,13 +28,16 @@ class Mask(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ and the slope below zero."""
+    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ, the slope below zero, and the share of
+    softplus's curvature in gradients of the slope.
+    """
 
     weight: Any
     connection: Any
     bias: Any
     annealing: Any
     slope: Any
+    bend: Any
 
 
 class State(NamedTuple):

@@ -144,7 +144,8 @@ def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any)
 @_kernel
 def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
     """Turn projections z into pre-activations in place; fill a, o and the curvature."""
-    z, a, annealing, slope, threshold = state.z, state.a, chain.annealing, chain.slope, mask.threshold
+    z, a, threshold = state.z, state.a, mask.threshold
+    annealing, slope, bend = chain.annealing, chain.slope, chain.bend
     n_features = chain.weight.shape[0]
     one, zero = z.dtype.type(1), z.dtype.type(0)
     neurons = _neurons(z.shape[0])
@@ -163,13 +164,13 @@ def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
             z[i, r] = z_r
             step = one if z_r >= 0 else zero
             value, derivative, second = annealing * step * z_r, annealing * step, zero
-            if annealing != 1:
+            if annealing != 1 or bend != 0:
                 # exp of a non-positive number only: no overflow
                 small = np.exp(-abs(z_r))
                 sigmoid = (one if z_r >= 0 else small) / (one + small)
                 value += (one - annealing) * (max(z_r, zero) + np.log1p(small))
                 derivative += (one - annealing) * sigmoid
-                second = (one - slope) * (one - annealing) * sigmoid * (one - sigmoid)
+                second = (one - slope) * bend * sigmoid * (one - sigmoid)
             a[i, r] = slope * z_r + (one - slope) * value
             state.o[i, r] = slope + (one - slope) * derivative
             state.curvature[i, r] = second

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from treelu.nn import kernels
+from treelu.nn.activations import Activation
 from treelu.nn.arguments import Chain, Entries, Gradients, Head, Mask, PathGradients, Paths, State
 from treelu.nn.drop_connect import WORD, DropConnect
 from treelu.nn.kernels import LANES
@@ -101,7 +102,7 @@ class Pass(ABC):
         """How many columns the rows are projected on."""
 
     @abstractmethod
-    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+    def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The outputs, (outputs, B)."""
 
     @abstractmethod
@@ -114,15 +115,15 @@ class Pass(ABC):
         neurons, that each part sums up by itself.
         """
 
-    def _start(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> None:
+    def _start(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> None:
         """Set the kernels' arguments for a batch."""
         n_parts = _n_parts(rows, self.depth, self.n_threads)
         if (len(rows.index), n_parts) != (self.batch, self.n_parts):
             self.batch, self.n_parts = len(rows.index), n_parts
             self._prepare()
         _, connection, bias = self.parameters[:3]
-        scalar = self.dtype.type
-        chain = Chain(self.packed, connection, bias, scalar(annealing), scalar(slope))
+        numbers = annealing, activation.negative_slope, activation.bend(annealing)
+        chain = Chain(self.packed, connection, bias, *map(self.dtype.type, numbers))
         self.arguments = _entries(rows), _mask(drop, self.keys, self.dtype), chain, self.state
 
     def _prepare(self) -> None:
@@ -134,10 +135,12 @@ class Pass(ABC):
         shapes = (depth, depth), (depth,), *self._prepare_outputs()
         self.grad_packed = np.zeros((n_parts, *self.packed.shape), self.dtype)  # zero before each backward pass
         self.grad_others = np.zeros((n_parts, sum(math.prod(shape) for shape in shapes)), self.dtype)
-        self.grads, self.grads_above = [], []
+        self.grads: list[Gradients] = []
+        self.grads_above: list[list[NDArray[Any]]] = []
         for packed, others in zip(self.grad_packed, self.grad_others, strict=True):
             of_connection, of_bias, *above = _cut(others, shapes)
-            self.grads.append(Gradients(self.grad_s, *self.grad_rows, packed, of_connection, of_bias))
+            of_z, of_a, of_o = self.grad_rows
+            self.grads.append(Gradients(self.grad_s, of_z, of_a, of_o, packed, of_connection, of_bias))
             self.grads_above.append(above)
 
     def _targets(self) -> Sequence[NDArray[Any]]:
@@ -163,9 +166,9 @@ class LocallyConstantPass(Pass):
         self.head = Head(self.flat_gram.reshape(len(head_bias), depth, -1), head_offset, head_bias)
         return [part.shape for part in self.head]
 
-    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+    def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The layer's outputs (H, B)."""
-        self._start(rows, annealing, slope, drop)
+        self._start(rows, annealing, activation, drop)
         kernels.pack(self.parameters[0], 0, self.packed)
         np.matmul(self.flat_head, self.packed, out=self.flat_gram)
         out = np.empty((len(self.head.bias), self.batch), self.dtype)
@@ -220,12 +223,12 @@ class LocallyLinearPass(Pass):
     def _prepare_outputs(self) -> Sequence[tuple[int, ...]]:
         return ()
 
-    def forward(self, rows: Rows, annealing: float, slope: float, drop: DropConnect | None) -> NDArray[Any]:
+    def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The outputs (L, B)."""
         weight, _, _, output_weight, output_connection, output_bias = self.parameters
         kernels.pack(weight, 0, self.packed)
         kernels.pack(output_weight, self.depth, self.packed)
-        self._start(rows, annealing, slope, drop)
+        self._start(rows, annealing, activation, drop)
         _share_out(
             lambda _, first, last: kernels.neurons_forward(*self.arguments, first, last), self.batch, self.n_parts
         )
@@ -267,7 +270,7 @@ def activation_codes(
     packed = np.zeros((len(weight), -(-depth // LANES) * LANES), bias.dtype)
     kernels.pack(weight, 0, packed)
     codes = np.zeros((len(rows.index), -(-depth // 63)), np.int64)
-    entries, chain = _entries(rows), Chain(packed, connection, bias, scalar(1), scalar(slope))
+    entries, chain = _entries(rows), Chain(packed, connection, bias, scalar(1), scalar(slope), scalar(0))
     _share_out(
         lambda _, first, last: kernels.patterns(entries, chain, codes, first, last),
         len(codes),
