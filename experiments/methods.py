@@ -96,7 +96,7 @@ def network_settings(run: Run, task: str) -> dict[str, Any]:
     Everything is said, so that no default of the library enters. A method such as ``lcn@scaled`` is trained on scaled
     features and targets, by AMSGrad.
     """
-    settings: dict[str, Any] = {"drop_connect": 0.0, "batch_size": 64}
+    settings: dict[str, Any] = {"drop_connect": 0.0, "batch_size": 64, "annealing": 1.0, "straight_through": False}
     if "@" in run.method:
         settings |= {"optimizer": "amsgrad", "epochs": 60, "learning_rate": 0.01, "schedule": "cosine"}
         settings |= {"standardize": "auto"}
@@ -117,6 +117,7 @@ def ensemble_settings(run: Run, task: str) -> dict[str, Any]:
         return run.setting
     settings: dict[str, Any] = {"member": "alcn", "combine": "boost", "shrinkage": 0.1, "depth": 12}
     settings |= {"optimizer": "amsgrad", "epochs": 30, "batch_size": 256, "schedule": "constant"}
+    settings |= {"annealing": 1.0, "straight_through": False}
     settings |= {"drop_connect": 0.75 if task == "classification" else 0.25, "learning_rate": 0.01}
     return settings | run.setting
 
