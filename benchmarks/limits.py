@@ -141,7 +141,7 @@ def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
     with one_torch_thread(network):
         for step in range(30 * rounds):
             index, ticks = next(stream), [time.perf_counter()]
-            output = stepper.gradient_pass.forward(table.rows(index), 0.5, 0.0, DropConnect(DROP, step))
+            output = stepper.gradient_pass.forward(table.rows(index), 0.5, network.activation, DropConnect(DROP, step))
             ticks.append(time.perf_counter())
             _, gradient = targets.loss_and_gradient(output, index)
             ticks.append(time.perf_counter())

@@ -182,13 +182,12 @@ def test_a_gradient_pass_gives_what_autograd_gives(case: Case, form: str, n_batc
     if case.hidden_layers:
         assert fast is None
         return
-    slope = case.activation.negative_slope
     lam = case.activation.default_annealing if case.annealing is None else case.annealing
     drop = None if case.drop is None else DropConnect(case.drop.rate, case.drop.key)
     for number in range(n_batches):
         here = case.but(n_rows=1 + (case.n_rows + 3 * number) % 7, drop=drop)
         rows = rows_of(here.x(), form)
-        out = fast.forward(rows, lam, slope, drop).copy()
+        out = fast.forward(rows, lam, case.activation, drop).copy()
         fast.backward(np.ascontiguousarray(here.cotangent().numpy().T))
         expected, expected_gradients = run(here, "torch", rows)
         assert_close(torch.from_numpy(out.T), expected, 1e-9)
@@ -259,7 +258,7 @@ def test_a_gradient_pass_with_threads(is_linear: bool) -> None:
         here = case.but(n_rows=n_rows)
         rows = rows_of(here.x(), "csr")
         assert _n_parts(rows, case.depth, 2) == n_parts
-        fast.forward(rows, case.annealing, 0.0, DROP)
+        fast.forward(rows, case.annealing, case.activation, DROP)
         fast.backward(np.ascontiguousarray(here.cotangent().numpy().T))
         expected_gradients = run(here, "torch", rows)[1]
         assert_all_close({name: p.grad for name, p in network.named_parameters()}, expected_gradients, 1e-9)
