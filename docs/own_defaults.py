@@ -1,11 +1,14 @@
 """For the reference: where a docstring describes several parameters at once, each has its own type and default.
 
-Griffe gives all names of an entry such as ``epochs, batch_size, optimizer`` the annotation and default of the first.
+Griffe gives all names of an entry such as ``epochs, batch_size, optimizer`` the annotation, default and text of the
+first; here the text stands once.
 """
 
 from typing import Any
 
 from griffe import Class, DocstringSectionParameters, Extension, Function, Module, Object
+
+REPEATED = 60  # characters of a text that may well stand twice
 
 
 class OwnDefaults(Extension):
@@ -36,5 +39,7 @@ def _correct(what: Class | Function) -> None:
             if first is entry or not {first.name, entry.name} <= {parameter.name for parameter in what.parameters}:
                 continue
             entry.value = what.parameters[entry.name].default
+            if len(entry.description) > REPEATED:
+                entry.description = f"See `{first.name}`."
             if str(first.annotation) == str(what.parameters[first.name].annotation):  # the docstring states no type
                 entry.annotation = what.parameters[entry.name].annotation

@@ -10,15 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from PIL import Image
-from rdkit import Chem, RDConfig
-from rdkit.Chem.Draw import rdMolDraw2D
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from tests.report.browser import start_chromium
 from treelu.chem import MorganFingerprint, draw_substructure
+from treelu.cli.demo import molecules
+from treelu.cli.pages import SUBSTRUCTURE, draw_molecule
 from treelu.estimators import LCNClassifier, LCNRegressor
 from treelu.report import fit_cart, render, summarize
 
@@ -49,17 +48,10 @@ def cancer_report() -> str:
     return render(summary)
 
 
-def chembl_series() -> tuple[list[str], np.ndarray]:
-    """SMILES and activities of the ChEMBL series that RDKit's wheel carries."""
-    folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
-    smiles = pd.read_csv(folder / "CHEMBL2321810.smi", sep=" ", names=["smiles", "Name"])
-    table = smiles.merge(pd.read_csv(folder / "CHEMBL2321810_act.csv"), on="Name")
-    return table["smiles"].tolist(), table["Act"].to_numpy()
-
-
 def molecule_report(depth: int, title: str, prune: bool) -> str:
     """A tree on Morgan fingerprints of the ChEMBL series, pruned to leaves that training molecules reach."""
-    smiles, y = chembl_series()
+    series = molecules()
+    smiles, y = series["smiles"].tolist(), series["activity"].to_numpy()
     train, test = train_test_split(np.arange(len(y)), test_size=0.3, random_state=0)
     fingerprint = MorganFingerprint().fit([smiles[i] for i in train])
     X = fingerprint.transform(smiles)
@@ -67,13 +59,7 @@ def molecule_report(depth: int, title: str, prune: bool) -> str:
 
     def draw_feature(bit: int) -> str | None:
         found = fingerprint.examples(bit)
-        return draw_substructure(found[0].smiles, found[0].atom, found[0].radius, size=(160, 120)) if found else None
-
-    def draw_row(row: int) -> str:
-        drawer = rdMolDraw2D.MolDraw2DSVG(240, 180)
-        drawer.DrawMolecule(Chem.MolFromSmiles(smiles[test[row]]))
-        drawer.FinishDrawing()
-        return drawer.GetDrawingText()
+        return draw_substructure(found[0].smiles, found[0].atom, found[0].radius, SUBSTRUCTURE) if found else None
 
     tree = model.to_tree(visited_by=X[train]) if prune else model.tree_
     summary = summarize(
@@ -87,7 +73,7 @@ def molecule_report(depth: int, title: str, prune: bool) -> str:
         target="activity",
         row_names=[smiles[i] for i in test],
         draw_feature=draw_feature if prune else None,
-        draw_row=draw_row if prune else None,
+        draw_row=(lambda row: draw_molecule(smiles[test[row]])) if prune else None,
     )
     return render(summary)
 

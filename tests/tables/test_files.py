@@ -89,6 +89,14 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
             b"a\tb\n1\t2\n",
             r"t.csv has one column only, 'a\tb': it seems to be separated by tabs; add --delimiter $'\t'",
         ),
+        *(
+            (
+                b"a;b\n" + rows,
+                "t.csv has one column only, 'a;b': it seems to be separated by semicolons; add --delimiter ';', and "
+                "--decimal , if its commas are decimal",
+            )
+            for rows in (b"1,5;2,5\n3,5;4,5\n", b"1;2\n1,5;2\n")
+        ),
         (b"a|b\n1|2\n", "t.csv has one column only, 'a|b': it seems to be separated by bars; add --delimiter '|'"),
         (
             b"1.5,2\n3,4\n",

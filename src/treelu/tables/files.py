@@ -54,7 +54,7 @@ def read_table(
     ...     read_table(file.name).shape
     (2, 2)
     """
-    with _plain_errors(path):
+    with _plain_errors(path, delimiter):
         if _is_parquet(path):
             frame = _parquet_file(path).read().to_pandas()
         else:
@@ -74,14 +74,14 @@ def iterate_table(
     text: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`."""
-    with _plain_errors(path):
+    with _plain_errors(path, delimiter):
         if _is_parquet(path):
             pieces = (batch.to_pandas() for batch in _parquet_file(path).iter_batches(batch_size=rows))
         else:
             pieces = iter(_read_csv(path, delimiter, decimal, text, chunksize=rows))
     empty = True
     while True:
-        with _plain_errors(path):
+        with _plain_errors(path, delimiter):
             piece = next(pieces, None)
         if piece is None:
             break
@@ -96,10 +96,9 @@ def iterate_table(
 def _read_csv(path: str | Path, delimiter: str | None, decimal: str, text: Collection[str], **options: Any) -> Any:
     import pandas as pd
 
-    separator = delimiter or ("\t" if _base_suffix(path) in (".tsv", ".tab") else ",")
     return pd.read_csv(
         _open(path),
-        sep=separator,
+        sep=_separator(path, delimiter),
         decimal=decimal,
         dtype=dict.fromkeys(text, str),
         encoding="utf-8-sig",
@@ -107,6 +106,10 @@ def _read_csv(path: str | Path, delimiter: str | None, decimal: str, text: Colle
         low_memory=False,
         **options,
     )
+
+
+def _separator(path: str | Path, delimiter: str | None) -> str:
+    return delimiter or ("\t" if _base_suffix(path) in (".tsv", ".tab") else ",")
 
 
 def _open(path: str | Path) -> Any:
@@ -147,7 +150,7 @@ def _base_suffix(path: str | Path) -> str:
 
 
 @contextmanager
-def _plain_errors(path: str | Path) -> Iterator[None]:
+def _plain_errors(path: str | Path, delimiter: str | None) -> Iterator[None]:
     """What pandas, pyarrow and the system say of a bad file, as a `TableError` that says what to do."""
     try:
         with warnings.catch_warnings():
@@ -168,12 +171,16 @@ def _plain_errors(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise TableError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:
-        raise TableError(_parser_message(path, error)) from None
+        raise TableError(_parser_message(path, delimiter, error)) from None
 
 
-def _parser_message(path: str | Path, error: Exception) -> str:
+def _parser_message(path: str | Path, delimiter: str | None, error: Exception) -> str:
     if type(error).__name__ == "EmptyDataError":
         return f"{path} is empty; a table needs a line of column names and rows below it"
+    wrong = _wrong_delimiter(_first_line(path), path, delimiter)
+    if wrong:
+        decimal = ", and --decimal , if its commas are decimal" if _separator(path, delimiter) == "," else ""
+        return wrong + decimal
     ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if ragged:
         header, line, found = ragged.groups()
@@ -184,19 +191,34 @@ def _parser_message(path: str | Path, error: Exception) -> str:
     return f"{path} cannot be read as a table ({reason}); check that it is CSV, TSV or Parquet"
 
 
+def _first_line(path: str | Path) -> str:
+    """The line of column names; none for standard input, which has been read."""
+    if str(path) == "-" or _is_parquet(path):
+        return ""
+    return _open(path).readline(1 << 16).decode("utf-8-sig", "replace").strip()
+
+
+def _wrong_delimiter(header: str, path: str | Path, delimiter: str | None) -> str | None:
+    """What to say of a header that is a single name, with another delimiter in it."""
+    if _separator(path, delimiter) in header:
+        return None
+    for other, word in DELIMITERS.items():
+        if other in header:
+            option = "$'\\t'" if other == "\t" else f"'{other}'"
+            shown = header if len(header) <= 60 else f"{header[:60]}…"
+            return (
+                f"{path} has one column only, {shown!r}: it seems to be separated by {word}; add --delimiter {option}"
+            )
+    return None
+
+
 def _check_columns(frame: pd.DataFrame, path: str | Path, delimiter: str | None) -> None:
     """Give names as text; an error where the header shows that the table was read in a wrong way."""
     frame.columns = [str(name) for name in frame.columns]
     names = list(frame.columns)
-    if len(names) == 1:
-        for other, word in DELIMITERS.items():
-            if other in names[0] and other != delimiter:
-                option = "$'\\t'" if other == "\t" else f"'{other}'"
-                shown = names[0] if len(names[0]) <= 60 else f"{names[0][:60]}…"
-                raise TableError(
-                    f"{path} has one column only, {shown!r}: it seems to be separated by {word}; "
-                    f"add --delimiter {option}"
-                )
+    wrong = _wrong_delimiter(names[0], path, delimiter) if len(names) == 1 else None
+    if wrong:
+        raise TableError(wrong)
     numbered = [str(number) for number in range(len(names))]  # how pandas names columns that have no names
     if names != numbered and all(re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?(\.\d+)?", name) for name in names):
         raise TableError(f"the first line of {path} holds numbers only; add a first line with the columns' names")
