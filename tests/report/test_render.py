@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.report.trees import HOSTILE, complete_tree, rows_for
@@ -95,6 +95,7 @@ def test_render_leaves_the_summary_alone():
     assert json.dumps(summary) == before
 
 
+@settings(deadline=None)
 @given(st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=5))
 def test_script_json_round_trip(value):
     text = script_json(value)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn import metrics
@@ -48,6 +48,7 @@ def test_regression_scores_equal_scikit_learns(rng):
     assert {key: score["value"] for key, score in found.items()} == pytest.approx(wanted)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 3)), min_size=2, max_size=30))
 def test_scores_of_a_resample_are_scores_of_the_repeated_rows(rows):
     """Each scorer takes the times a row is drawn; scikit-learn is given the drawn rows one by one."""

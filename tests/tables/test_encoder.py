@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
@@ -173,6 +173,7 @@ columns = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), columns, min_size=1, max_size=4))
 def test_any_table_is_encoded_alike_before_and_after_saving(table: dict[str, list[Any]]) -> None:
     frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in table.items()})
