@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
-from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -137,14 +136,12 @@ def roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float
     0.75
     """
     y, scores = y.reshape(-1) > 0.5, scores.reshape(-1)
-    if weight is None:
-        n_positive = int(y.sum())
-        n_pairs = n_positive * (len(y) - n_positive)
-        ranks = rankdata(scores)
-        return float((ranks[y].sum() - n_positive * (n_positive + 1) / 2) / n_pairs) if n_pairs else float("nan")
-    order, first = np.unique(scores, return_inverse=True)
-    negative = np.bincount(first, np.where(y, 0, weight), len(order))
-    positive = np.bincount(first, np.where(y, weight, 0), len(order))
+    if np.isnan(scores).any():
+        return float("nan")
+    weight = np.ones(len(y)) if weight is None else weight
+    order, place = np.unique(scores, return_inverse=True)
+    negative = np.bincount(place, np.where(y, 0, weight), len(order))
+    positive = np.bincount(place, np.where(y, weight, 0), len(order))
     below = np.cumsum(negative) - negative / 2
     total = positive.sum() * negative.sum()
     return float((positive * below).sum() / total) if total else float("nan")

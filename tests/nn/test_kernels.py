@@ -282,3 +282,13 @@ def test_extreme_inputs_stay_finite() -> None:
     assert torch.isfinite(out).all()
     assert_close(out, expected, 1e-9)
     assert_all_close(by_parameter, expected_gradients, 1e-9)
+
+
+@pytest.mark.parametrize("hidden_layers", [(), (5,)])
+@pytest.mark.parametrize("activation", [Activation(), Activation("leaky_relu", 0.2)], ids=["relu", "leaky_relu"])
+@pytest.mark.parametrize("count", [1, 256, 600])
+def test_leaf_values(count: int, activation: Activation, hidden_layers: tuple[int, ...]) -> None:
+    case = Case(6, 10, 3, activation=activation, hidden_layers=hidden_layers)
+    patterns = torch.rand(count, 10, generator=torch.Generator().manual_seed(count)) < 0.6
+    expected = case.network("torch").leaf_values(patterns)
+    assert_close(case.network("numba").leaf_values(patterns), expected, 1e-12)

@@ -327,6 +327,13 @@ def constant_forward(
 
 
 @_kernel
+def patterns_forward(chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
+    """As `constant_forward` for given slopes state.o, with a and s at hand."""
+    _unroll(chain, state, paths, first, last)
+    _head(head, paths, out, first, last)
+
+
+@_kernel
 def constant_backward(
     entries: Any,
     mask: Any,

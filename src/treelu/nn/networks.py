@@ -300,12 +300,17 @@ class LocallyConstantNetwork(NeuronChain):
         offsets = a - (coefficients @ s[:, :, None])[:, :, 0]
         return self.head.on_coefficients(coefficients, offsets, weight)
 
+    @torch.no_grad()
     def leaf_values(self, patterns: Tensor) -> Tensor:
-        """The outputs (K, L) of the piece-wise linear network for activation patterns, bool (K, M)."""
+        """The outputs (K, L) of the piece-wise linear network for patterns, bool (K, M), without gradients."""
         slope = self.activation.negative_slope
-        o = patterns.to(self.weight.dtype) * (1 - slope) + slope
-        coefficients = path_coefficients(o, self.connection)
-        values = self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
+        if self.backend == "numba":
+            layer = passes.LocallyConstantPass([parameter.numpy() for parameter in self._kernel_parameters()])
+            values = self.head.hidden(torch.from_numpy(layer.on_patterns(patterns.numpy(), slope).T))
+        else:
+            o = patterns.to(self.weight.dtype) * (1 - slope) + slope
+            coefficients = path_coefficients(o, self.connection)
+            values = self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
         if self.leaf_corrections is None or self.training:
             return values
         return values + self.leaf_corrections.lookup(pack_pattern(patterns.cpu().numpy())).to(values)

@@ -27,6 +27,7 @@ from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
 WORK_PER_THREAD = 400_000
+PATTERNS_AT_ONCE = 256  # bounds the memory
 Work = Callable[[int, Any, Any], None]
 
 
@@ -73,8 +74,12 @@ def _sum_parts(parts: NDArray[Any]) -> None:
 
 def _cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
     """Consecutive pieces of a vector, in these shapes."""
-    ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [piece.reshape(shape) for piece, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    pieces, start = [], 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        pieces.append(vector[start:end].reshape(shape))
+        start = end
+    return pieces
 
 
 class Pass(ABC):
@@ -178,6 +183,27 @@ class LocallyConstantPass(Pass):
             self.n_parts,
         )
         return out
+
+    def on_patterns(self, patterns: NDArray[np.bool_], slope: float) -> NDArray[Any]:
+        """The layer's outputs (H, K) of the piece-wise linear network for activation patterns (K, M)."""
+        weight, connection, bias = self.parameters[:3]
+        scalar, count = self.dtype.type, len(patterns)
+        self.batch, self.n_parts = min(count, PATTERNS_AT_ONCE), 1
+        self._prepare()
+        kernels.pack(weight, 0, self.packed)
+        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
+        chain = Chain(self.packed, connection, bias, scalar(1), scalar(slope), scalar(0))
+        # the offsets C b (`path_offsets`) are what a − C s gives for a = 0 and s = −b
+        self.state.a.fill(0)
+        self.state.s[:] = -bias[:, None]
+        outputs = np.empty((len(self.head.bias), count), self.dtype)
+        for start in range(0, count, PATTERNS_AT_ONCE):
+            some = patterns[start : start + PATTERNS_AT_ONCE]
+            self.state.o[:, : len(some)] = np.where(some.T, 1, slope)
+            out = np.empty((len(outputs), self.batch), self.dtype)
+            kernels.patterns_forward(chain, self.state, self.head, self.paths, out, np.uint64(0), np.uint64(len(some)))
+            outputs[:, start : start + len(some)] = out[:, : len(some)]
+        return outputs
 
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (H, B)."""
