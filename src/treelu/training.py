@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 import warnings
@@ -259,7 +258,7 @@ class _Best:
     def offer(self, score: float, epoch: int) -> None:
         if self.metric.improves(score, self.score):
             self.score, self.epoch = score, epoch
-            self.state = copy.deepcopy(self.network.state_dict())
+            self.state = {name: value.clone() for name, value in self.network.state_dict().items()}
 
     def restore(self) -> None:
         if self.state is not None:
