@@ -1,11 +1,12 @@
 """Which ensemble of locally constant networks is best on Bace, HIV and Tox21, chosen on validation rows alone.
 
     TREELU_DATA=../shared/data python -m experiments.ensembles explore hiv     every setting, validation rows only
-    TREELU_DATA=../shared/data python -m experiments.ensembles final hiv       chosen settings, test rows, forest
+    TREELU_DATA=../shared/data python -m experiments.ensembles final hiv       chosen settings, test rows as well
     TREELU_DATA=../shared/data python -m experiments.ensembles rates pdbbind   learning rates of regression members
     TREELU_DATA=../shared/data python -m experiments.ensembles table           what the files say
 
-A run leaves experiments/results/ensembles/<data>-<setting>-<seed>.json; one that is there is not run again.
+A run leaves experiments/results/ensembles/<data>-<setting>-<seed>.json; one that is there is not run again. The random
+forest of 500 to compare with is Table 2's: ``python -m experiments run --method rf``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logit
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
+from experiments.runs import Store
 from treelu import ELCNClassifier, ELCNRegressor
 from treelu.chem import MorganFingerprint, load_moleculenet, load_pdbbind, random_split
 
@@ -130,25 +131,6 @@ def run_ensemble(name: str, setting: str, seed: int, parts: tuple[str, ...]) -> 
     print(name, setting, seed, result["cpu_seconds"], {part: result[part] for part in parts}, flush=True)
 
 
-def run_forest(name: str, seed: int) -> None:
-    """The random forest of 500 that the paper compares with, one for each label."""
-    path = RESULTS / f"{name}-forest-{seed}.json"
-    if path.exists():
-        return
-    X, y, rows = load(name)
-    started = time.process_time()
-    scores = {part: np.empty_like(y[rows[part]]) for part in ("valid", "test")}
-    for label in range(y.shape[1]):
-        seen = rows["train"][~np.isnan(y[rows["train"], label])]
-        forest = RandomForestClassifier(500, random_state=seed).fit(X[seen], y[seen, label])
-        for part, columns in scores.items():
-            columns[:, label] = forest.predict_proba(X[rows[part]])[:, 1]
-    result = {"data": name, "setting": "forest", "seed": seed, "cpu_seconds": round(time.process_time() - started, 1)}
-    result |= {part: {"500": mean_auc(y[rows[part]], columns)} for part, columns in scores.items()}
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    print(result, flush=True)
-
-
 def run_rate(name: str, setting: str, seed: int) -> None:
     """Validation RMSE by size of a regression ensemble with one learning rate."""
     path = RESULTS / f"{name}-{setting}-{seed}.json"
@@ -156,7 +138,8 @@ def run_rate(name: str, setting: str, seed: int) -> None:
         return
     if name == "pdbbind":
         table = load_pdbbind()
-        X, y, split = table.X, table.y, table.split
+        X: Any = table.X
+        y, split = table.y, table.split
     else:
         molecules = load_moleculenet(name, download=False)
         X, y = MorganFingerprint().transform(molecules.smiles).astype(np.float32), molecules.y
@@ -182,18 +165,28 @@ def print_table() -> None:
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         found.setdefault((result["data"], result["setting"]), []).append(result)
-    for part, rows in (("valid", ["forest", *SETTINGS]), ("test", ["forest", *SETTINGS])):
+    for part in ("valid", "test"):
         print(f"\n| {part} | {' | '.join(DATA)} |\n|{'---|' * (len(DATA) + 1)}")
-        for setting in rows:
+        print(f"| random forest | {' | '.join(_cell(forest(name, part)) or '–' for name in DATA)} |")
+        for setting in SETTINGS:
             cells = [
                 _cell([final(one[part]) for one in found.get((name, setting), []) if part in one]) for name in DATA
             ]
             if any(cells):
                 print(f"| {setting} | {' | '.join(text or '–' for text in cells)} |")
-    print("\n| RMSE, validation | rows |\n|---|---|")
+    print("\n| data, rate | validation RMSE |\n|---|---|")
     for (name, setting), results in found.items():
         if setting in REGRESSION:
             print(f"| {name}, {setting} | {_cell([final(one['valid']) for one in results])} |")
+
+
+def forest(name: str, part: str) -> list[float]:
+    """AUC of the random forest, the mean over labels, for each seed that has them all."""
+    by_seed: dict[int, list[float]] = {}
+    for result in Store().results(name, "rf"):
+        by_seed.setdefault(result["seed"], []).append(result["scores"]["best"][part])
+    n_labels = max(map(len, by_seed.values()), default=0)
+    return [float(np.mean(scores)) for scores in by_seed.values() if len(scores) == n_labels]
 
 
 def _cell(finals: list[float]) -> str:
@@ -205,7 +198,7 @@ def _cell(finals: list[float]) -> str:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["explore", "final", "forest", "rates", "table"])
+    parser.add_argument("command", choices=["explore", "final", "rates", "table"])
     parser.add_argument("data", nargs="?", choices=["bace", "hiv", "tox21", "pdbbind", "lipo"])
     parser.add_argument("--settings", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
@@ -215,9 +208,6 @@ def main() -> None:
         print_table()
         return
     for seed in options.seeds:
-        if options.command == "forest":
-            run_forest(options.data, seed)
-            continue
         if options.command == "rates":
             for setting in REGRESSION:
                 run_rate(options.data, setting, seed)
