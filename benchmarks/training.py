@@ -34,6 +34,8 @@ def ours(depth: int, epochs: int, batch_size: int = BATCH, seed: int = 0) -> LCN
         learning_rate=RATE,
         optimizer="sgd",
         schedule="step",
+        annealing=1.0,
+        straight_through=False,
         random_state=seed,
     )
 

@@ -11,7 +11,7 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.corrections import LeafCorrections
 from treelu.objectives import Targets, log_loss
-from treelu.refinement import refine_leaves, temperature
+from treelu.refinement import refine_leaves, temper
 from treelu.training import Sample, evaluate
 
 
@@ -59,14 +59,25 @@ def test_class_leaves_minimise_the_penalised_cross_entropy(task: str, n_outputs:
         np.testing.assert_allclose((after - before)[here][0], found, atol=2e-3)
 
 
-def test_temperature_undoes_a_scale() -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tempering_undoes_a_scale(weighted: bool) -> None:
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(4000, 2))
-    network = LocallyConstantNetwork(2, 4, 1).eval()
-    table = Table(X, np.float32)
-    chance = torch.sigmoid(evaluate(network, table) / 0.4)[:, 0].numpy()
-    y = (rng.random(4000) < chance).astype(np.int64)
-    assert temperature(network, sample_of(X, y, "binary", 1)) == pytest.approx(0.4, rel=0.35)
+    scores = rng.normal(size=(4000, 1))
+    y = (rng.random((4000, 1)) < 1 / (1 + np.exp(-scores / 0.4))).astype(np.float32)
+    rows, weight = np.arange(4000), None
+    if weighted:  # rows that contradict, of no weight
+        scores, y = np.concatenate([scores, scores]), np.concatenate([y, 1 - y])
+        rows, weight = np.arange(8000), torch.tensor([1.0, 0.0]).repeat_interleave(4000)
+    found = temper(scores, Targets("binary", torch.from_numpy(y), 1, weight), rows)
+    assert found.temperature == pytest.approx(0.4, rel=0.1)
+    assert found.loss == pytest.approx(
+        log_loss(y, scores / found.temperature, None if weight is None else weight.numpy())
+    )
+
+
+def test_regression_is_not_tempered() -> None:
+    targets = Targets("regression", torch.tensor([[1.0], [2.0], [4.0]]), 1)
+    assert temper(np.zeros((2, 1)), targets, np.array([0, 2])) == (1.0, (1 + 16) / 2)
 
 
 def test_corrections_change_the_leaves_named_and_no_others() -> None:

@@ -116,6 +116,20 @@ def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
     return 1.0
 
 
+def annealing_of(network: NeuronChain, epoch: int, epochs: int, share: float = 1.0) -> float:
+    """λ in epoch 1 … epochs: it grows evenly to 1 within a share of them; 0 for softplus.
+
+    Examples
+    --------
+    >>> from treelu.nn import LocallyConstantNetwork
+    >>> [annealing_of(LocallyConstantNetwork(2, 2, 1), epoch, 4, share=0.5) for epoch in (1, 2, 3, 4)]
+    [0.5, 1.0, 1.0, 1.0]
+    """
+    if not network.activation.is_piecewise_linear:
+        return 0.0
+    return 1.0 if share == 0 else min(1.0, epoch / (share * epochs))
+
+
 def make_optimizer(
     network: NeuronChain, name: str, learning_rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
@@ -275,6 +289,7 @@ def train(
     learning_rate: float,
     schedule: Schedule = "step",
     weight_decay: float = 0.0,
+    annealing: float = 1.0,
     updates_per_epoch: int | None = None,
     validation: Sample | None = None,
     patience: int | None = None,
@@ -289,11 +304,13 @@ def train(
     Parameters
     ----------
     network : NeuronChain
-        λ goes from 1/epochs to 1 where its activation is piece-wise linear (§3.7), and stays 0 for softplus.
+        Its activation stays smooth where it is softplus.
     sample : Sample
         The training rows.
     epochs, batch_size, updates_per_epoch : int
         An epoch is one pass over the rows unless `updates_per_epoch` says otherwise.
+    annealing : float in [0, 1]
+        Where the activation is piece-wise linear, λ grows to 1 within this share of the epochs (§3.7: within all).
     validation : Sample, optional
         Judged after each epoch; the best epoch's parameters are restored at the end.
     patience : int, optional
@@ -322,14 +339,14 @@ def train(
                 rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
                 for group in optimiser.param_groups:
                     group["lr"] = rate
-                annealing = epoch / epochs if network.activation.is_piecewise_linear else 0.0
-                loss = run_epoch(stepper, stream, n_updates, annealing, rng, after_step)
+                lam = annealing_of(network, epoch, epochs, annealing)
+                loss = run_epoch(stepper, stream, n_updates, lam, rng, after_step)
                 _check_finite(loss, epoch, learning_rate)
                 score = None
                 if validation is not None:
                     score = score_of(network, validation)
                     best.offer(score, epoch)
-                record = EpochRecord(epoch, annealing, rate, loss, score, time.perf_counter() - started)
+                record = EpochRecord(epoch, lam, rate, loss, score, time.perf_counter() - started)
                 history.records.append(record)
                 show(record, network)
                 answers = [callback(record, network) for callback in callbacks]

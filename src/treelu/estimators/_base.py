@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from treelu.estimators._drop_rate import RATES, TRIAL_SHARE, Choice, choose_rate
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
@@ -27,13 +28,14 @@ from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
-from treelu.refinement import refine_leaves, temperature
+from treelu.refinement import refine_leaves, temper
 from treelu.scaling import deepen, fit_scaling, fold, rescale_outputs
 from treelu.sparsity import choose_features, embed, proximal_step
 from treelu.training import (
     History,
     Sample,
     Stepper,
+    annealing_of,
     batches,
     best_fit,
     evaluate,
@@ -45,8 +47,6 @@ from treelu.training import (
 
 PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
-DROP_RATES = (0.05, 0.5)  # what drop_connect="auto" chooses from
-MIN_ROWS_TO_CHOOSE = 50
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 8192  # rows that are converted to float64 at once
 
@@ -68,6 +68,8 @@ class NetworkEstimator(BaseEstimator, ABC):
         "optimizer": [StrOptions({"sgd", "amsgrad"})],
         "schedule": [StrOptions({"step", "cosine", "constant"}), callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "annealing": [Interval(Real, 0, 1, closed="both")],
+        "straight_through": ["boolean"],
         "standardize": ["boolean", StrOptions({"auto"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "feature_penalty": [Interval(Real, 0, None, closed="left")],
@@ -111,42 +113,45 @@ class NetworkEstimator(BaseEstimator, ABC):
         """Train a network on scaled rows; keep it on the raw features, in float64."""
         sample = self._on_device(sample)
         validation = None if validation is None else self._on_device(validation)
-        self.drop_connect_ = self._choose_drop_rate(sample, validation, seed)
+        choice = self._choose_drop_rate(sample, validation, seed)
+        self.drop_connect_ = choice.rate
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
         fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
         network, history = best_fit(fits, sample, validation)
         if self.refine_leaves:
             strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
             refine_leaves(network, sample, strength)
-        if validation is not None and sample.targets.task != "regression":
-            rescale_outputs(network, 1 / temperature(network, validation))
+        self._temper(network, sample, validation, choice.temperature)
         self.network_, self.history_ = self._folded(network), history
         self._optimizer_state = None
         self._describe_rows(network, sample, n_passes=len(history))
 
-    def _choose_drop_rate(self, sample: Sample, validation: Sample | None, seed: int) -> float:
-        """The drop rate given; for "auto" the one of `DROP_RATES` with the lower loss on rows held out.
-
-        Noisy targets want many weights dropped, clean ones few, and half as long a training tells which.
-        """
+    def _choose_drop_rate(self, sample: Sample, validation: Sample | None, seed: int) -> Choice:
+        """The drop rate given or fitted before; for "auto" the one that does better on rows held out."""
         if self.drop_connect != "auto":
-            return float(self.drop_connect)
+            return Choice(float(self.drop_connect), None)
         if self.warm_start and hasattr(self, "network_"):
-            return float(self.drop_connect_)
-        if validation is None:
-            if len(sample) < MIN_ROWS_TO_CHOOSE or _has_lone_class(sample):
-                return DROP_RATES[0]
-            sample, validation = hold_out(sample, seed, share=0.2)
-        rows = torch.from_numpy(validation.rows)
-        losses = []
-        for rate in DROP_RATES:
-            network = self._new_network(
-                sample.table.shape[1], sample.targets.n_outputs, seed, self._activation_kind, rate
-            )
-            self._run(network, sample, None, seed, self.feature_penalty, share=0.5, quietly=True)
-            output = evaluate(network, validation.table, validation.index)
-            losses.append(validation.targets.loss(output, rows).item())
-        return DROP_RATES[int(np.argmin(losses))]
+            return Choice(float(self.drop_connect_), None)
+
+        def trial(rate: float, part: Sample) -> NeuronChain:
+            shape = part.table.shape[1], part.targets.n_outputs
+            network = self._new_network(*shape, seed, self._activation_kind, rate)
+            self._run(network, part, None, seed, self.feature_penalty, TRIAL_SHARE, quietly=True)
+            return network
+
+        return choose_rate(trial, sample, validation, seed)
+
+    def _temper(
+        self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None
+    ) -> None:
+        """Divide raw scores by the temperature that validation rows want, or else the one of the shorter trainings."""
+        if sample.targets.task == "regression":
+            return
+        if validation is not None:
+            scores = evaluate(network, validation.table, validation.index).double().cpu().numpy()
+            temperature = temper(scores, validation.targets, validation.rows).temperature
+        if temperature is not None:
+            rescale_outputs(network, 1 / temperature)
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""
@@ -190,6 +195,7 @@ class NetworkEstimator(BaseEstimator, ABC):
             learning_rate=self.learning_rate,
             schedule=self.schedule,
             weight_decay=self.weight_decay,
+            annealing=float(self.annealing),
             validation=validation,
             patience=self._patience(),
             callbacks=() if quietly else self.callbacks or (),
@@ -213,7 +219,7 @@ class NetworkEstimator(BaseEstimator, ABC):
             optimizer.load_state_dict(self._optimizer_state)
         n_passes = 1 if first else self.n_passes_ + 1
         plan = plan_training(X.shape[0], self.epochs, self.batch_size)
-        annealing = min(1.0, n_passes / plan.epochs) if network.activation.is_piecewise_linear else 0.0
+        annealing = annealing_of(network, n_passes, plan.epochs, float(self.annealing))
         sample = self._on_device(Sample(self._scaled_table(X), targets))
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
         stream = batches(sample.rows, plan.batch_size, rng)
@@ -253,9 +259,7 @@ class NetworkEstimator(BaseEstimator, ABC):
 
     def _drop_rate(self) -> float:
         """The drop rate given, or chosen."""
-        return float(
-            getattr(self, "drop_connect_", DROP_RATES[0]) if self.drop_connect == "auto" else self.drop_connect
-        )
+        return float(getattr(self, "drop_connect_", RATES[0]) if self.drop_connect == "auto" else self.drop_connect)
 
     def _new_network(
         self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, drop_rate: float | None = None
@@ -265,7 +269,8 @@ class NetworkEstimator(BaseEstimator, ABC):
         slope = float(self.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
-        settings: dict[str, Any] = {"activation": Activation(kind, slope), "drop_connect": rate}
+        activation = Activation(kind, slope, bool(self.straight_through))
+        settings: dict[str, Any] = {"activation": activation, "drop_connect": rate}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
         network = self._network_class(n_features, int(self.depth), n_outputs, **settings)
@@ -276,6 +281,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         """A copy on the raw features, in float64, on the CPU."""
         raw = copy.deepcopy(network).to("cpu", torch.float64).eval()
         raw.requires_grad_(False)
+        raw.activation = replace(raw.activation, straight_through=False)
         fold(raw, self.scaling_, getattr(self, "target_scaling_", None))
         return raw
 
@@ -285,6 +291,7 @@ class NetworkEstimator(BaseEstimator, ABC):
         target = getattr(self, "target_scaling_", None)
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
         scaled.drop_connect = self._drop_rate()
+        scaled.activation = replace(scaled.activation, straight_through=bool(self.straight_through))
         return scaled.to(self.device, torch.float32).requires_grad_(True)
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
@@ -361,14 +368,6 @@ class NetworkEstimator(BaseEstimator, ABC):
         """Seeds of single fits, the same for the same random_state."""
         draws = check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1, size=count)
         return [int(seed) for seed in draws]
-
-
-def _has_lone_class(sample: Sample) -> bool:
-    """Whether some class has a single row, which cannot be both trained on and held out."""
-    if sample.targets.task == "regression":
-        return False
-    numbers = sample.targets.y.reshape(len(sample.targets), -1)[:, 0].cpu().numpy()[sample.rows]
-    return bool(np.unique(numbers, return_counts=True)[1].min() < 2)
 
 
 def float64_tables(X: Any) -> Iterator[Table]:

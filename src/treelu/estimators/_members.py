@@ -112,6 +112,7 @@ class EnsembleMixin(NetworkEstimator):
                 learning_rate=self.learning_rate,
                 schedule=self.schedule,
                 weight_decay=self.weight_decay,
+                annealing=float(self.annealing),
                 interruptible=False,
                 rng=rng,
             )

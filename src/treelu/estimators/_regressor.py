@@ -35,6 +35,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         optimizer: str = "amsgrad",
         schedule: Schedule = "cosine",
         weight_decay: float = 0.0,
+        annealing: float = 0.5,
+        straight_through: bool = True,
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         n_init: int = 1,
@@ -59,6 +61,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.optimizer = optimizer
         self.schedule = schedule
         self.weight_decay = weight_decay
+        self.annealing = annealing
+        self.straight_through = straight_through
         self.standardize = standardize
         self.early_stopping = early_stopping
         self.n_init = n_init

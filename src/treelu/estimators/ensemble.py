@@ -42,7 +42,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         The share of the features that each member sees, drawn anew for each.
     depth, drop_connect, hidden_layers, negative_slope
         Of each member, as for `LCNClassifier`.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay, annealing, straight_through
         The training of each member, as for `LCNClassifier`.
     standardize, class_weight, device, n_jobs, random_state
         As for `LCNClassifier`.
@@ -114,6 +114,8 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         optimizer: str = "amsgrad",
         schedule: Schedule = "constant",
         weight_decay: float = 0.0,
+        annealing: float = 1.0,
+        straight_through: bool = False,
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         class_weight: dict[Any, float] | str | None = None,
@@ -127,7 +129,8 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         super().__init__(
             depth=depth, drop_connect=drop_connect, hidden_layers=hidden_layers, negative_slope=negative_slope,
             epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, optimizer=optimizer,
-            schedule=schedule, weight_decay=weight_decay, standardize=standardize, early_stopping=early_stopping,
+            schedule=schedule, weight_decay=weight_decay, annealing=annealing, straight_through=straight_through,
+            standardize=standardize, early_stopping=early_stopping,
             class_weight=class_weight, warm_start=warm_start, device=device, n_jobs=n_jobs, callbacks=callbacks,
             verbose=verbose, random_state=random_state,
         )  # fmt: skip
@@ -186,7 +189,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         As for `ELCNClassifier`; combine="average" averages the members' values.
     depth, drop_connect, hidden_layers, negative_slope
         Of each member, as for `LCNRegressor`.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay, annealing, straight_through
         The training of each member, as for `LCNRegressor`.
     standardize, device, n_jobs, random_state
         As for `LCNRegressor`.
@@ -231,6 +234,8 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         optimizer: str = "amsgrad",
         schedule: Schedule = "constant",
         weight_decay: float = 0.0,
+        annealing: float = 1.0,
+        straight_through: bool = False,
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         warm_start: bool = False,
@@ -243,7 +248,8 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         super().__init__(
             depth=depth, drop_connect=drop_connect, hidden_layers=hidden_layers, negative_slope=negative_slope,
             epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, optimizer=optimizer,
-            schedule=schedule, weight_decay=weight_decay, standardize=standardize, early_stopping=early_stopping,
+            schedule=schedule, weight_decay=weight_decay, annealing=annealing, straight_through=straight_through,
+            standardize=standardize, early_stopping=early_stopping,
             warm_start=warm_start, device=device, n_jobs=n_jobs, callbacks=callbacks, verbose=verbose,
             random_state=random_state,
         )  # fmt: skip

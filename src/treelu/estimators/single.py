@@ -31,6 +31,12 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
         size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
         callable (epoch, epochs) → factor, decay of the weights.
+    annealing : float in [0, 1]
+        The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
+        1 is the paper's, 0 trains the tree from the start.
+    straight_through : bool
+        Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
+        is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
         Unless False, a regressor scales its targets as well.
@@ -113,6 +119,12 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
         size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
         callable (epoch, epochs) → factor, decay of the weights.
+    annealing : float in [0, 1]
+        The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
+        1 is the paper's, 0 trains the tree from the start.
+    straight_through : bool
+        Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
+        is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     standardize : bool or "auto"
         Scale the features inside; "auto" leaves binary and sparse ones alone. The tree reads raw features all the same.
         Unless False, a regressor scales its targets as well.
