@@ -17,6 +17,7 @@ from numba import njit
 from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON, ROW
 
 LANES = 8
+_BLOCK = 64  # rows whose patterns are found together
 _ROW, _FEATURE, _NEURON = np.uint32(ROW), np.uint32(FEATURE), np.uint32(NEURON)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 # sums may be reordered and contracted, NaN and infinity keep their meaning
@@ -363,24 +364,27 @@ def constant_backward(
 def patterns(entries: Any, chain: Any, codes: Any, first: Any, last: Any) -> None:
     """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
     weight, width, depth = chain.weight, entries.width, chain.bias.shape[0]
-    padded = weight.shape[1]
-    z = np.empty(padded, weight.dtype)
-    for r in range(first, last):
-        z[:] = 0
-        row = entries.index[r]
-        begin = row * width if width else entries.starts[row]
-        end = begin + width if width else entries.starts[row + 1]
-        for entry in range(begin, end):
-            x = entries.values[entry]
-            d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
-            for i in range(padded):
-                z[i] += x * weight[d, i]
+    total, z = np.empty(weight.shape[1], weight.dtype), np.empty((depth, _BLOCK), weight.dtype)
+    for start in range(first, last, np.uint64(_BLOCK)):
+        count = min(np.uint64(_BLOCK), last - start)
+        for r in range(count):
+            total[:] = 0
+            row = entries.index[start + r]
+            begin = row * width if width else entries.starts[row]
+            end = begin + width if width else entries.starts[row + 1]
+            for entry in range(begin, end):
+                x = entries.values[entry]
+                d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
+                for i in range(weight.shape[1]):
+                    total[i] += x * weight[d, i]
+            for i in range(depth):
+                z[i, r] = total[i] + chain.bias[i]
         for i in range(depth):
-            z_i = z[i] + chain.bias[i]
             for k in range(i):
-                z_i += chain.connection[i, k] * z[k]
-            if z_i >= 0:
-                codes[r, i // 63] |= np.int64(1) << np.int64(i % 63)
-            else:
-                z_i *= chain.slope
-            z[i] = z_i  # from here on the activation a_i
+                u = chain.connection[i, k]
+                for r in range(count):
+                    z[i, r] += u * z[k, r]
+            for r in range(count):
+                active = z[i, r] >= 0
+                codes[start + r, i // 63] |= np.int64(active) << np.int64(i % 63)
+                z[i, r] = z[i, r] if active else chain.slope * z[i, r]  # from here on the activation a_i
