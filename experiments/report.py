@@ -19,6 +19,7 @@ def write_report(store: Store, docs: str | os.PathLike[str]) -> list[Path]:
     parts = {
         "table 1": tables.table1(store),
         "table 2": tables.table2(store),
+        "grids": tables.grids_table(store),
         "settings": tables.settings_table(store),
         "table 3": tables.table3(store),
         "ablation": ablation_table(store),

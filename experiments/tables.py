@@ -30,6 +30,7 @@ _ROWS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("gcn", "best"),),
 )
 _NETWORKS = ("lcn", "lln", "alcn")
+_WORDS = {"drop_connect": "p", "hidden_layers": "hidden layers", "learning_rate": "rate"}
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -134,9 +135,48 @@ def settings_table(store: Store) -> str:
     return markdown(["data set", "method", "setting", "last epoch", "best epoch", "paper"], rows)
 
 
+def grids_table(store: Store) -> str:
+    """Which settings each cell of Table 2 was chosen from."""
+    rows = []
+    for method in _methods():
+        cells = [_grid([result["setting"] for result in store.results(name, method)]) for name in DATASETS]
+        if any(cells):
+            rows.append([_method_name(method), *(text or "–" for text in cells)])
+    return markdown(["settings", *(TITLES[name].removesuffix(" (RMSE)") for name in DATASETS)], rows)
+
+
+def _grid(settings: Sequence[dict[str, Any]]) -> str:
+    """The values of each part of the settings.
+
+    Examples
+    --------
+    >>> _grid([{"depth": 2, "drop_connect": 0.5}, {"depth": 4, "drop_connect": 0.5}, {"depth": 3, "drop_connect": 0.5}])
+    'depth 2–4; p 0.5'
+    >>> _grid([{"epochs": 5}, {}])
+    'epochs 5'
+    """
+    words = _WORDS | {"max_depth": "depth", "n_estimators": "at most", "max_iter": "at most"}
+    parts = []
+    for name in dict.fromkeys(key for setting in settings for key in setting):
+        values = sorted({setting[name] for setting in settings if name in setting})
+        whole = all(isinstance(value, int) for value in values) and len(values) > 2
+        if whole and values == list(range(values[0], values[-1] + 1)):
+            parts.append(f"{words.get(name, name)} {values[0]}–{values[-1]}")
+        else:
+            parts.append(f"{words.get(name, name)} {', '.join(map(str, values))}")
+    return "; ".join(parts) or ("one" if settings else "")
+
+
+def _methods() -> list[str]:
+    return [method for section in _ROWS for method in dict.fromkeys(name for name, _ in section)]
+
+
+def _method_name(method: str) -> str:
+    return NAMES.get(method, method.upper().replace("@SCALED", ", our training"))
+
+
 def _plain(setting: dict[str, Any] | None) -> str:
-    words = {"drop_connect": "p", "hidden_layers": "hidden layers", "learning_rate": "rate"}
-    return ", ".join(f"{words.get(name, name)} {value}" for name, value in (setting or {}).items())
+    return ", ".join(f"{_WORDS.get(name, name)} {value}" for name, value in (setting or {}).items())
 
 
 def table3(store: Store) -> str:
@@ -166,14 +206,13 @@ def table3(store: Store) -> str:
 
 def costs(store: Store) -> str:
     """Seconds of the processor for a fit, the median over all runs of a method on a data set."""
-    methods = [method for section in _ROWS for method in dict.fromkeys(name for name, _ in section)]
     rows = []
-    for method in methods:
+    for method in _methods():
         found = [store.results(dataset, method) for dataset in DATASETS]
         if any(found):
             texts = [
                 f"{np.median([one['cpu_seconds'] for one in runs]):.2g} × {len(runs):,}" if runs else "–"
                 for runs in found
             ]
-            rows.append([NAMES.get(method, method.upper().replace("@SCALED", ", our training")), *texts])
+            rows.append([_method_name(method), *texts])
     return markdown(["seconds a fit × fits", *(TITLES[dataset].removesuffix(" (RMSE)") for dataset in DATASETS)], rows)

@@ -22,6 +22,9 @@ def regression() -> Dataset:
     return replace(table, task="regression", Y=values[:, None], labels=("affinity",), X=table.X * 10 + 40)
 
 
+AS_IN_THE_PAPER = {"annealing": 1.0, "straight_through": False}
+
+
 @pytest.mark.parametrize("method", ["lcn", "alcn", "lln"])
 def test_the_last_epoch_is_what_training_without_validation_ends_with(method: str):
     dataset = tiny_dataset()
@@ -30,6 +33,7 @@ def test_the_last_epoch_is_what_training_without_validation_ends_with(method: st
     parts = dataset.parts("product")
     kind = getattr(treelu, f"{method.upper()}Classifier")
     paper = {"optimizer": "sgd", "batch_size": 64, "learning_rate": 0.1, "schedule": "step", "drop_connect": 0.0}
+    paper |= AS_IN_THE_PAPER
     model = kind(**paper, **setting, random_state=4).fit(*parts["train"])
     X, y = parts["test"]
     # The network of the last epoch is in float32, the model's in float64: of close scores two may change places.
@@ -50,6 +54,7 @@ def test_scaled_targets_are_scored_in_their_own_units(method: str):
     parts = dataset.parts("affinity")
     kind = getattr(treelu, f"{method.partition('@')[0].upper()}Regressor")
     ours = {"optimizer": "amsgrad", "batch_size": 64, "learning_rate": 0.01, "schedule": "cosine", "drop_connect": 0.0}
+    ours |= AS_IN_THE_PAPER
     model = kind(**ours, depth=3, epochs=6, hidden_layers=(256,), random_state=4).fit(*parts["train"])
     X, y = parts["test"]
     assert result["scores"]["last"]["test"] == pytest.approx(root_mean_squared_error(y, model.predict(X)), rel=0.02)
@@ -64,6 +69,8 @@ def test_the_papers_settings():
         "learning_rate": 0.1,
         "schedule": "step",
         "drop_connect": 0.0,
+        "annealing": 1.0,
+        "straight_through": False,
         "depth": 2,
     }
     setting = {"depth": 11, "hidden_layers": 2}
