@@ -2,7 +2,7 @@
 
 The oblique-tree literature's protocol: per run a stratified half of the rows for training, a stratified half of the
 rest for testing, accuracy at the end of training, mean over runs. One setting, `LCNClassifier()`, for all tables.
-Results go to benchmarks/results/quality.json as they come; docs/quality.md is derived from it.
+Results go to benchmarks/results/quality.json as they come; the tables of docs/quality.md are written from it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import root_mean_squared_error
+from sklearn.metrics import roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -29,6 +30,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu import ELCNRegressor, LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
 from treelu.baselines import TAOClassifier
+from treelu.chem import MorganFingerprint, load_moleculenet
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "quality.json"
@@ -42,6 +44,7 @@ PUBLISHED = {
     "optical": {"DTSemNet": 93.3, "DGT": 91.9, "TAO": 64.6, "CART": 53.2},
     "wine-red": {"DTSemNet": 58.6, "DGT": 56.6, "TAO": 56.9, "CART": 55.9},
 }
+MARKER = "<!-- tables: written by benchmarks.quality -->"
 CART_DEPTHS = {"max_depth": [2, 3, 4, 6, 8, 12, None]}
 
 
@@ -99,9 +102,7 @@ def tree_size(estimator: Any, X: np.ndarray) -> dict[str, int]:
     return {"leaves": leaves, "features": int((weights != 0).any(axis=0).sum())}
 
 
-def run_table(
-    name: str, X: np.ndarray, y: np.ndarray, runs: Iterable[int], methods: list[str] | None
-) -> dict[str, Any]:
+def run_table(X: np.ndarray, y: np.ndarray, runs: Iterable[int], methods: list[str] | None) -> dict[str, Any]:
     """Accuracy, calibration, size and seconds of each method, one list over runs each."""
     found: dict[str, Any] = {}
     for run in runs:
@@ -117,8 +118,7 @@ def run_table(
                 "seconds": time.perf_counter() - started,
                 **tree_size(estimator, X_train),
             }
-            for key, value in record.items():
-                found.setdefault(method, {}).setdefault(key, []).append(value)
+            _add(found, method, record)
     return found
 
 
@@ -155,74 +155,191 @@ def run_pdbbind(home: Path, seeds: Iterable[int]) -> dict[str, Any]:
     return found
 
 
+def run_few_features(home: Path, seeds: Iterable[int]) -> dict[str, Any]:
+    """Trees on at most k features: test AUC on Bace by its split, accuracy on breast-cancer by the protocol."""
+    molecules = load_moleculenet("bace", data_home=home)
+    assert molecules.split is not None
+    X, y = MorganFingerprint().fit_transform(molecules.smiles), np.asarray(molecules.y, float).reshape(-1)
+    train, valid, test = molecules.split
+    fit = np.r_[train, valid]
+    cells, classes = load_uci(home, "breast-cancer")
+    found: dict[str, Any] = {}
+    for seed in seeds:
+        for k in (None, 128, 64, 32, 16, 8):
+            model = LCNClassifier(max_features=k, random_state=seed).fit(X[fit], y[fit])
+            score = roc_auc_score(y[test], model.decision_function(X[test]))
+            _add(found, f"Bace, {k or 'all'}", {"score": score, "features": n_features_of(model)})
+        X_train, X_test, y_train, y_test = split_of(cells, classes, seed)
+        for k in (None, 6, 4, 2):
+            model = LCNClassifier(max_features=k, random_state=seed).fit(X_train, y_train)
+            score = 100 * model.score(X_test, y_test)
+            _add(found, f"breast-cancer, {k or 'all'}", {"score": score, "features": n_features_of(model)})
+    return found
+
+
+def n_features_of(model: LCNClassifier) -> int:
+    """How many features the tree's decisions read: those with a weight in some neuron."""
+    return int((model.network_.weight != 0).any(dim=1).sum())
+
+
+def run_times() -> dict[str, Any]:
+    """Seconds of `LCNClassifier().fit` on tables of two sizes."""
+    found: dict[str, Any] = {}
+    for n_rows, n_features in ((1_000, 20), (1_000_000, 50)):
+        X, y = make_classification(n_rows, n_features, n_informative=10, flip_y=0.05, random_state=0)
+        X = X.astype(np.float32)
+        LCNClassifier(epochs=1, random_state=0).fit(X[:200], y[:200])  # kernels are loaded
+        started = time.perf_counter()
+        LCNClassifier(random_state=0).fit(X, y)
+        _add(found, f"{n_rows:,} rows × {n_features} features", {"seconds": time.perf_counter() - started})
+    return found
+
+
+def _add(found: dict[str, Any], name: str, record: dict[str, float]) -> None:
+    for key, value in record.items():
+        found.setdefault(name, {}).setdefault(key, []).append(float(value))
+
+
 def load_uci(home: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes of a table of the literature."""
     data = pd.read_csv(home / "uci" / f"{name}.csv.gz")
     return data.drop(columns="target").to_numpy(float), data["target"].to_numpy()
 
 
-def record(name: str, work: Callable[[], dict[str, Any]], results: dict[str, Any]) -> None:
-    """Run one part and write all results so far."""
-    results[name] = {**results.get(name, {}), **work()}
+def record(name: str, work: Callable[[], dict[str, Any]]) -> None:
+    """Run one part and add it to the results, which another process may have added to meanwhile."""
+    found, results = work(), read_results()
+    results[name] = {**results.get(name, {}), **found}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
+def read_results() -> dict[str, Any]:
+    """All results so far."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
 def tables(results: dict[str, Any]) -> list[Table]:
-    """What was found, as tables to print."""
-    accuracy = Table(title="Test accuracy, mean over runs (LCN: leaves reached, features used)")
-    methods = list(next(iter(r for n, r in results.items() if n in PUBLISHED)))
-    for column in ("table", *methods, "ECE LCN / CART tuned", "DTSemNet", "DGT", "TAO*", "CART*"):
-        accuracy.add_column(column)
-    for name, published in PUBLISHED.items():
-        if name not in results:
-            continue
-        cells = []
-        for method in methods:
-            found = results[name].get(method, {})
-            cell = f"{np.mean(found['accuracy']):.1f}" if found else ""
-            if method == "LCN":
-                cell += f" ({np.mean(found['leaves']):.0f}, {np.mean(found['features']):.0f})"
-            cells.append(cell)
-        eces = " / ".join(
-            f"{np.mean(results[name][m]['ece']):.3f}" for m in ("LCN", "CART tuned") if m in results[name]
+    """What was found, as tables to print and to write."""
+    return [
+        build(results)
+        for build, names in (
+            (_accuracies, PUBLISHED),
+            (_sizes, PUBLISHED),
+            (_errors, ("abalone", "pdbbind")),
+            (_few_features, ("features",)),
+            (_times, ("times",)),
         )
-        accuracy.add_row(name, *cells, eces, *(str(value) for value in published.values()))
-    errors = Table(title="Test RMSE")
-    for column in ("table", "method", "mean", "runs"):
-        errors.add_column(column)
+        if any(name in results for name in names)
+    ]
+
+
+def _accuracies(results: dict[str, Any]) -> Table:
+    methods = list(classifiers(0))
+    literature = list(next(iter(PUBLISHED.values())))
+    table = Table(
+        "table", *methods, *(f"{name}*" for name in literature), title="Test accuracy (%), mean over runs; * published"
+    )
+    for name, published in PUBLISHED.items():
+        found = results.get(name, {})
+        cells = [f"{np.mean(found[m]['accuracy']):.1f}" if m in found else "–" for m in methods]
+        table.add_row(name, *cells, *(str(published[each]) for each in literature))
+    return table
+
+
+def _sizes(results: dict[str, Any]) -> Table:
+    methods = ("LCN", "CART tuned", "TAO")
+    table = Table(
+        "table",
+        *(f"{m}: leaves, features" for m in methods),
+        *(f"{m}: ECE" for m in methods),
+        "LCN: accuracy ± deviation",
+        "seconds a fit",
+        title="Size, calibration and time",
+    )
+    for name in PUBLISHED:
+        found = results.get(name, {})
+        sizes = [_means(found.get(m, {}), ("leaves", "features"), "{:.0f}") for m in methods]
+        errors = [_means(found.get(m, {}), ("ece",), "{:.3f}") for m in methods]
+        scores = found.get("LCN", {}).get("accuracy", [])
+        spread = f"{np.mean(scores):.2f} ± {np.std(scores):.2f} ({len(scores)} runs)" if scores else "–"
+        table.add_row(name, *sizes, *errors, spread, _means(found.get("LCN", {}), ("seconds",), "{:.1f}"))
+    return table
+
+
+def _means(found: dict[str, list[float]], keys: tuple[str, ...], form: str) -> str:
+    return ", ".join(form.format(np.mean(found[key])) if key in found else "–" for key in keys)
+
+
+def _errors(results: dict[str, Any]) -> Table:
+    table = Table("table", "method", "test RMSE", "runs", title="Regression")
     for name in ("abalone", "pdbbind"):
         for method, found in results.get(name, {}).items():
-            errors.add_row(name, method, f"{np.mean(found['rmse']):.3f}", str(len(found["rmse"])))
-    return [accuracy, errors]
+            table.add_row(name, method, f"{np.mean(found['rmse']):.3f}", str(len(found["rmse"])))
+    return table
+
+
+def _few_features(results: dict[str, Any]) -> Table:
+    table = Table(
+        "table, max_features", "features used", "score", "runs", title="Few features: AUC on Bace, accuracy elsewhere"
+    )
+    for name, found in results["features"].items():
+        form = "{:.3f}" if name.startswith("Bace") else "{:.1f}"
+        n_used, score = _means(found, ("features",), "{:.0f}"), _means(found, ("score",), form)
+        table.add_row(name, n_used, score, str(len(found["score"])))
+    return table
+
+
+def _times(results: dict[str, Any]) -> Table:
+    table = Table("table", "seconds", title="Time of LCNClassifier().fit")
+    for name, found in results["times"].items():
+        table.add_row(name, _means(found, ("seconds",), "{:.1f}"))
+    return table
+
+
+def write_page(results: dict[str, Any], page: Path) -> None:
+    """Replace what stands below the page's marker by the tables."""
+    text = page.read_text()
+    head, marker, _ = text.partition(MARKER)
+    if not marker:
+        raise ValueError(f"{page.name} must hold the line {MARKER!r}, below which the tables are written")
+    parts = [head + marker]
+    for table in tables(results):
+        columns = [str(column.header) for column in table.columns]
+        rows = zip(*(column.cells for column in table.columns), strict=True)
+        lines = ["| " + " | ".join(map(str, row)) + " |" for row in (columns, ["---"] * len(columns), *rows)]
+        parts.append(f"\n\n## {table.title}\n\n" + "\n".join(lines))
+    page.write_text("".join(parts) + "\n")
 
 
 def main() -> None:
     """Run all parts, or those named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--only", nargs="*", help="tables, or abalone, pdbbind")
+    parser.add_argument("--only", nargs="*", help="tables, or abalone, pdbbind, features, times")
     parser.add_argument("--methods", nargs="*")
     parser.add_argument(
         "--data", type=Path, default=Path(os.environ.get("TREELU_DATA", ROOT.parent / "shared" / "data"))
     )
     arguments = parser.parse_args()
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    home, wanted = arguments.data, arguments.only or [*PUBLISHED, "abalone", "pdbbind", "features", "times"]
     for name in PUBLISHED:
-        if not arguments.only or name in arguments.only:
-            X, y = load_uci(arguments.data, name)
-            record(
-                name,
-                lambda X=X, y=y, name=name: run_table(name, X, y, range(arguments.runs), arguments.methods),
-                results,
-            )
-    if not arguments.only or "abalone" in arguments.only:
-        record("abalone", lambda: run_abalone(arguments.data), results)
-    if not arguments.only or "pdbbind" in arguments.only:
-        record("pdbbind", lambda: run_pdbbind(arguments.data, range(3)), results)
+        if name in wanted:
+            X, y = load_uci(home, name)
+            record(name, lambda X=X, y=y: run_table(X, y, range(arguments.runs), arguments.methods))
+    if "abalone" in wanted:
+        record("abalone", lambda: run_abalone(home))
+    if "pdbbind" in wanted:
+        record("pdbbind", lambda: run_pdbbind(home, range(3)))
+    if "features" in wanted:
+        record("features", lambda: run_few_features(home, range(3)))
+    if "times" in wanted:
+        record("times", run_times)
+    results = read_results()
     console = Console()
     for table in tables(results):
         console.print(table)
+    write_page(results, ROOT / "docs" / "quality.md")
 
 
 if __name__ == "__main__":

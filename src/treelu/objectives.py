@@ -168,12 +168,15 @@ def mean_roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> 
 
 def log_loss(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:
     """Mean cross entropy of raw scores: one column for two classes, one per class for more."""
+    return float(np.average(cross_entropies(y, scores), weights=weight))
+
+
+def cross_entropies(y: NDArray, scores: NDArray) -> NDArray:
+    """The cross entropy of each row's raw scores."""
     if scores.ndim == 1 or scores.shape[1] == 1:
         sign = np.where(y.reshape(-1) > 0.5, 1.0, -1.0)
-        losses = np.logaddexp(0, -sign * scores.reshape(-1))
-    else:
-        losses = -log_softmax(scores, axis=1)[np.arange(len(y)), y.astype(np.int64)]
-    return float(np.average(losses, weights=weight))
+        return np.logaddexp(0, -sign * scores.reshape(-1))
+    return -log_softmax(scores, axis=1)[np.arange(len(y)), y.astype(np.int64)]
 
 
 def root_mean_squared_error(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:

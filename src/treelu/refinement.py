@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from treelu.nn import NeuronChain
 from treelu.nn.corrections import LeafCorrections
-from treelu.objectives import Targets, log_loss, probabilities
+from treelu.objectives import Targets, cross_entropies, probabilities
 from treelu.training import EVALUATION_ROWS, Sample, evaluate
 
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
@@ -79,10 +79,10 @@ def _leaf_shifts(
 
 
 class Tempered(NamedTuple):
-    """The temperature T for which raw scores divided by T have the least loss, and that loss."""
+    """The temperature T for which raw scores divided by T have the least loss, and each row's share of that loss."""
 
     temperature: float
-    loss: float
+    losses: NDArray[np.float64]
 
 
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
@@ -97,12 +97,12 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     """
     index = torch.from_numpy(rows)
     y = targets.y[index].cpu().numpy()
-    weight = None if targets.weight is None else targets.weight[index].double().cpu().numpy()
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[index].double().cpu().numpy()
     if targets.task == "regression":
-        return Tempered(1.0, float(np.average(((scores - y) ** 2).mean(axis=1), weights=weight)))
+        return Tempered(1.0, weight * ((scores - y) ** 2).mean(axis=1))
 
-    def loss(log_temperature: float) -> float:
-        return log_loss(y, scores / np.exp(log_temperature), weight)
+    def losses(log_temperature: float) -> NDArray[np.float64]:
+        return weight * cross_entropies(y, scores / np.exp(log_temperature))
 
-    found = minimize_scalar(loss, bounds=(-3, 3), method="bounded")
-    return Tempered(float(np.exp(found.x)), float(found.fun))
+    found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=(-3, 3), method="bounded")
+    return Tempered(float(np.exp(found.x)), losses(found.x))

@@ -30,8 +30,31 @@ def test_folds_hold_out_each_row_of_a_small_table_once_and_each_class_evenly() -
 
 
 def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
-    assert [len(part) for _, part in folds(sample_of(np.arange(600) % 2), seed=0)] == [120, 120]
+    assert [len(part) for _, part in folds(sample_of(np.arange(3000) % 2), seed=0)] == [600, 600]
     assert len(list(folds(sample_of(np.arange(5000) % 2), seed=0))) == 1
+
+
+def test_a_rate_that_is_clearly_behind_is_tried_once() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1.0, 1.0], size=(500, 1))
+    sample = sample_of((X[:, 0] > 0) == (rng.random(500) < 0.8), X)
+    tried = []
+
+    def trial(rate: float, part: Sample) -> NeuronChain:
+        """The two lower rates know the same, the highest nothing."""
+        tried.append(rate)
+        network = LocallyConstantNetwork(1, 1, 1)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter.zero_()
+            if rate < RATES[-1]:
+                network.weight.fill_(1.0)
+                network.head.weight.fill_(2.0)
+                network.head.bias.fill_(-1.0)
+        return network
+
+    assert choose_rate(trial, sample, None, seed=0).rate == RATES[0]
+    assert [tried.count(rate) for rate in RATES] == [5, 5, 1]
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])

@@ -45,7 +45,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         negative_slope: float = 0.0,
         epochs: int | str = "auto",
         batch_size: int | str = "auto",
-        learning_rate: float = 0.02,
+        learning_rate: float = 0.01,
         optimizer: str = "amsgrad",
         schedule: Schedule = "cosine",
         weight_decay: float = 0.0,

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treelu.nn import NeuronChain
-from treelu.refinement import temper
+from treelu.refinement import Tempered, temper
 from treelu.training import Sample, evaluate
 
-RATES = (0.1, 0.5)
+RATES = (0.05, 0.3, 0.75)
 TRIAL_SHARE = 0.5  # of the epochs
-FOLDS, ENOUGH_ROWS = 5, 200  # fifths of the rows are held out, one after the other, until so many have been scored
+FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
 MIN_ROWS = 50
+CLEARLY = 2.0  # standard errors by which a rate must be behind to be given up
 
 
 class Choice(NamedTuple):
@@ -33,6 +35,8 @@ def choose_rate(
 ) -> Choice:
     """The rate of `RATES` with the least loss on `validation`, or on parts of the sample held out in turn.
 
+    A rate that is clearly behind after a part is not tried on the next.
+
     Parameters
     ----------
     trial : callable
@@ -42,16 +46,27 @@ def choose_rate(
     seed : int
         Draws the rows held out.
     """
-    parts = list(folds(sample, seed)) if validation is None else [(sample, validation)]
-    if not parts:
-        return Choice(RATES[0], None)
-    judged = []
-    for rate in RATES:
-        scores = [evaluate(trial(rate, train), held_out.table, held_out.index) for train, held_out in parts]
-        rows = np.concatenate([held_out.rows for _, held_out in parts])
-        judged.append(temper(np.concatenate([s.double().cpu().numpy() for s in scores]), parts[0][1].targets, rows))
-    best = int(np.argmin([each.loss for each in judged]))
-    return Choice(RATES[best], judged[best].temperature)
+    parts = folds(sample, seed) if validation is None else iter([(sample, validation)])
+    left, rows = list(RATES), np.zeros(0, np.int64)
+    scores: dict[float, NDArray[np.float64]] = {}
+    judged: dict[float, Tempered] = {}
+    for train, held_out in parts:
+        rows = np.concatenate([rows, held_out.rows])
+        for rate in left:
+            new = evaluate(trial(rate, train), held_out.table, held_out.index).double().cpu().numpy()
+            scores[rate] = np.concatenate([scores[rate], new]) if rate in scores else new
+            judged[rate] = temper(scores[rate], held_out.targets, rows)
+        best = min(left, key=lambda rate: judged[rate].losses.mean())
+        left = [rate for rate in left if not _clearly_worse(judged[rate].losses, judged[best].losses)]
+        if left == [best]:
+            break
+    return Choice(best, judged[best].temperature) if judged else Choice(RATES[0], None)
+
+
+def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
+    """Whether losses on the same rows are higher by more than chance makes them."""
+    difference = losses - best
+    return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 
 
 def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:

@@ -21,7 +21,7 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     depth : int
         Neurons M: the tree has up to 2^M leaves.
     drop_connect : float in [0, 1) or "auto"
-        The share of weights dropped, anew for each row, in training. "auto" tries a low and a high rate on rows held
+        The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
         out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
@@ -109,7 +109,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     depth : int
         Neurons M: the tree has up to 2^M leaves.
     drop_connect : float in [0, 1) or "auto"
-        The share of weights dropped, anew for each row, in training. "auto" tries a low and a high rate on rows held
+        The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
         out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
