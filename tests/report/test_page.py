@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier
 
 from tests.report.browser import NoChromiumError, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
@@ -413,6 +414,18 @@ def test_large_tree_opens_quickly_and_collapsed(browser, tmp_path_factory):
     assert not _one(page, "#row-text").is_displayed()
     _one(page, "#expand").click()
     assert 500 < len(_shown_nodes(page)) <= 1100
+    assert _console(page) == []
+
+
+def test_a_model_that_is_no_tree_says_whose_tree_is_shown(browser, tmp_path_factory):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    forest = RandomForestClassifier(n_estimators=3, random_state=0).fit(X, y)
+    cart = fit_cart(X, y, classifier=True)
+    summary = summarize(None, X=X, y=y, estimator=forest, name="Forest", baselines={"CART": cart})
+    page = _open(browser, _write(tmp_path_factory, "forest", summary))
+    assert _one(page, "#tree-whose").text == "of CART; Forest is no single tree"
+    assert _all(page, ".card")
     assert _console(page) == []
 
 

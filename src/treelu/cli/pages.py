@@ -170,9 +170,14 @@ def _index(summaries: Summaries, names: dict[str, str]) -> str:
 <meta name="viewport" content="width=device-width">
 <title>Targets</title>
 <style>
-:root {{ color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }}
-body {{ max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }}
-td, th {{ padding: 0.3rem 1.5rem 0.3rem 0; text-align: left; }}
+:root {{ color-scheme: light dark; font: 15px/1.55 system-ui, sans-serif; }}
+body {{ max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }}
+body {{ background: light-dark(#faf9f6, #131519); color: light-dark(#1c2027, #e9e7e2); }}
+h1 {{ font-size: 1.8rem; line-height: 1.2; letter-spacing: -0.015em; margin: 0; }}
+p, thead th {{ color: light-dark(#6a707b, #9ba2ad); }}
+table {{ border-collapse: collapse; margin-top: 1.2rem; font-variant-numeric: tabular-nums; }}
+td, th {{ padding: 0.5rem 1.8rem 0.5rem 0; text-align: left; border-bottom: 1px solid light-dark(#e3e0d9, #2e333c); }}
+a {{ color: light-dark(#4f46b8, #a49cf5); }}
 </style>
 <h1>{count(len(summaries), "target")}</h1>
 <p>{escape(metric["name"])} on hold-out rows, with 95 % intervals. Each target has a page of its own.</p>
