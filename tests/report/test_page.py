@@ -390,6 +390,12 @@ def test_print_shows_the_whole_tree_on_white(page):
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     assert not _one(page, ".toolbar").is_displayed()
     assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 700, "height": 500, "deviceScaleFactor": 1, "mobile": False}
+    )
+    boxes = "return ['viewport', 'sizer'].map((id) => document.getElementById(id).getBoundingClientRect().bottom)"
+    viewport, sizer = page.execute_script(boxes)
+    assert viewport >= sizer, "nothing of the tree lies below its frame"
     assert page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"]
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
