@@ -4,6 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("treelu", deadline=None)  # a busy machine is no failure
+settings.load_profile("treelu")
 
 
 @pytest.fixture(scope="session")

@@ -45,3 +45,13 @@ def test_infinity_is_refused_all_the_same() -> None:
 def test_sparse_rows_have_no_missing_values() -> None:
     with pytest.raises(ValueError, match="dense X"):
         LCNRegressor(missing="indicator").fit(sparse.eye_array(3).tocsr(), [1.0, 2.0, 3.0])
+
+
+def test_several_labels_share_the_gaps(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    settings = {"depth": 2, "drop_connect": 0.1, "epochs": 5, "missing": "indicator", "random_state": 0}
+    both = LCNClassifier(**settings).fit(X, np.column_stack([y, 1 - y]))
+    chances = both.predict_proba(X)
+    for label, member in enumerate(both.estimators_):
+        np.testing.assert_allclose(member.predict_proba(X)[:, 1], chances[:, label])
+        assert member.tree_.feature_names[-1] == "x1 is missing"

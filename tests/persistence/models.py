@@ -84,6 +84,7 @@ def fitted_in_other_ways() -> dict[str, Any]:
         "lcn_tempered": estimators.LCNClassifier(**SMALL, refine_leaves=True).fit(ROWS, WORDS, eval_set=held_out),
         "lcn_stopped": estimators.LCNClassifier(**SMALL, early_stopping=1).fit(ROWS, SCORE > 0),
         "lcn_gaps": estimators.LCNClassifier(**SMALL, missing="indicator").fit(gaps, CLASSES),
+        "lcn_label_gaps": estimators.LCNClassifier(**SMALL, missing="indicator").fit(gaps, LABELS),
         "lcn_auto": estimators.LCNRegressor(**SMALL, drop_connect="auto").fit(more, twice),
         "lcn_few": estimators.LCNRegressor(**SMALL, max_features=2).fit(ROWS, SCORE),
         "elcn_vote": estimators.ELCNClassifier(

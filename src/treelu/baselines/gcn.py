@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -274,6 +275,12 @@ class _GraphEstimator(BaseEstimator, ABC):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         return evaluate(self.network_, read_molecules(X)).double().numpy()  # type: ignore[arg-type]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -162,8 +162,9 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         for member in members:
             member.scaling_, member.n_features_in_ = self.scaling_, self.n_features_in_
             member.classes_ = np.array([0, 1])
-            if hasattr(self, "feature_names_in_"):
-                member.feature_names_in_ = self.feature_names_in_
+            for learnt in ("feature_names_in_", "missing_values_"):
+                if hasattr(self, learnt):
+                    setattr(member, learnt, getattr(self, learnt))
         self.estimators_ = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_label)(
                 member,

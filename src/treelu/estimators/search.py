@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -113,6 +114,12 @@ class _SearchCV(BaseEstimator):
         """Predictions of the chosen estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)
 
     @property
     def _is_classifier(self) -> bool:
