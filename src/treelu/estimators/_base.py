@@ -48,7 +48,7 @@ from treelu.training import (
 PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
-BLOCK = 8192  # rows that are converted to float64 at once
+BLOCK = 2**21  # entries that are converted to float64 at once
 
 
 class NetworkEstimator(BaseEstimator, ABC):
@@ -372,6 +372,7 @@ class NetworkEstimator(BaseEstimator, ABC):
 
 def float64_tables(X: Any) -> Iterator[Table]:
     """X in float64 a block at a time; whole where that needs no copy."""
-    step = max(1, X.shape[0]) if X.dtype == np.float64 else BLOCK
+    n_entries = X.nnz if hasattr(X, "tocsr") else X.size
+    step = max(1, X.shape[0] if X.dtype == np.float64 or n_entries <= BLOCK else BLOCK * X.shape[0] // n_entries)
     for start in range(0, X.shape[0], step):
         yield Table(X if step >= X.shape[0] else X[start : start + step], np.float64)

@@ -19,6 +19,7 @@ from treelu.training import EVALUATION_ROWS, Sample
 from treelu.tree import ObliqueTree
 
 MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
+ENTRIES = 2**18  # of a sparse table, summed at once
 MAX_PATTERNS = 100_000  # the most frequent patterns of the training rows are remembered
 
 
@@ -161,6 +162,9 @@ def feature_spread(table: Table) -> NDArray[np.float64]:
     n, d = table.shape
     if not table.is_sparse:
         return table.values.reshape(n, d).std(axis=0, dtype=np.float64)
-    mean = np.bincount(table.features, table.values, d) / n
-    square = np.bincount(table.features, table.values.astype(np.float64) ** 2, d) / n
+    mean, square = np.zeros(d), np.zeros(d)
+    for start in range(0, len(table.values), ENTRIES):  # bincount copies what it is given
+        features, values = (array[start : start + ENTRIES] for array in (table.features, table.values))
+        mean += np.bincount(features, values, d) / n
+        square += np.bincount(features, values.astype(np.float64) ** 2, d) / n
     return np.sqrt(np.maximum(square - mean**2, 0))

@@ -320,25 +320,25 @@ class LocallyConstantNetwork(NeuronChain):
         codes = self.activation_codes(rows)
         table = self._leaf_table(len(codes))
         if table is not None:
-            return table[torch.from_numpy(codes[:, 0])]
+            return torch.from_numpy(table[codes[:, 0]])
         axis = None if codes.shape[1] == 1 else 0
         unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
         patterns = torch.from_numpy(unpack_codes(unique.reshape(-1, codes.shape[1]), self.depth))
         return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
 
-    def _leaf_table(self, n_rows: int) -> Tensor | None:
+    def _leaf_table(self, n_rows: int) -> NDArray[Any] | None:
         """All 2^M leaf values by code, once so many rows have come that they pay; kept until a parameter changes."""
         if self.depth > TABLE_DEPTH:
             return None
-        # compared by value: fused optimisers and edits of `.data` leave no trace in a tensor's version counter
-        now = torch.cat([parameter.reshape(-1) for parameter in self.parameters()])
+        # compared by value: kernels and edits of `.data` leave no trace in a tensor's version counter
+        now = [parameter.detach().numpy() for parameter in self.parameters()]
         kept = self._leaves
         if kept is None or kept.corrections is not self.leaf_corrections or not _same(kept.parameters, now):
-            kept = self._leaves = _LeafTable(now, self.leaf_corrections)
+            kept = self._leaves = _LeafTable([parameter.copy() for parameter in now], self.leaf_corrections)
         kept.n_rows += n_rows
         if kept.values is None and kept.n_rows >= 2**self.depth:
             codes = np.arange(2**self.depth)[:, None]
-            kept.values = self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth)))
+            kept.values = self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth))).numpy()
         return kept.values
 
     def __getstate__(self) -> dict[str, Any]:
@@ -349,14 +349,15 @@ class LocallyConstantNetwork(NeuronChain):
 class _LeafTable:
     """Leaf values, what they were computed from, and how many rows have asked for them."""
 
-    parameters: Tensor
+    parameters: list[NDArray[Any]]
     corrections: LeafCorrections | None
     n_rows: int = 0
-    values: Tensor | None = None
+    values: NDArray[Any] | None = None
 
 
-def _same(old: Tensor, new: Tensor) -> bool:
-    return old.dtype == new.dtype and torch.equal(old, new)
+def _same(old: list[NDArray[Any]], new: list[NDArray[Any]]) -> bool:
+    # by NumPy: torch would wait for its threads
+    return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(old, new, strict=True))
 
 
 class LocallyLinearNetwork(NeuronChain):
