@@ -19,6 +19,25 @@ def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
     return Sample(Table(X, np.float32), Targets("binary", torch.from_numpy(labels.astype(np.float32))[:, None], 1))
 
 
+def step_of(height: float) -> NeuronChain:
+    """A network whose only output steps from −height to +height at zero."""
+    network = LocallyConstantNetwork(1, 1, 1)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.zero_()
+        network.weight.fill_(1.0)
+        network.head.weight.fill_(2 * height)
+        network.head.bias.fill_(-height)
+    return network
+
+
+def noisy_signs(seed: int) -> Sample:
+    """Rows of ±1 whose class is their sign in eight cases of ten."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], size=(500, 1))
+    return sample_of((X[:, 0] > 0) == (rng.random(500) < 0.8), X)
+
+
 def test_folds_hold_out_each_row_of_a_small_table_once_and_each_class_evenly() -> None:
     labels = np.repeat([0, 1], [90, 30])
     parts = list(folds(sample_of(labels), seed=0))
@@ -35,25 +54,14 @@ def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
 
 
 def test_a_rate_that_is_clearly_behind_is_tried_once() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.choice([-1.0, 1.0], size=(500, 1))
-    sample = sample_of((X[:, 0] > 0) == (rng.random(500) < 0.8), X)
     tried = []
 
     def trial(rate: float, part: Sample) -> NeuronChain:
         """The two lower rates know the same, the highest nothing."""
         tried.append(rate)
-        network = LocallyConstantNetwork(1, 1, 1)
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.zero_()
-            if rate < RATES[-1]:
-                network.weight.fill_(1.0)
-                network.head.weight.fill_(2.0)
-                network.head.bias.fill_(-1.0)
-        return network
+        return step_of(1.0 if rate < RATES[-1] else 0.0)
 
-    assert choose_rate(trial, sample, None, seed=0).rate == RATES[0]
+    assert choose_rate(trial, noisy_signs(0), None, seed=0).rate == RATES[0]
     assert [tried.count(rate) for rate in RATES] == [5, 5, 1]
 
 
@@ -68,21 +76,11 @@ def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
 @pytest.mark.parametrize("right", RATES)
 @pytest.mark.parametrize("own_rows", [False, True])
 def test_the_rate_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right: float, own_rows: bool) -> None:
-    rng = np.random.default_rng(0)
-    X = rng.choice([-1.0, 1.0], size=(500, 1))
-    agree = rng.random(500) < 0.8
-    sample = sample_of((X[:, 0] > 0) == agree, X)
+    sample = noisy_signs(0)
 
     def trial(rate: float, part: Sample) -> NeuronChain:
-        """A step of ±10 at zero, far too sure, the right way round or not."""
-        network = LocallyConstantNetwork(1, 1, 1)
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.zero_()
-            network.weight.fill_(1.0)
-            network.head.weight.fill_(20.0 if rate == right else -20.0)
-            network.head.bias.fill_(-10.0 if rate == right else 10.0)
-        return network
+        """Far too sure, the right way round or not."""
+        return step_of(10.0 if rate == right else -10.0)
 
     choice = choose_rate(trial, sample, sample if own_rows else None, seed=0)
     assert choice.rate == right
@@ -90,23 +88,11 @@ def test_the_rate_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.choice([-1.0, 1.0], size=(500, 1))
-    sample = sample_of((X[:, 0] > 0) == (rng.random(500) < 0.8), X)
-
     def trial(rate: float, part: Sample) -> NeuronChain:
-        """The low rate gives ±50 with a worse log-loss than the constant 0 of the high one."""
-        network = LocallyConstantNetwork(1, 1, 1)
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.zero_()
-            if rate == RATES[0]:
-                network.weight.fill_(1.0)
-                network.head.weight.fill_(100.0)
-                network.head.bias.fill_(-50.0)
-        return network
+        """The low rate has a worse log-loss than the constant of the others, before tempering."""
+        return step_of(50.0 if rate == RATES[0] else 0.0)
 
-    assert choose_rate(trial, sample, None, seed=0).rate == RATES[0]
+    assert choose_rate(trial, noisy_signs(1), None, seed=0).rate == RATES[0]
 
 
 def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
