@@ -77,8 +77,9 @@ def test_max_features_finds_the_two_that_matter(two_of_ten: tuple[np.ndarray, np
 
 def test_penalty_gives_exact_zeros(two_of_ten: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = two_of_ten
-    free = LCNClassifier(depth=3, epochs=20, random_state=0).fit(X, y)
-    held = LCNClassifier(depth=3, epochs=20, feature_penalty=1.0, random_state=0).fit(X, y)
+    settings = {"depth": 3, "epochs": 20, "learning_rate": 0.02, "random_state": 0}
+    free = LCNClassifier(**settings).fit(X, y)
+    held = LCNClassifier(**settings, feature_penalty=1.0).fit(X, y)
     assert used(free) == set(range(10))
     assert {2, 7} <= used(held) < set(range(10))
     assert held.score(X, y) > 0.75  # shrunken, but on the right features

@@ -292,7 +292,8 @@ def test_eval_set_of_three_classes_is_judged_by_log_loss() -> None:
     classifier = LCNClassifier(**FAST).fit(X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
     here = log_loss(y[1::2], classifier.predict_proba(X[1::2]), labels=classifier.classes_)
     assert classifier.history_.metric == "log_loss"
-    assert here == pytest.approx(min(classifier.history_["valid_score"]), rel=0.02)
+    # tempering on these rows can only lower it
+    assert 0.5 < here <= 1.02 * min(classifier.history_["valid_score"])
     LCNClassifier(**FAST).fit(X[::2], y[::2], eval_set=(X[y < 2], y[y < 2]))  # not all classes need to be there
 
 
@@ -453,7 +454,7 @@ def test_partial_fit_anneals_over_the_epochs(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(_base, "run_epoch", noted)
     X, y = two_classes()
-    classifier = LCNClassifier(**FAST)
+    classifier = LCNClassifier(**FAST, annealing=1.0)
     for _ in range(6):
         classifier.partial_fit(X, y)
     assert seen == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
