@@ -94,12 +94,12 @@ def network_settings(run: Run, task: str) -> dict[str, Any]:
     """The paper's training of LCN, ALCN and LLN (Appendix B), or what the run says instead.
 
     Everything is said, so that no default of the library enters. A method such as ``lcn@scaled`` is trained on scaled
-    features and targets, by AMSGrad.
+    features and targets, by AMSGrad, straight through in the second half.
     """
     settings: dict[str, Any] = {"drop_connect": 0.0, "batch_size": 64, "annealing": 1.0, "straight_through": False}
     if "@" in run.method:
         settings |= {"optimizer": "amsgrad", "epochs": 60, "learning_rate": 0.01, "schedule": "cosine"}
-        settings |= {"standardize": "auto"}
+        settings |= {"standardize": "auto", "annealing": 0.5, "straight_through": True}
     elif task == "classification":
         settings |= {"optimizer": "sgd", "epochs": 30, "learning_rate": 0.1, "schedule": "step"}
     else:
