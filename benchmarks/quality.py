@@ -28,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from benchmarks.report import markdown
 from treelu import ELCNRegressor, LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
 from treelu.baselines import TAOClassifier
 from treelu.chem import MorganFingerprint, load_moleculenet
@@ -315,9 +316,8 @@ def write_page(results: dict[str, Any], page: Path) -> None:
     parts = [head + marker]
     for table in tables(results):
         columns = [str(column.header) for column in table.columns]
-        rows = zip(*(column.cells for column in table.columns), strict=True)
-        lines = ["| " + " | ".join(map(str, row)) + " |" for row in (columns, ["---"] * len(columns), *rows)]
-        parts.append(f"\n\n## {table.title}\n\n" + "\n".join(lines))
+        rows = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+        parts.append(f"\n\n## {table.title}\n\n{markdown(columns, rows)}")
     page.write_text("".join(parts) + "\n")
 
 

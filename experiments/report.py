@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from benchmarks.report import markdown
 from experiments import tables
 from experiments.figures import _ARMS, ablation_scores, figure1, figure2, figure3
 from experiments.runs import Store, write_atomically
@@ -44,4 +45,4 @@ def ablation_table(store: Store) -> str:
         for arm, by_depth in scores.items()
         for part in ("train", "test")
     ]
-    return tables.markdown(["AUC, last epoch", *(f"depth {depth}" for depth in depths)], rows)
+    return markdown(["AUC, last epoch", *(f"depth {depth}" for depth in depths)], rows)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from benchmarks.report import markdown
 from experiments import paper
 from experiments.choice import Cell, cell, verdict
 from experiments.data import DATASETS
@@ -31,22 +32,6 @@ _ROWS: tuple[tuple[tuple[str, str], ...], ...] = (
 )
 _NETWORKS = ("lcn", "lln", "alcn")
 _WORDS = {"drop_connect": "p", "hidden_layers": "hidden layers", "learning_rate": "rate"}
-
-
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table.
-
-    Examples
-    --------
-    >>> print(markdown(["a", "b"], [["1", "2"]]))
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
-    lines = [head, ["---"] * len(head), *rows]
-    text = ["| " + " | ".join(line) + " |" for line in lines]
-    text[1] = text[1].replace(" ", "")
-    return "\n".join(text)
 
 
 def table1(store: Store) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from treelu.estimators._rows import refuse_text_columns
+from treelu.estimators._saving import SaveMixin
 from treelu.tree import ObliqueTree
 
 Matrix = NDArray[np.float64] | sparse.csr_array
 
 
-class TreeEstimator(BaseEstimator):
+class TreeEstimator(SaveMixin, BaseEstimator):
     """Prediction, routing and importances from ``tree_``, for dense and sparse rows."""
 
     tree_: ObliqueTree
@@ -57,12 +57,6 @@ class TreeEstimator(BaseEstimator):
         """Number of leaves of ``tree_``."""
         check_is_fitted(self)
         return self.tree_.n_leaves
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator into a folder that ``treelu.load`` reads; see ``treelu.persistence``."""
-        from treelu.persistence import save
-
-        save(self, path)
 
     def _rows(self, X: Any) -> Matrix:
         check_is_fitted(self)

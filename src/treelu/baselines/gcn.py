@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch.nn import functional as F
 
 from treelu.baselines._graphs import GraphBatch, GraphTable
 from treelu.estimators._rows import check_weight
+from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import (
     as_weight,
     check_label_matrix,
@@ -168,7 +168,7 @@ def read_molecules(X: Any) -> GraphTable:
     return GraphTable(molecules)
 
 
-class _GraphEstimator(BaseEstimator, ABC):
+class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
     """What the classifier and the regressor share.
 
     scikit-learn's ``check_estimator`` feeds tables of numbers, which this estimator must refuse: it takes SMILES,
@@ -275,12 +275,6 @@ class _GraphEstimator(BaseEstimator, ABC):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         return evaluate(self.network_, read_molecules(X)).double().numpy()  # type: ignore[arg-type]
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
-        from treelu.persistence import save
-
-        save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from treelu.estimators._drop_rate import RATES, TRIAL_SHARE, Choice, choose_rate
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
+from treelu.estimators._saving import SaveMixin
 from treelu.estimators._trees import count_visits, feature_spread
 from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
@@ -51,7 +51,7 @@ REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 2**21  # entries that are converted to float64 at once
 
 
-class NetworkEstimator(BaseEstimator, ABC):
+class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     """A scikit-learn estimator around one network.
 
     Subclasses build the network, turn y into targets, and turn raw scores into predictions.
@@ -357,12 +357,6 @@ class NetworkEstimator(BaseEstimator, ABC):
         if not self.early_stopping:
             return None
         return PATIENCE if isinstance(self.early_stopping, bool | np.bool_) else int(self.early_stopping)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
-        from treelu.persistence import save
-
-        save(self, path)
 
     def _seeds(self, count: int) -> list[int]:
         """Seeds of single fits, the same for the same random_state."""

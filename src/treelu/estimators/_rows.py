@@ -44,8 +44,8 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
-def hold_out(sample: Sample, seed: int, share: float = HELD_OUT) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation: a share of each class, but one row at least."""
+def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
+    """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
     targets, rows = sample.targets, sample.rows
     labels = np.zeros(len(rows))
     if targets.task != "regression":
@@ -57,6 +57,6 @@ def hold_out(sample: Sample, seed: int, share: float = HELD_OUT) -> tuple[Sample
     if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
         of_what = " of each class" if targets.task == "binary" else ""
         raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(share * len(alike)))] for alike in classes if len(alike) > 1]
+    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
     valid = np.sort(np.concatenate(held_out))
     return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)

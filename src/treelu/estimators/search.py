@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,13 +14,14 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
+from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
 from treelu.objectives import log_loss, root_mean_squared_error
 from treelu.tree import ObliqueTree
 
 
-class _SearchCV(BaseEstimator):
+class _SearchCV(SaveMixin, BaseEstimator):
     """Fit each (depth, drop rate) on each fold; choose; refit on all rows."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -114,12 +114,6 @@ class _SearchCV(BaseEstimator):
         """Predictions of the chosen estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
-        from treelu.persistence import save
-
-        save(self, path)
 
     @property
     def _is_classifier(self) -> bool:

@@ -22,7 +22,7 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         Neurons M: the tree has up to 2^M leaves.
     drop_connect : float in [0, 1) or "auto"
         The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
-        out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
+        out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float
@@ -110,7 +110,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         Neurons M: the tree has up to 2^M leaves.
     drop_connect : float in [0, 1) or "auto"
         The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
-        out (a fifth, or `eval_set`) and keeps the better one as `drop_connect_`.
+        out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float

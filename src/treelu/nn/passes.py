@@ -171,11 +171,15 @@ class LocallyConstantPass(Pass):
         self.head = Head(self.flat_gram.reshape(len(head_bias), depth, -1), head_offset, head_bias)
         return [part.shape for part in self.head]
 
+    def _multiply(self) -> None:
+        """The head's products with the neurons' weights, which the layer reads instead of D gradient values."""
+        kernels.pack(self.parameters[0], 0, self.packed)
+        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
+
     def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The layer's outputs (H, B)."""
         self._start(rows, annealing, activation, drop)
-        kernels.pack(self.parameters[0], 0, self.packed)
-        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
+        self._multiply()
         out = np.empty((len(self.head.bias), self.batch), self.dtype)
         _share_out(
             lambda _, first, last: kernels.constant_forward(*self.arguments, self.head, self.paths, out, first, last),
@@ -186,12 +190,11 @@ class LocallyConstantPass(Pass):
 
     def on_patterns(self, patterns: NDArray[np.bool_], slope: float) -> NDArray[Any]:
         """The layer's outputs (H, K) of the piece-wise linear network for activation patterns (K, M)."""
-        weight, connection, bias = self.parameters[:3]
+        _, connection, bias = self.parameters[:3]
         scalar, count = self.dtype.type, len(patterns)
         self.batch, self.n_parts = min(count, PATTERNS_AT_ONCE), 1
         self._prepare()
-        kernels.pack(weight, 0, self.packed)
-        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
+        self._multiply()
         chain = Chain(self.packed, connection, bias, scalar(1), scalar(slope), scalar(0))
         # the offsets C b (`path_offsets`) are what a − C s gives for a = 0 and s = −b
         self.state.a.fill(0)
