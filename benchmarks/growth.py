@@ -126,7 +126,8 @@ def measure_fit(folder: Path, size: Size, rounds: int) -> Cost:
     """Median seconds of an epoch and the peak memory of the first, in this process."""
     data, indices, indptr, y = (np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr", "y"))
     X = sparse.csr_matrix((data, indices, indptr), (size.rows, size.features))
-    _fit(random_rows(500, 50, 4), size.depth, batch_size=64)  # warms up
+    small = random_rows(500, 50, 4)
+    _fit(Pair(small.X.astype(data.dtype), small.y), size.depth, batch_size=64)  # warms up
     peak = PeakMemory()
     seconds = [_timed_fit(Pair(X, y), size)]
     rise = peak.rise()

@@ -131,13 +131,14 @@ def _fits(data: Data, depth: int, epochs: int) -> dict[str, Callable[[], object]
 
 def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
     """Median seconds of each piece of a training step, as `Stepper.train_step` runs them."""
-    table, y = Table(data.train.X, np.float32), torch.from_numpy(data.train.y).float()[:, None]
+    table, y = Table(data.train.X), torch.from_numpy(data.train.y).float()[:, None]
     network, targets = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP), Targets("binary", y, 1)
-    stepper = Stepper(network, Sample(table, targets), make_optimizer(network, "sgd", RATE))
+    sample = Sample(table, targets)
+    stepper = Stepper(network, sample, make_optimizer(network, "sgd", RATE))
     if stepper.gradient_pass is None:
         raise RuntimeError("the kernels do not run here: is Numba installed?")
     seconds: dict[str, list[float]] = {name: [] for name in PIECES}
-    stream = batches(np.arange(len(y)), BATCH, np.random.default_rng(0))
+    stream = batches(sample, BATCH, np.random.default_rng(0))
     with one_torch_thread(network):
         for step in range(30 * rounds):
             index, ticks = next(stream), [time.perf_counter()]

@@ -38,7 +38,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     optimizer = make_optimizer(network, "sgd", _LEARNING_RATE)
     stepper = Stepper(network, sample, optimizer)
     rng = np.random.default_rng(run.seed)
-    stream = batches(sample.rows, _BATCH, rng)
+    stream = batches(sample, _BATCH, rng)
     curve: list[Scores] = []
     for epoch in range(1, _EPOCHS + 1):
         rate = _LEARNING_RATE * learning_rate_factor("step", epoch, _EPOCHS)

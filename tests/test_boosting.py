@@ -61,7 +61,7 @@ def start(sample, ensemble=None, target=None):
 
 
 def scores_of(ensemble, X):
-    return list(ensemble.staged_scores(lambda: iter([Table(X, np.float64)])))
+    return list(ensemble.staged_scores(Table(X)))
 
 
 @given(st.floats(0.05, 1.0), st.booleans(), st.integers(1, 6), st.floats(-3, 3))
@@ -209,7 +209,7 @@ def test_columns_of_tables(seed):
     X = rng.normal(size=(5, 7)) * (rng.random((5, 7)) < 0.5)
     features = np.sort(rng.choice(7, rng.integers(1, 8), replace=False))
     for table in (Table(X), Table(scipy.sparse.csr_array(X))):
-        np.testing.assert_array_equal(columns(table, features).rows().to_dense(), X[:, features].astype(np.float32))
+        np.testing.assert_array_equal(columns(table, features).rows().to_dense(), X[:, features])
 
 
 @pytest.mark.parametrize("kind", ["relu", "softplus"])

@@ -28,6 +28,7 @@ from treelu.training import (
     evaluate,
     learning_rate_factor,
     make_optimizer,
+    row_blocks,
     score_of,
     train,
 )
@@ -230,7 +231,7 @@ def test_frozen_parameters_stay(backend: str) -> None:
 @given(n=st.integers(1, 40), batch_size=st.integers(1, 50), seed=st.integers(0, 2**31))
 def test_a_pass_shows_every_row_once_and_keeps_the_short_batch(n: int, batch_size: int, seed: int) -> None:
     rows = np.arange(100, 100 + n)
-    stream = batches(rows, batch_size, np.random.default_rng(seed))
+    stream = batches(some_sample(n=150, index=rows), batch_size, np.random.default_rng(seed))
     n_batches = math.ceil(n / batch_size)
     passes = [list(itertools.islice(stream, n_batches)) for _ in range(2)]
     for one in passes:
@@ -239,6 +240,25 @@ def test_a_pass_shows_every_row_once_and_keeps_the_short_batch(n: int, batch_siz
         assert sorted(np.concatenate(one)) == rows.tolist()
     if n > 20:
         assert not np.array_equal(np.concatenate(passes[0]), np.concatenate(passes[1]))
+
+
+@pytest.mark.parametrize("index", [None, np.array([40, 3, 7, 21, 22, 9, 49])], ids=["all rows", "some rows"])
+def test_batches_are_permutations_by_numpy(index: np.ndarray | None) -> None:
+    sample = some_sample(index=index)
+    stream, rng = batches(sample, 3, np.random.default_rng(5)), np.random.default_rng(5)
+    for _ in range(3):
+        expected = rng.permutation(sample.rows)
+        shown = np.concatenate(list(itertools.islice(stream, math.ceil(len(sample) / 3))))
+        assert shown.dtype == np.int64
+        assert np.array_equal(shown, expected)
+
+
+@pytest.mark.parametrize("index", [None, np.arange(7)[::-1]], ids=["all rows", "some rows"])
+def test_blocks_of_rows(index: np.ndarray | None) -> None:
+    table = Table(np.eye(7))
+    blocks = list(row_blocks(table, index, at_once=3))
+    assert [len(rows.index) for rows in blocks] == [3, 3, 1]
+    assert np.array_equal(np.concatenate([rows.index for rows in blocks]), table.rows(index).index)
 
 
 def test_an_epoch_is_a_pass_over_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,15 +150,12 @@ class Ensemble:
             fold(part, Scaling.identity(part.in_features), Scaling(self.constant, np.ones_like(self.constant)))
         return part
 
-    def staged_scores(self, tables: Callable[[], Iterator[Table]]) -> Iterator[NDArray[np.float64]]:
-        """Scores (n, n_outputs) of the first member, of the first two, and so on.
-
-        `tables()` yields the raw rows, block by block, in float64; it is called once for each member.
-        """
+    def staged_scores(self, table: Table) -> Iterator[NDArray[np.float64]]:
+        """Scores (n, n_outputs) of raw rows by the first member, by the first two, and so on."""
         combination = Combination(self.combine, self.constant)
         for member in self.members:
             raw = member.on_raw_features()
-            combination.add(np.concatenate([evaluate(raw, table).numpy() for table in tables()]))
+            combination.add(evaluate(raw, table).numpy())
             yield combination.scores()
 
 
@@ -339,7 +336,7 @@ def columns(table: Table, features: NDArray[np.int64] | None) -> Table:
 
     Examples
     --------
-    >>> columns(Table(np.eye(3)), np.array([0, 2])).rows().to_dense()
+    >>> columns(Table(np.eye(3, dtype=np.float32)), np.array([0, 2])).rows().to_dense()
     tensor([[1., 0.],
             [0., 0.],
             [0., 1.]])

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from treelu.nn import NeuronChain
 from treelu.nn.corrections import LeafCorrections
 from treelu.objectives import Targets, cross_entropies, probabilities
-from treelu.training import EVALUATION_ROWS, Sample, evaluate
+from treelu.training import Sample, evaluate
 
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
@@ -34,14 +34,10 @@ def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None
         How many rows the network's own value counts for.
     """
     network.correct_leaves(None)
-    rows = sample.rows
-    blocks = [
-        network.activation_codes(sample.table.rows(rows[start : start + EVALUATION_ROWS]))
-        for start in range(0, len(rows), EVALUATION_ROWS)
-    ]
+    blocks = [network.activation_codes(rows) for rows in sample.blocks()]
     codes, leaf = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
     scores = evaluate(network, sample.table, sample.index).double().cpu().numpy()
-    shift = _leaf_shifts(sample.targets, rows, scores, leaf.reshape(-1), len(codes), strength)
+    shift = _leaf_shifts(sample.targets, sample.rows, scores, leaf.reshape(-1), len(codes), strength)
     network.correct_leaves(LeafCorrections(codes, shift))
 
 

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from treelu.nn import DropConnect, NeuronChain, Table
+from treelu.nn import DropConnect, NeuronChain, Rows, Table
 from treelu.objectives import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 ONE_THREAD_PARAMETERS = 1_000_000
-EVALUATION_ROWS = 8192  # rows evaluated at once, fewer for deep networks: bounds the memory
+EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,24 @@ class Sample:
 
     def __len__(self) -> int:
         return self.table.shape[0] if self.index is None else len(self.index)
+
+    def blocks(self) -> Iterator[Rows]:
+        """The rows, at most `EVALUATION_ROWS` at a time."""
+        return row_blocks(self.table, self.index)
+
+
+def row_blocks(table: Table, index: NDArray[np.int64] | None = None, at_once: int = EVALUATION_ROWS) -> Iterator[Rows]:
+    """The rows `index` of a table (or all), at most so many at a time.
+
+    Examples
+    --------
+    >>> [rows.index for rows in row_blocks(Table(np.eye(3)), at_once=2)]
+    [array([0, 1]), array([2])]
+    """
+    n_rows = table.shape[0] if index is None else len(index)
+    for start in range(0, n_rows, at_once):
+        stop = min(start + at_once, n_rows)
+        yield table.rows(np.arange(start, stop) if index is None else index[start:stop])
 
 
 @dataclass
@@ -158,12 +176,18 @@ def flatten_parameters(network: NeuronChain) -> torch.nn.Parameter:
     return flat
 
 
-def batches(rows: NDArray[np.int64], batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def batches(sample: Sample, batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """Batches of row numbers, shuffled anew for each pass, without end; a pass's last short batch is kept."""
+    n_rows, index = len(sample), sample.index
+    # the only array of a training that grows with the rows: in as few bytes as will do
+    word = np.int32 if n_rows < 2**31 else np.int64
     while True:
-        order = rng.permutation(rows)
-        for start in range(0, len(rows), batch_size):
-            yield order[start : start + batch_size]
+        order = np.arange(n_rows, dtype=word)
+        rng.shuffle(order)
+        for start in range(0, n_rows, batch_size):
+            batch = order[start : start + batch_size]
+            yield batch.astype(np.int64) if index is None else index[batch]
+        del order, batch  # before the next pass makes its own
 
 
 @contextmanager
@@ -247,11 +271,8 @@ def run_epoch(
 def evaluate(network: NeuronChain, table: Table, index: NDArray[np.int64] | None = None) -> Tensor:
     """The network's outputs for the rows `index` (or all) in evaluation form, a block of rows at a time."""
     network.eval()
-    rows = np.arange(table.shape[0]) if index is None else index
     with torch.no_grad():
-        parts = [
-            network(table.rows(rows[start : start + EVALUATION_ROWS])) for start in range(0, len(rows), EVALUATION_ROWS)
-        ]
+        parts = [network(rows) for rows in row_blocks(table, index)]
     return torch.cat(parts) if parts else network.weight.new_zeros(0, network.out_features)
 
 
@@ -328,7 +349,7 @@ def train(
     """
     optimiser = make_optimizer(network, optimizer, learning_rate, weight_decay)
     n_updates = updates_per_epoch or -(-len(sample) // batch_size)
-    stream = batches(sample.rows, batch_size, rng)
+    stream = batches(sample, batch_size, rng)
     history = History(None if validation is None else METRICS[sample.targets.task].name)
     best = _Best(network, sample.targets)
     stepper = Stepper(network, sample, optimiser)

@@ -236,14 +236,35 @@ def test_threads_change_rounding_only_and_repeat_to_the_bit(is_linear: bool, for
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.usefixtures("threads")
 def test_patterns_do_not_depend_on_threads(form: str) -> None:
-    case = Case(300, 12, 2, n_rows=2000, density=0.3, seed=1)
+    case = Case(300, 12, 2, n_rows=5000, density=0.3, seed=1)
     rows = rows_of(case.x(), form)
     network = case.network("numba")
     torch.set_num_threads(1)
     alone = network.activation_codes(rows)
     torch.set_num_threads(2)
-    assert _n_parts(rows, case.depth, 2) == 2
+    assert network._router().n_parts(rows, 2) == 2
     assert np.array_equal(network.activation_codes(rows), alone)
+
+
+@pytest.mark.parametrize("weights", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("values", [np.float32, np.float64])
+@pytest.mark.parametrize("depth", [1, 8, 9, 16, 17, 24, 33, 70])
+def test_patterns_of_every_width_and_precision(depth: int, values: type, weights: torch.dtype) -> None:
+    """Against the formula in float64, but where a neuron is near 0; weights of 8, 16, 24, … columns."""
+    case = Case(40, depth, 1, n_rows=150, annealing=None, seed=depth)
+    network = case.network("numba", weights)
+    weight, connection, bias = (p.detach().double().numpy() for p in (network.weight, network.connection, network.bias))
+    x = case.x()
+    x[7] = 0  # an empty row
+    a, z = np.zeros((150, depth)), np.zeros((150, depth))
+    for i in range(depth):
+        z[:, i] = x @ weight[:, i] + a @ np.where(np.arange(depth) < i, connection[i], 0) + bias[i]
+        a[:, i] = np.maximum(z[:, i], 0)
+    clear = np.abs(z).min(axis=1) > 1e-5
+    assert clear.sum() > 50
+    for form in (x, sparse.csr_array(x)):
+        pattern = network.activation_pattern(Table(form, values).rows()).numpy()
+        assert np.array_equal(pattern[clear], z[clear] >= 0)
 
 
 @pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])

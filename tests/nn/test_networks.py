@@ -13,9 +13,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from tests.nn.cases import Case, assert_close, cases, neurons, rows_of
 from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, LocallyLinearNetwork, Table, networks
+from treelu.nn.corrections import LeafCorrections
 from treelu.nn.patterns import pack_pattern, unpack_codes
 
 BACKENDS = ("numba", "torch")
@@ -174,6 +176,18 @@ def test_leaves_follow_the_parameters(change: Callable) -> None:
         assert_close(predict(network, x), network(x), tolerance)
     if network.weight.dtype == torch.float64:
         assert not torch.allclose(predict(network, x), before)
+
+
+def test_leaves_follow_the_slope_and_the_corrections() -> None:
+    case = Case(annealing=None, n_rows=40, activation=Activation("leaky_relu", 0.3))
+    network, x = case.network("numba"), torch.from_numpy(case.x())
+    for _ in range(3):
+        before = predict(network, x)
+    network.activation = Activation("leaky_relu", -0.2)
+    assert_close(predict(network, x), network(x), 1e-12)
+    assert not torch.allclose(predict(network, x), before)
+    network.correct_leaves(LeafCorrections(np.unique(network.activation_codes(x), axis=0)[:1], np.ones((1, 2))))
+    assert_close(predict(network, x), network(x), 1e-12)
 
 
 @pytest.mark.parametrize("copier", [copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))], ids=["deepcopy", "pickle"])
@@ -360,10 +374,24 @@ def test_bad_calls(backend: str) -> None:
         network(torch.zeros(2, 3), annealing=1.5)
 
 
-def test_rows_of_another_precision_are_refused() -> None:
-    network = LocallyConstantNetwork(3, 2, 1, backend="numba")
-    with pytest.raises(TypeError, match=r"rows must be torch.float32 as the network is, got float64"):
-        network(Table(np.zeros((2, 3)), np.float64).rows())
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_values_are_read_in_the_precision_of_the_network(form: Callable, is_linear: bool, backend: str) -> None:
+    """Bit for bit as if the table had been converted; numbers too small for float32 are zeros there."""
+    case = Case(is_linear=is_linear, drop=DropConnect(0.5, 3))
+    x = case.x()
+    x[0] = 1e-60
+    for dtype, own, other in ((torch.float32, np.float32, np.float64), (torch.float64, np.float64, np.float32)):
+        network = case.network(backend, dtype)
+        as_they_are, converted = Table(form(x.astype(other))).rows(), Table(form(x.astype(other)), own).rows()
+        assert as_they_are.table.dtype == other
+        results = []
+        for rows in (as_they_are, converted):
+            out = network(rows, annealing=0.3, drop=case.drop)
+            of_weight = torch.autograd.grad(out.sum(), network.weight)[0]
+            results.append((out, of_weight, predict(network, rows), network.activation_pattern(rows)))
+        assert all(torch.equal(first, second) for first, second in zip(*results, strict=True))
 
 
 # Composition

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -64,5 +66,27 @@ def test_duplicate_entries_are_summed_and_the_given_matrix_is_left_alone() -> No
 def test_values_are_shared_where_nothing_has_to_change(form) -> None:
     X = form(some_table(5, 3, 0.5, 0))
     values = X.data if sparse.issparse(X) else X
+    assert np.shares_memory(Table(X).values, values)
     assert np.shares_memory(Table(X, np.float64).values, values)
     assert Table(X, np.float32).dtype == np.float32
+    assert Table(X.astype(np.float32)).dtype == np.float32
+    assert Table(X.astype(np.int8)).dtype == np.float32
+
+
+@pytest.mark.parametrize("word", [np.int32, np.int64])
+def test_numbers_of_a_sparse_table_take_four_bytes(word: type) -> None:
+    X = sparse.csr_array(some_table(5, 3, 0.5, 0))
+    X.indices, X.indptr = X.indices.astype(word), X.indptr.astype(word)
+    table = Table(X)
+    assert table.features.dtype == table.starts.dtype == np.int32
+    assert np.shares_memory(table.starts, X.indptr) == np.shares_memory(table.features, X.indices) == (word is np.int32)
+    assert np.array_equal(table.rows().to_dense().numpy(), X.toarray())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_tables_are_read_only_wherever_they_come_from(form) -> None:
+    """Kernels are compiled once for rows in memory, in shared memory and from another process."""
+    table = Table(form(some_table(5, 3, 0.5, 0)))
+    for each in (table, pickle.loads(pickle.dumps(table)), table.columns(np.array([0, 2]))):
+        for array in (each.values, each.features, each.starts):
+            assert not array.flags.writeable

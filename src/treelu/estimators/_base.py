@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -48,7 +47,7 @@ from treelu.training import (
 PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
-BLOCK = 2**21  # entries that are converted to float64 at once
+BLOCK = 2**21  # entries that are scaled at once
 
 
 class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
@@ -199,7 +198,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             validation=validation,
             patience=self._patience(),
             callbacks=() if quietly else self.callbacks or (),
-            after_step=proximal_step(penalty),
+            after_step=proximal_step(penalty, self.optimizer),
             progress=epoch_bar(type(self).__name__, epochs) if self.verbose and not quietly else None,
             rng=np.random.default_rng(seed),
         )
@@ -222,9 +221,9 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         annealing = annealing_of(network, n_passes, plan.epochs, float(self.annealing))
         sample = self._on_device(Sample(self._scaled_table(X), targets))
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
-        stream = batches(sample.rows, plan.batch_size, rng)
+        stream = batches(sample, plan.batch_size, rng)
         n_updates = -(-len(sample) // plan.batch_size)
-        penalise = proximal_step(self.feature_penalty)
+        penalise = proximal_step(self.feature_penalty, self.optimizer)
         stepper = Stepper(network, sample, optimizer)
         with one_torch_thread(network):
             run_epoch(stepper, stream, n_updates, annealing, rng, penalise)
@@ -298,8 +297,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         """The network's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "network_")
         X, _ = self._read_rows(X, first=False)
-        outputs = [evaluate(self.network_, table).numpy() for table in float64_tables(X)]
-        return np.concatenate(outputs) if outputs else np.empty((0, self.network_.out_features))
+        return evaluate(self.network_, Table(X)).numpy()
 
     # Reading input
 
@@ -347,7 +345,17 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         return Sample(self._scaled_table(X), targets)
 
     def _scaled_table(self, X: Any) -> Table:
-        return Table(self.scaling_.transform(X), np.float32)
+        """The rows as networks are trained on them: where they lie, or scaled in float32."""
+        scaling = self.scaling_
+        if scaling.is_identity and (hasattr(X, "tocsr") or X.flags.c_contiguous):
+            return Table(X)
+        if hasattr(X, "tocsr"):
+            return Table(scaling.transform(X), np.float32)
+        scaled = np.empty(X.shape, np.float32)
+        step = max(1, BLOCK // X.shape[1])
+        for start in range(0, len(X), step):
+            scaled[start : start + step] = scaling.transform(X[start : start + step])
+        return Table(scaled)
 
     def _on_device(self, sample: Sample) -> Sample:
         return Sample(sample.table, sample.targets.to(torch.device(self.device), torch.float32), sample.index)
@@ -362,11 +370,3 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         """Seeds of single fits, the same for the same random_state."""
         draws = check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1, size=count)
         return [int(seed) for seed in draws]
-
-
-def float64_tables(X: Any) -> Iterator[Table]:
-    """X in float64 a block at a time; whole where that needs no copy."""
-    n_entries = X.nnz if hasattr(X, "tocsr") else X.size
-    step = max(1, X.shape[0] if X.dtype == np.float64 or n_entries <= BLOCK else BLOCK * X.shape[0] // n_entries)
-    for start in range(0, X.shape[0], step):
-        yield Table(X if step >= X.shape[0] else X[start : start + step], np.float64)

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.convert import network_to_tree
-from treelu.estimators._base import NetworkEstimator, float64_tables
+from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts
-from treelu.nn import LocallyConstantNetwork
+from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.activations import ActivationKind
 from treelu.progress import epoch_bar
 from treelu.scaling import Scaling, fit_scaling
@@ -156,7 +156,7 @@ class EnsembleMixin(NetworkEstimator):
     def _staged_scores(self, X: Any) -> Iterator[NDArray[np.float64]]:
         check_is_fitted(self, "ensemble_")
         X, _ = self._read_rows(X, first=False)
-        return self.ensemble_.staged_scores(lambda: float64_tables(X))
+        return self.ensemble_.staged_scores(Table(X))
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs (n, n_outputs) for raw rows."""

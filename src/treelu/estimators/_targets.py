@@ -12,14 +12,24 @@ from sklearn.utils.validation import check_array, column_or_1d
 from treelu.objectives import Targets
 from treelu.scaling import Scaling
 
+BLOCK = 2**16  # labels that are read at once
 
-def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[np.int64]]:
+
+def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The sorted classes and each row's class number; `classes` fixes them (a new label is then an error)."""
     y = column_or_1d(y, warn=True)
+    blocks = [slice(start, start + BLOCK) for start in range(0, len(y), BLOCK)]  # bounds the memory
     if classes is None:
-        classes = np.unique(y)
+        classes = np.unique(np.concatenate([np.unique(y[block]) for block in blocks]))
         if len(classes) < 2:
             raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at least two classes")
+    number = np.empty(len(y), np.min_scalar_type(len(classes)))
+    for block in blocks:
+        number[block] = _class_numbers(y[block], classes)
+    return classes, number
+
+
+def _class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     number = np.searchsorted(classes, y)
     number[number == len(classes)] = 0
     unknown = classes[number] != y
@@ -27,14 +37,14 @@ def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray
         raise ValueError(
             f"y has the label {y[unknown].tolist()[0]!r}, which is not among the classes {classes.tolist()}"
         )
-    return classes, number
+    return number
 
 
-def class_targets(number: NDArray[np.int64], n_classes: int, weight: NDArray[Any] | None = None) -> Targets:
+def class_targets(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | None = None) -> Targets:
     """Targets of one network for class numbers: one raw score for two classes, K for more."""
     if n_classes == 2:
         return Targets("binary", torch.from_numpy(number.astype(np.float32))[:, None], 1, as_weight(weight))
-    return Targets("multiclass", torch.from_numpy(number), n_classes, as_weight(weight))
+    return Targets("multiclass", torch.from_numpy(number.astype(np.int64)), n_classes, as_weight(weight))
 
 
 def value_targets(y: NDArray[Any], scaling: Scaling, weight: NDArray[Any] | None = None) -> Targets:

@@ -15,7 +15,7 @@ from treelu.convert import network_to_tree
 from treelu.estimators._missing import MissingValues
 from treelu.nn import NeuronChain, Table
 from treelu.nn.patterns import pack_pattern, unpack_codes
-from treelu.training import EVALUATION_ROWS, Sample
+from treelu.training import Sample
 from treelu.tree import ObliqueTree
 
 MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
@@ -42,9 +42,8 @@ def count_visits(network: NeuronChain, sample: Sample) -> Visits:
     """Route the rows of a sample and count them by pattern."""
     codes = np.zeros((0, -(-network.depth // 63)), np.int64)
     counts = np.zeros(0, np.int64)
-    rows = sample.rows
-    for start in range(0, len(rows), EVALUATION_ROWS):
-        block = network.activation_codes(sample.table.rows(rows[start : start + EVALUATION_ROWS]))
+    for rows in sample.blocks():
+        block = network.activation_codes(rows)
         codes, inverse = np.unique(np.concatenate([codes, block]), axis=0, return_inverse=True)
         ones = np.ones(len(block), np.int64)
         counts = np.bincount(inverse.reshape(-1), np.concatenate([counts, ones])).astype(np.int64)

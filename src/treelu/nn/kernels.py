@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON, ROW
+from treelu.nn.lanes import sums_in_8, sums_in_16
 
 LANES = 8
 _BLOCK = 64  # rows whose patterns are found together
@@ -90,7 +91,7 @@ def _project(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: 
         begin = row * width if width else entries.starts[row]
         end = begin + width if width else entries.starts[row + 1]
         for entry in range(begin, end):
-            x = entries.values[entry]
+            x = weight.dtype.type(entries.values[entry])
             if x == 0:
                 continue
             d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
@@ -128,7 +129,7 @@ def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any)
         begin = row * width if width else entries.starts[row]
         end = begin + width if width else entries.starts[row + 1]
         for entry in range(begin, end):
-            x = entries.values[entry]
+            x = grad.weight.dtype.type(entries.values[entry])
             if x == 0:
                 continue
             d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
@@ -361,22 +362,33 @@ def constant_backward(
 
 
 @_kernel
+def _sums_of_row(entries: Any, row: Any, weight: Any, total: Any) -> None:
+    """total = Wᵀx of one row."""
+    values, features, width = entries.values, entries.features, entries.width
+    columns = np.int64(weight.shape[1])
+    pairs = columns - columns % (2 * LANES)
+    if width:
+        for column in range(0, pairs, 2 * LANES):
+            sums_in_16(values, None, weight, row * width, (row + 1) * width, column, total)
+        if pairs < columns:
+            sums_in_8(values, None, weight, row * width, (row + 1) * width, pairs, total)
+        return
+    begin, end = np.int64(entries.starts[row]), np.int64(entries.starts[row + 1])
+    for column in range(0, pairs, 2 * LANES):
+        sums_in_16(values, features, weight, begin, end, column, total)
+    if pairs < columns:
+        sums_in_8(values, features, weight, begin, end, pairs, total)
+
+
+@_kernel
 def patterns(entries: Any, chain: Any, codes: Any, first: Any, last: Any) -> None:
     """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
-    weight, width, depth = chain.weight, entries.width, chain.bias.shape[0]
+    weight, depth = chain.weight, chain.bias.shape[0]
     total, z = np.empty(weight.shape[1], weight.dtype), np.empty((depth, _BLOCK), weight.dtype)
     for start in range(first, last, np.uint64(_BLOCK)):
         count = min(np.uint64(_BLOCK), last - start)
         for r in range(count):
-            total[:] = 0
-            row = entries.index[start + r]
-            begin = row * width if width else entries.starts[row]
-            end = begin + width if width else entries.starts[row + 1]
-            for entry in range(begin, end):
-                x = entries.values[entry]
-                d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
-                for i in range(weight.shape[1]):
-                    total[i] += x * weight[d, i]
+            _sums_of_row(entries, entries.index[start + r], weight, total)
             for i in range(depth):
                 z[i, r] = total[i] + chain.bias[i]
         for i in range(depth):

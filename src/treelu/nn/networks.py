@@ -121,8 +121,11 @@ class NeuronChain(nn.Module, ABC):
             if rows is None:
                 z, _, _ = self._neurons(x, 1.0, None)
                 return pack_pattern((z >= 0).cpu().numpy())
-            weight, connection, bias = (p.detach().numpy() for p in (self.weight, self.connection, self.bias))
-            return passes.activation_codes(rows, weight, connection, bias, self.activation.negative_slope)
+            return self._router().codes(rows)
+
+    def _router(self) -> passes.Router:
+        weight, connection, bias = (p.detach().numpy() for p in (self.weight, self.connection, self.bias))
+        return passes.Router(weight, connection, bias, self.activation.negative_slope)
 
     def correct_leaves(self, corrections: LeafCorrections | None) -> None:
         """Add constants to the leaves of the piece-wise linear network from now on, in evaluation mode."""
@@ -195,9 +198,7 @@ class NeuronChain(nn.Module, ABC):
         if isinstance(x, Tensor):
             if x.requires_grad:
                 return None
-            return Table(x.numpy(), _numpy_dtype(self.weight)).rows()
-        if x.table.dtype != _numpy_dtype(self.weight):
-            raise TypeError(f"rows must be {self.weight.dtype} as the network is, got {x.table.dtype}")
+            return Table(x.to(self.weight.dtype).numpy()).rows()
         return x
 
     def extra_repr(self) -> str:
@@ -248,7 +249,7 @@ class LocallyConstantNetwork(NeuronChain):
             dtype=dtype,
         )
         self.head = Head(in_features, depth, out_features, hidden_layers, device=device, dtype=dtype)
-        self._leaves: _LeafTable | None = None
+        self._leaves: _Leaves | None = None
         self.reset_parameters()
 
     def _reset_outputs(self, generator: torch.Generator | None) -> None:
@@ -317,40 +318,41 @@ class LocallyConstantNetwork(NeuronChain):
 
     def _by_pattern(self, rows: Rows) -> Tensor:
         """Route the rows, then look their leaves' values up."""
-        codes = self.activation_codes(rows)
-        table = self._leaf_table(len(codes))
-        if table is not None:
-            return torch.from_numpy(table[codes[:, 0]])
+        known = self._known_leaves(len(rows.index)) if self.depth <= TABLE_DEPTH else None
+        codes = (self._router() if known is None else known.router).codes(rows)
+        if known is not None and known.values is not None:
+            return torch.from_numpy(known.values.take(codes[:, 0], axis=0))
         axis = None if codes.shape[1] == 1 else 0
         unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
         patterns = torch.from_numpy(unpack_codes(unique.reshape(-1, codes.shape[1]), self.depth))
         return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
 
-    def _leaf_table(self, n_rows: int) -> NDArray[Any] | None:
-        """All 2^M leaf values by code, once so many rows have come that they pay; kept until a parameter changes."""
-        if self.depth > TABLE_DEPTH:
-            return None
+    def _known_leaves(self, n_rows: int) -> _Leaves:
+        """What is kept until a parameter changes; all 2^M leaf values once so many rows have come that they pay."""
         # compared by value: kernels and edits of `.data` leave no trace in a tensor's version counter
-        now = [parameter.detach().numpy() for parameter in self.parameters()]
+        parameters = *self._kernel_parameters(), *self.head.hidden.parameters()
+        now = [parameter.detach().numpy() for parameter in parameters]
         kept = self._leaves
-        if kept is None or kept.corrections is not self.leaf_corrections or not _same(kept.parameters, now):
-            kept = self._leaves = _LeafTable([parameter.copy() for parameter in now], self.leaf_corrections)
+        settings = self.activation.negative_slope, self.leaf_corrections
+        if kept is None or kept.settings != settings or not _same(kept.parameters, now):
+            kept = self._leaves = _Leaves([parameter.copy() for parameter in now], settings, self._router())
         kept.n_rows += n_rows
         if kept.values is None and kept.n_rows >= 2**self.depth:
             codes = np.arange(2**self.depth)[:, None]
             kept.values = self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth))).numpy()
-        return kept.values
+        return kept
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_leaves": None}
 
 
 @dataclass
-class _LeafTable:
-    """Leaf values, what they were computed from, and how many rows have asked for them."""
+class _Leaves:
+    """A router and leaf values by code, what they were made from, and how many rows have asked for them."""
 
     parameters: list[NDArray[Any]]
-    corrections: LeafCorrections | None
+    settings: tuple[float, LeafCorrections | None]
+    router: passes.Router
     n_rows: int = 0
     values: NDArray[Any] | None = None
 
@@ -425,7 +427,3 @@ class LocallyLinearNetwork(NeuronChain):
         _, a, _ = self._neurons(x, lam, drop)
         linear, _ = project(x, self.output_weight, None)
         return self._corrected(linear + a @ self.output_connection + self.output_bias, x, lam, drop)
-
-
-def _numpy_dtype(tensor: Tensor) -> Any:
-    return np.float64 if tensor.dtype == torch.float64 else np.float32

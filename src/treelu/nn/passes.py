@@ -27,7 +27,9 @@ from treelu.nn.rows import Rows
 
 # below this many multiply-adds a second thread costs more than it saves
 WORK_PER_THREAD = 400_000
+ROUTING_PER_THREAD = 4_000_000  # the same, of finding patterns
 PATTERNS_AT_ONCE = 256  # bounds the memory
+CACHE_LINE = 64  # bytes
 Work = Callable[[int, Any, Any], None]
 
 
@@ -56,6 +58,14 @@ def _n_parts(rows: Rows, depth: int, n_threads: int) -> int:
 def _entries(rows: Rows) -> Entries:
     table = rows.table
     return Entries(table.values, table.features, table.starts, 0 if table.is_sparse else table.shape[1], rows.index)
+
+
+def _padded_zeros(n_rows: int, n_columns: int, dtype: Any) -> NDArray[Any]:
+    """Zeros (n_rows, n_columns padded to whole vectors) that begin with a cache line, so that rows share few."""
+    dtype, shape = np.dtype(dtype), (n_rows, -(-n_columns // LANES) * LANES)
+    whole = np.zeros(math.prod(shape) + CACHE_LINE // dtype.itemsize, dtype)
+    start = -whole.ctypes.data % CACHE_LINE // dtype.itemsize
+    return whole[start : start + math.prod(shape)].reshape(shape)
 
 
 def _mask(drop: DropConnect | None, keys: NDArray[np.uint32], dtype: np.dtype[Any]) -> Mask:
@@ -98,7 +108,7 @@ class Pass(ABC):
         weight, _, bias = self.parameters[:3]
         self.depth, self.dtype = len(bias), bias.dtype
         self.n_columns = self._n_columns()
-        self.packed = np.zeros((len(weight), -(-self.n_columns // LANES) * LANES), self.dtype)
+        self.packed = _padded_zeros(len(weight), self.n_columns, self.dtype)
         self.n_threads = torch.get_num_threads()
         self.batch = self.n_parts = -1
 
@@ -138,7 +148,9 @@ class Pass(ABC):
         self.state = State(np.empty((self.n_columns, batch), self.dtype), *np.empty((4, depth, batch), self.dtype))
         self.grad_s, self.grad_rows = np.empty_like(self.state.s), np.empty((3, depth, batch), self.dtype)
         shapes = (depth, depth), (depth,), *self._prepare_outputs()
-        self.grad_packed = np.zeros((n_parts, *self.packed.shape), self.dtype)  # zero before each backward pass
+        n_features, n_columns = self.packed.shape
+        parts = _padded_zeros(n_parts * n_features, n_columns, self.dtype)  # zero before each backward pass
+        self.grad_packed = parts.reshape(n_parts, n_features, n_columns)
         self.grad_others = np.zeros((n_parts, sum(math.prod(shape) for shape in shapes)), self.dtype)
         self.grads: list[Gradients] = []
         self.grads_above: list[list[NDArray[Any]]] = []
@@ -291,18 +303,34 @@ class LocallyLinearPass(Pass):
         return targets
 
 
-def activation_codes(
-    rows: Rows, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float
-) -> NDArray[np.int64]:
-    """Packed activation patterns of a piece-wise linear network, 63 neurons a word."""
-    depth, scalar = len(bias), bias.dtype.type
-    packed = np.zeros((len(weight), -(-depth // LANES) * LANES), bias.dtype)
-    kernels.pack(weight, 0, packed)
-    codes = np.zeros((len(rows.index), -(-depth // 63)), np.int64)
-    entries, chain = _entries(rows), Chain(packed, connection, bias, scalar(1), scalar(slope), scalar(0))
-    _share_out(
-        lambda _, first, last: kernels.patterns(entries, chain, codes, first, last),
-        len(codes),
-        _n_parts(rows, depth, torch.get_num_threads()),
-    )
-    return codes
+class Router:
+    """Activation patterns of a piece-wise linear network, from its neurons' parameters as they are now.
+
+    Parameters
+    ----------
+    weight, connection, bias : arrays of shape (D, M), (M, M), (M,)
+    slope : float
+        The activation's slope below zero.
+    """
+
+    def __init__(self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float) -> None:
+        packed, scalar = _padded_zeros(len(weight), len(bias), bias.dtype), bias.dtype.type
+        kernels.pack(weight, 0, packed)
+        self.chain = Chain(packed, connection.copy(), bias.copy(), scalar(1), scalar(slope), scalar(0))
+
+    def codes(self, rows: Rows) -> NDArray[np.int64]:
+        """Packed patterns (B, words) of rows, 63 neurons a word."""
+        entries, chain = _entries(rows), self.chain
+        codes = np.zeros((len(rows.index), -(-len(chain.bias) // 63)), np.int64)
+        _share_out(
+            lambda _, first, last: kernels.patterns(entries, chain, codes, first, last),
+            len(codes),
+            self.n_parts(rows, torch.get_num_threads()),
+        )
+        return codes
+
+    def n_parts(self, rows: Rows, n_threads: int) -> int:
+        """How many of `n_threads` threads pay for these rows."""
+        table = rows.table
+        work = len(rows.index) * len(table.values) / max(1, table.shape[0]) * self.chain.weight.shape[1]
+        return max(1, min(n_threads, int(work / ROUTING_PER_THREAD), len(rows.index)))

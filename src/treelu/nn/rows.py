@@ -13,24 +13,27 @@ from torch import Tensor
 class Table:
     """A dense or CSR table in the one form that kernels read: flat values, feature numbers, row starts.
 
-    A dense table keeps its values as they are (row-major) and needs neither feature numbers nor row starts.
+    A dense table keeps its values as they are (row-major) and needs neither feature numbers nor row starts. Values need
+    not have the network's precision: what reads one turns it into that.
 
     Parameters
     ----------
     X : ndarray of shape (n, d), or a SciPy sparse matrix or array
         Copied only where its layout or dtype has to change.
-    dtype : {numpy.float32, numpy.float64}
-        The type of the values.
+    dtype : {numpy.float32, numpy.float64}, optional
+        The type of the values; by default that of X where it is one of these, float32 elsewhere.
 
     Examples
     --------
-    >>> table = Table(np.eye(3), np.float32)
+    >>> table = Table(np.eye(3, dtype=np.float32))
     >>> table.rows(np.array([2, 0])).to_dense()
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
 
-    def __init__(self, X: Any, dtype: Any = np.float32) -> None:
+    def __init__(self, X: Any, dtype: Any = None) -> None:
+        if dtype is None:
+            dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float32
         self.shape: tuple[int, int] = X.shape
         self.is_sparse: bool = hasattr(X, "tocsr")
         if self.is_sparse:
@@ -38,13 +41,17 @@ class Table:
             if not csr.has_canonical_format:
                 csr = csr.copy()
                 csr.sum_duplicates()
-            self.values: NDArray[Any] = np.ascontiguousarray(csr.data, dtype)
-            self.features: NDArray[np.int32] = np.ascontiguousarray(csr.indices, np.int32)
-            self.starts: NDArray[np.int64] = np.ascontiguousarray(csr.indptr, np.int64)
+            self.values = _readable(csr.data, dtype)
+            self.features = _readable(csr.indices, np.int32)
+            self.starts = _readable(csr.indptr, np.int32 if csr.nnz < 2**31 else np.int64)
         else:
-            self.values = np.ascontiguousarray(X, dtype).reshape(-1)
-            self.features = np.empty(0, np.int32)
-            self.starts = np.empty(0, np.int64)
+            self.values = _readable(X, dtype)
+            self.features = self.starts = _readable(np.empty(0), np.int32)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in ("values", "features", "starts"):  # a copy by pickle can be written to
+            setattr(self, name, _readable(state[name], state[name].dtype))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -56,19 +63,30 @@ class Table:
         columns = Table.__new__(Table)
         columns.shape, columns.is_sparse = (self.shape[0], len(chosen)), self.is_sparse
         if not self.is_sparse:
-            columns.values = np.ascontiguousarray(self.values.reshape(self.shape)[:, chosen]).reshape(-1)
+            columns.values = _readable(self.values.reshape(self.shape)[:, chosen], self.dtype)
             columns.features, columns.starts = self.features, self.starts
             return columns
         place = np.full(self.shape[1], -1, np.int32)
         place[chosen] = np.arange(len(chosen))
         kept = place[self.features] >= 0
-        columns.values, columns.features = self.values[kept], place[self.features][kept]
-        columns.starts = np.concatenate([[0], np.cumsum(kept)])[self.starts].astype(np.int64)
+        columns.values = _readable(self.values[kept], self.dtype)
+        columns.features = _readable(place[self.features][kept], np.int32)
+        columns.starts = _readable(np.concatenate([[0], np.cumsum(kept)])[self.starts], self.starts.dtype)
         return columns
 
     def rows(self, index: NDArray[np.int64] | None = None) -> Rows:
         """The rows numbered by `index`, or all."""
         return Rows(self, np.arange(self.shape[0]) if index is None else index)
+
+
+def _readable(array: Any, dtype: Any) -> NDArray[Any]:
+    """A flat view of an array, or of a copy where its layout or dtype has to change.
+
+    It is read-only, as arrays shared between processes are: kernels compiled for one serve the other.
+    """
+    flat = np.require(np.asarray(array), dtype, ["C", "A"]).reshape(-1)
+    flat.flags.writeable = False
+    return flat
 
 
 class Rows:
@@ -79,7 +97,7 @@ class Rows:
     >>> import scipy.sparse
     >>> rows = Table(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])).rows()
     >>> rows.nonzeros()
-    (tensor([0, 1]), tensor([1, 0]), tensor([2., 1.]))
+    (tensor([0, 1]), tensor([1, 0]), tensor([2., 1.], dtype=torch.float64))
     """
 
     def __init__(self, table: Table, index: NDArray[np.int64]) -> None:
@@ -99,7 +117,8 @@ class Rows:
             row, feature = np.repeat(np.arange(n), d), np.tile(np.arange(d), n)
             value = table.values.reshape(table.shape)[self.index].reshape(-1)
         else:
-            start, count = table.starts[self.index], np.diff(table.starts)[self.index]
+            start = table.starts[self.index].astype(np.int64)
+            count = table.starts[self.index + 1] - start
             row = np.repeat(np.arange(len(self.index)), count)
             entry = np.arange(len(row)) + np.repeat(start - np.cumsum(count) + count, count)
             feature, value = table.features[entry].astype(np.int64), table.values[entry]
