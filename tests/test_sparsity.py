@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, Table
-from treelu.sparsity import choose_features, embed, feature_norms, shrink_features
+from treelu.sparsity import _RootMeanSquares, choose_features, embed, feature_norms, path_step, shrink_features
 
 
 def test_shrinking_solves_the_proximal_problem() -> None:
@@ -29,6 +29,42 @@ def test_shrinking_solves_the_proximal_problem() -> None:
         )
         np.testing.assert_allclose(row, found.x, atol=1e-4)
     assert (feature_norms(network) == 0).any()
+
+
+def test_divisor_of_the_penalty_is_amsgrads() -> None:
+    """With one neuron a feature has one weight, and its divisor is the one that torch's AdamW keeps."""
+    network = LocallyConstantNetwork(5, depth=1, out_features=1, dtype=torch.float64)
+    optimizer = torch.optim.AdamW([network.weight], amsgrad=True)
+    rng, roots = np.random.default_rng(0), _RootMeanSquares()
+    for step in range(1, 31):
+        network.weight.grad = torch.from_numpy(rng.normal(size=(5, 1)) * np.geomspace(1e-3, 1e3, 5)[:, None] / step)
+        optimizer.step()
+        largest = optimizer.state[network.weight]["max_exp_avg_sq"][:, 0]
+        expected = (largest / (1 - 0.999**step)).sqrt()
+        np.testing.assert_allclose(roots.after(network), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["amsgrad", "sgd"])
+@pytest.mark.parametrize("kind", [LocallyConstantNetwork, LocallyLinearNetwork])
+def test_feature_leaves_where_its_gradient_is_shorter_than_the_penalty(kind: type, optimizer: str) -> None:
+    """Steady gradients of lengths 1 and 3 against a penalty of 2, and against penalties beyond both."""
+    for penalty, left in ((2.0, [False, True]), (0.5, [True, True]), (4.0, [False, False])):
+        network = kind(2, 3, 1, dtype=torch.float64)
+        parameters = [network.weight] + ([network.output_weight] if kind is LocallyLinearNetwork else [])
+        n_weights = sum(parameter.shape[1] for parameter in parameters)
+        step = path_step(penalty, optimizer)
+        torch_optimizer = (
+            torch.optim.SGD(parameters, lr=0.01, momentum=0.9, nesterov=True)
+            if optimizer == "sgd"
+            else torch.optim.AdamW(parameters, lr=0.01, amsgrad=True, weight_decay=0)
+        )
+        lengths = torch.tensor([[1.0], [3.0]], dtype=torch.float64) / n_weights**0.5
+        for _ in range(2000):
+            for parameter in parameters:
+                parameter.grad = lengths.expand_as(parameter).clone()
+            torch_optimizer.step()
+            step(network, 0.01)
+        assert (feature_norms(network) > 1e-3).tolist() == left
 
 
 def test_choice_fills_up_with_the_strongest_of_the_step_before() -> None:
@@ -73,6 +109,17 @@ def test_max_features_finds_the_two_that_matter(two_of_ten: tuple[np.ndarray, np
     assert used(classifier) == {2, 7}
     assert classifier.score(X[300:], y[300:]) > 0.9
     np.testing.assert_allclose(classifier.tree_.decision_function(X), classifier.decision_function(X), atol=1e-9)
+
+
+def test_max_features_finds_frequent_and_rare_bits() -> None:
+    """Bits are not scaled, so how large a weight is does not tell how much it matters."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((600, 200)) < rng.uniform(0.02, 0.3, 200)).astype(float)
+    X[:, :4] = rng.random((600, 4)) < [0.5, 0.25, 0.25, 0.1]
+    y = (X[:, :4] @ [2, 2, -2, -4] + 0.3 * rng.normal(size=600) > 0.5).astype(int)
+    settings = {"depth": 4, "max_features": 4, "epochs": 30, "drop_connect": 0.3, "random_state": 0}
+    classifier = LCNClassifier(**settings).fit(sparse.csr_array(X), y)
+    assert used(classifier) == {0, 1, 2, 3}
 
 
 def test_penalty_gives_exact_zeros(two_of_ten: tuple[np.ndarray, np.ndarray]) -> None:

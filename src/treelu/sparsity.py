@@ -15,7 +15,8 @@ from torch import Tensor
 
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 
-FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-3, 2.0, 24
+FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
+MOMENTUM, BETA_2 = 0.9, 0.999  # of the optimisers
 
 
 def feature_norms(network: NeuronChain) -> Tensor:
@@ -26,8 +27,14 @@ def feature_norms(network: NeuronChain) -> Tensor:
     return squares.sqrt()
 
 
-def shrink_features(network: NeuronChain, amount: float) -> None:
+def shrink_features(network: NeuronChain, amount: float | Tensor) -> None:
     """The proximal step of the group penalty: shorten each feature's weights by `amount`, down to exact zeros.
+
+    Parameters
+    ----------
+    network : NeuronChain
+    amount : float or tensor (D,)
+        The same for all features, or one for each.
 
     Examples
     --------
@@ -47,10 +54,50 @@ def shrink_features(network: NeuronChain, amount: float) -> None:
 
 
 def proximal_step(penalty: float) -> Callable[[NeuronChain, float], None] | None:
-    """What the training loop does after each update; None without a penalty."""
+    """What the training loop does after each update where a penalty is given by hand; None without one."""
     if penalty == 0:
         return None
     return lambda network, learning_rate: shrink_features(network, penalty * learning_rate)
+
+
+def path_step(penalty: float, optimizer: str) -> Callable[[NeuronChain, float], None]:
+    """What the training loop does after each update on the way to few features.
+
+    AMSGrad does not step along the loss's gradient but divides it by its root mean square r, so that features that
+    matter and features that do not move alike. Here the penalty is divided too, by one r_d for each feature: a feature
+    then leaves the tree where the loss's gradient with respect to its weights is shorter than the penalty, and is kept
+    where the loss needs it. That takes a trained network: an untrained one needs none of its features yet.
+
+    Parameters
+    ----------
+    penalty : float
+        μ, in units of the loss.
+    optimizer : {"amsgrad", "sgd"}
+        SGD's momentum of 0.9 makes its steps ten times as long, of all features alike.
+    """
+    if optimizer == "sgd":
+        return lambda network, learning_rate: shrink_features(network, penalty * learning_rate / (1 - MOMENTUM))
+    roots = _RootMeanSquares()
+    return lambda network, learning_rate: shrink_features(network, penalty * learning_rate / roots.after(network))
+
+
+class _RootMeanSquares:
+    """AMSGrad's divisor, with one value for the weights of each feature: the largest mean square so far, its root."""
+
+    def __init__(self) -> None:
+        self.n_steps = 0
+        self.square = self.largest = torch.zeros(())
+
+    def after(self, network: NeuronChain) -> Tensor:
+        """The divisors (D,) after a step, by the gradients that it left."""
+        gradients = [network.weight.grad]
+        if isinstance(network, LocallyLinearNetwork):
+            gradients.append(network.output_weight.grad)
+        new = torch.cat([gradient for gradient in gradients if gradient is not None], dim=1).square().mean(dim=1)
+        self.n_steps += 1
+        self.square = BETA_2 * self.square.to(new) + (1 - BETA_2) * new
+        self.largest = torch.maximum(self.largest.to(new), self.square)
+        return (self.largest / (1 - BETA_2**self.n_steps)).sqrt().clamp(min=1e-8)
 
 
 def choose_features(network: NeuronChain, n_features: int, train_with: Callable[[float], object]) -> NDArray[np.int64]:

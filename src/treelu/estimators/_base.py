@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -29,7 +30,7 @@ from treelu.objectives import Targets
 from treelu.progress import epoch_bar
 from treelu.refinement import refine_leaves, temper
 from treelu.scaling import deepen, fit_scaling, fold, rescale_outputs
-from treelu.sparsity import choose_features, embed, proximal_step
+from treelu.sparsity import choose_features, embed, path_step, proximal_step
 from treelu.training import (
     History,
     Sample,
@@ -135,7 +136,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         def trial(rate: float, part: Sample) -> NeuronChain:
             shape = part.table.shape[1], part.targets.n_outputs
             network = self._new_network(*shape, seed, self._activation_kind, rate)
-            self._run(network, part, None, seed, self.feature_penalty, TRIAL_SHARE, quietly=True)
+            self._run(network, part, None, seed, proximal_step(self.feature_penalty), TRIAL_SHARE, quietly=True)
             return network
 
         return choose_rate(trial, sample, validation, seed)
@@ -155,20 +156,21 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""
         network = self._start(sample.table.shape[1], sample.targets.n_outputs, seed)
+        penalise = proximal_step(self.feature_penalty)
         if self.max_features is None or self.max_features >= sample.table.shape[1]:
-            return network, self._run(network, sample, validation, seed, self.feature_penalty)
-        self._run(network, sample, None, seed, 0.0, quietly=True)
-        chosen = choose_features(
-            network,
-            self.max_features,
-            lambda penalty: self._run(network, sample, None, seed, penalty, PATH_SHARE, quietly=True),
-        )
+            return network, self._run(network, sample, validation, seed, penalise)
+
+        def go_on(penalty: float) -> None:
+            self._run(network, sample, None, seed, path_step(penalty, self.optimizer), PATH_SHARE, quietly=True)
+
+        self._run(network, sample, None, seed, None, quietly=True)
+        chosen = choose_features(network, self.max_features, go_on)
         few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
         few_valid = None
         if validation is not None:
             few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
         small = self._new_network(len(chosen), sample.targets.n_outputs, seed, self._activation_kind)
-        history = self._run(small, few, few_valid, seed, self.feature_penalty)
+        history = self._run(small, few, few_valid, seed, penalise)
         return embed(small, chosen, network).eval(), history
 
     def _run(
@@ -177,7 +179,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         sample: Sample,
         validation: Sample | None,
         seed: int,
-        penalty: float,
+        after_step: Callable[[NeuronChain, float], None] | None = None,
         share: float = 1.0,
         quietly: bool = False,
     ) -> History:
@@ -198,7 +200,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             validation=validation,
             patience=self._patience(),
             callbacks=() if quietly else self.callbacks or (),
-            after_step=proximal_step(penalty, self.optimizer),
+            after_step=after_step,
             progress=epoch_bar(type(self).__name__, epochs) if self.verbose and not quietly else None,
             rng=np.random.default_rng(seed),
         )
@@ -223,7 +225,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
         stream = batches(sample, plan.batch_size, rng)
         n_updates = -(-len(sample) // plan.batch_size)
-        penalise = proximal_step(self.feature_penalty, self.optimizer)
+        penalise = proximal_step(self.feature_penalty)
         stepper = Stepper(network, sample, optimizer)
         with one_torch_thread(network):
             run_epoch(stepper, stream, n_updates, annealing, rng, penalise)
