@@ -48,7 +48,8 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     feature_penalty : float
         Strength of the group penalty that removes whole features from the tree, with exact zeros.
     max_features : int, optional
-        A tree on at most so many features: chosen along a path of growing penalties, then fitted on these alone.
+        A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
+        alone.
     refine_leaves : bool or float
         Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
     missing : {"error", "indicator"}
@@ -136,7 +137,8 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     feature_penalty : float
         Strength of the group penalty that removes whole features from the tree, with exact zeros.
     max_features : int, optional
-        A tree on at most so many features: chosen along a path of growing penalties, then fitted on these alone.
+        A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
+        alone.
     refine_leaves : bool or float
         Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
     missing : {"error", "indicator"}
