@@ -63,7 +63,8 @@ def fit_table(
         estimator = tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
     if not quiet:
         rows = f"{count(len(table.training), 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
-        say(f"training {type(estimator).__name__} (depth {estimator.depth}) on {rows}")
+        depth = "" if estimator.depth == "auto" else f" (depth {estimator.depth})"
+        say(f"training {type(estimator).__name__}{depth} on {rows}")
     model = train(estimator, table, quiet=quiet, with_cart=with_cart)
     summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
     files = write_folder(model, summaries, out)
@@ -190,7 +191,8 @@ def _for_machines(
     model: TableModel, table: Prepared, summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
 ) -> dict[str, Any]:
     parameters = model.estimator.get_params(deep=False)
-    parameters["drop_connect"] = getattr(model.estimator, "drop_connect_", parameters["drop_connect"])
+    for name in ("depth", "drop_connect"):  # as chosen, where they were left open
+        parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
     return {
         "model": str(out),
         "files": files,

@@ -203,7 +203,8 @@ def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, vali
         if target not in summaries:
             continue
         whose = f"{target}: " if model.task == "labels" else ""
-        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2**model.estimator.depth:,}"
+        network = getattr(model.estimator, "estimators_", [model.estimator] * len(model.trees))[k].network_
+        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2**network.depth:,}"
         compared = len(model.carts) == len(model.trees)
         beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
         lines.append(f"{whose}tree: {size}{beside}")

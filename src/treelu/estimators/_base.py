@@ -18,11 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from treelu.estimators._drop_rate import RATES, TRIAL_SHARE, Choice, choose_rate
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
 from treelu.estimators._saving import SaveMixin
+from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for
 from treelu.estimators._trees import count_visits, feature_spread
 from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
@@ -58,7 +58,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "depth": [Interval(Integral, 1, None, closed="left")],
+        "depth": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "drop_connect": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "hidden_layers": ["array-like"],
         "negative_slope": [Interval(Real, None, None, closed="neither")],
@@ -113,8 +113,8 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         """Train a network on scaled rows; keep it on the raw features, in float64."""
         sample = self._on_device(sample)
         validation = None if validation is None else self._on_device(validation)
-        choice = self._choose_drop_rate(sample, validation, seed)
-        self.drop_connect_ = choice.rate
+        choice = self._choose_setting(sample, validation, seed)
+        self.depth_, self.drop_connect_ = choice.setting
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
         fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
         network, history = best_fit(fits, sample, validation)
@@ -126,20 +126,19 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         self._optimizer_state = None
         self._describe_rows(network, sample, n_passes=len(history))
 
-    def _choose_drop_rate(self, sample: Sample, validation: Sample | None, seed: int) -> Choice:
-        """The drop rate given or fitted before; for "auto" the one that does better on rows held out."""
-        if self.drop_connect != "auto":
-            return Choice(float(self.drop_connect), None)
+    def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int) -> Choice:
+        """Depth and drop rate as given or fitted before; for "auto" those that do best on rows held out."""
         if self.warm_start and hasattr(self, "network_"):
-            return Choice(float(self.drop_connect_), None)
+            return Choice(self._setting(), None)
+        n_features = sample.table.shape[1]
 
-        def trial(rate: float, part: Sample) -> NeuronChain:
-            shape = part.table.shape[1], part.targets.n_outputs
-            network = self._new_network(*shape, seed, self._activation_kind, rate)
+        def trial(setting: Setting, part: Sample) -> NeuronChain:
+            network = self._new_network(n_features, part.targets.n_outputs, seed, self._activation_kind, setting)
             self._run(network, part, None, seed, proximal_step(self.feature_penalty), TRIAL_SHARE, quietly=True)
             return network
 
-        return choose_rate(trial, sample, validation, seed)
+        settings = settings_for(self.depth, self.drop_connect, len(sample), n_features)
+        return choose_setting(trial, settings, sample, validation, seed)
 
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None
@@ -212,6 +211,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
         if first:
             self.scaling_ = fit_scaling(X, self.standardize)
+            self.depth_, self.drop_connect_ = settings_for(self.depth, self.drop_connect, *X.shape)[0]
             network = self._start(X.shape[1], targets.n_outputs, self._seeds(1)[0])
         else:
             network = self._unfolded(self.network_)
@@ -245,7 +245,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     def _start(self, n_features: int, n_outputs: int, seed: int) -> NeuronChain:
         """A fresh network on scaled features, or with warm_start the fitted one."""
         if self.warm_start and hasattr(self, "network_"):
-            old, asked = self.network_, (n_features, self.depth, n_outputs)
+            old, asked = self.network_, (n_features, self._setting().depth, n_outputs)
             if (old.in_features, old.depth, old.out_features) != asked:
                 raise ValueError(
                     f"warm_start=True continues a network of {old.in_features} features, depth {old.depth} and "
@@ -258,15 +258,17 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             deepen(self._unfolded(self.start_from_), fresh)
         return fresh
 
-    def _drop_rate(self) -> float:
-        """The drop rate given, or chosen."""
-        return float(getattr(self, "drop_connect_", RATES[0]) if self.drop_connect == "auto" else self.drop_connect)
+    def _setting(self) -> Setting:
+        """Depth and drop rate as given, or else as chosen."""
+        depth = self.depth_ if isinstance(self.depth, str) else self.depth
+        rate = self.drop_connect_ if isinstance(self.drop_connect, str) else self.drop_connect
+        return Setting(int(depth), float(rate))
 
     def _new_network(
-        self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, drop_rate: float | None = None
+        self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, setting: Setting | None = None
     ) -> NeuronChain:
         """A network as the parameters describe it, before training."""
-        rate = self._drop_rate() if drop_rate is None else drop_rate
+        depth, rate = setting or self._setting()
         slope = float(self.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
@@ -274,7 +276,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         settings: dict[str, Any] = {"activation": activation, "drop_connect": rate}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
-        network = self._network_class(n_features, int(self.depth), n_outputs, **settings)
+        network = self._network_class(n_features, depth, n_outputs, **settings)
         network.reset_parameters(torch.Generator().manual_seed(seed))
         return network.to(self.device)
 
@@ -291,7 +293,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         scaled = copy.deepcopy(network)
         target = getattr(self, "target_scaling_", None)
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
-        scaled.drop_connect = self._drop_rate()
+        scaled.drop_connect = self._setting().rate
         scaled.activation = replace(scaled.activation, straight_through=bool(self.straight_through))
         return scaled.to(self.device, torch.float32).requires_grad_(True)
 

@@ -25,7 +25,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     def __init__(
         self,
         *,
-        depth: int = 12,
+        depth: int | str = "auto",
         drop_connect: float | str = "auto",
         hidden_layers: Sequence[int] = (),
         negative_slope: float = 0.0,

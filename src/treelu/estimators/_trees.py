@@ -56,7 +56,6 @@ def count_visits(network: NeuronChain, sample: Sample) -> Visits:
 class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
-    depth: int
     network_: Any
     visits_: Visits
     spread_: NDArray[np.float64]

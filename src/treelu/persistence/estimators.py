@@ -235,7 +235,7 @@ def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int
     fits = type(network) is estimator._network_class and smooth == (estimator._activation_kind == "softplus")
     if not fits or network.in_features != _n_columns(estimator) or network.weight.dtype != torch.float64:
         raise ModelFileError(f"{fields.where}: the network does not belong to this estimator")
-    estimator.network_, estimator.drop_connect_ = network, network.drop_connect
+    estimator.network_, estimator.depth_, estimator.drop_connect_ = network, network.depth, network.drop_connect
     estimator.visits_ = take_visits(arrays.under("visits"), network.depth)
     estimator.n_passes_ = fields.whole("n_passes")
     return network.out_features

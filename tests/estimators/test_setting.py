@@ -1,4 +1,4 @@
-"""The choice of the drop rate: fifths that cover each row once, the rate that truly does better, its temperature."""
+"""The choice of depth and drop rate: fifths that cover each row once, the setting that truly does better, its temperature."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from treelu import LCNClassifier, LCNRegressor
-from treelu.estimators import _drop_rate
-from treelu.estimators._drop_rate import RATES, choose_rate, folds
+from treelu.estimators._setting import Choice, Setting, choose_setting, folds, settings_for
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.objectives import Targets
 from treelu.training import Sample
+
+SETTINGS = settings_for("auto", "auto", 20)
 
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
@@ -53,46 +54,46 @@ def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
     assert len(list(folds(sample_of(np.arange(5000) % 2), seed=0))) == 1
 
 
-def test_a_rate_that_is_clearly_behind_is_tried_once() -> None:
+def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
     tried = []
 
-    def trial(rate: float, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Sample) -> NeuronChain:
         """The two lower rates know the same, the highest nothing."""
-        tried.append(rate)
-        return step_of(1.0 if rate < RATES[-1] else 0.0)
+        tried.append(setting)
+        return step_of(1.0 if setting != SETTINGS[-1] else 0.0)
 
-    assert choose_rate(trial, noisy_signs(0), None, seed=0).rate == RATES[0]
-    assert [tried.count(rate) for rate in RATES] == [5, 5, 1]
+    assert choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0).setting == SETTINGS[0]
+    assert [tried.count(setting) for setting in SETTINGS] == [5, 5, 1]
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])
 def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
-    def trial(rate: float, sample: Sample) -> NeuronChain:
+    def trial(setting: Setting, sample: Sample) -> NeuronChain:
         raise AssertionError
 
-    assert choose_rate(trial, sample_of(labels), None, seed=0) == (RATES[0], None)
+    assert choose_setting(trial, SETTINGS, sample_of(labels), None, seed=0) == (SETTINGS[0], None)
 
 
-@pytest.mark.parametrize("right", RATES)
+@pytest.mark.parametrize("right", SETTINGS)
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_the_rate_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right: float, own_rows: bool) -> None:
+def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right: Setting, own_rows: bool) -> None:
     sample = noisy_signs(0)
 
-    def trial(rate: float, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Sample) -> NeuronChain:
         """Far too sure, the right way round or not."""
-        return step_of(10.0 if rate == right else -10.0)
+        return step_of(10.0 if setting == right else -10.0)
 
-    choice = choose_rate(trial, sample, sample if own_rows else None, seed=0)
-    assert choice.rate == right
+    choice = choose_setting(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
+    assert choice.setting == right
     assert choice.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
-    def trial(rate: float, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Sample) -> NeuronChain:
         """The low rate has a worse log-loss than the constant of the others, before tempering."""
-        return step_of(50.0 if rate == RATES[0] else 0.0)
+        return step_of(50.0 if setting == SETTINGS[0] else 0.0)
 
-    assert choose_rate(trial, noisy_signs(1), None, seed=0).rate == RATES[0]
+    assert choose_setting(trial, SETTINGS, noisy_signs(1), None, seed=0).setting == SETTINGS[0]
 
 
 def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +102,40 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     y = (X[:, 0] > 0).astype(int)
     settings = {"depth": 2, "epochs": 4, "random_state": 0}
     plain = LCNClassifier(drop_connect=0.3, **settings).fit(X, y)
-    monkeypatch.setattr("treelu.estimators._base.choose_rate", lambda *_: _drop_rate.Choice(0.3, 2.0))
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, rtol=1e-9)
     plain_values = LCNRegressor(drop_connect=0.3, **settings).fit(X, X[:, 0]).predict(X)
     np.testing.assert_allclose(LCNRegressor(**settings).fit(X, X[:, 0]).predict(X), plain_values, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n_features", "depths"),
+    [(1, [16, 16, 12]), (128, [16, 16, 12]), (129, [15, 15, 12]), (2048, [12] * 3), (10**5, [12] * 3)],
+)
+def test_depth_leaves_room_for_the_whole_tree(n_features: int, depths: list[int]) -> None:
+    settings = settings_for("auto", "auto", n_features)
+    assert [setting.depth for setting in settings] == depths
+    assert all(2**setting.depth * n_features <= 2**23 or setting.depth == 12 for setting in settings)
+
+
+def test_depth_follows_a_drop_rate_that_is_given() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    for rate, depth in ((0.0, 16), (0.5, 16), (0.75, 12)):
+        classifier = LCNClassifier(drop_connect=rate, epochs=1, random_state=0).fit(X, y)
+        assert (classifier.depth_, classifier.drop_connect_) == (depth, rate)
+        assert classifier.network_.depth == classifier.tree_.depth == depth
+        again = LCNClassifier(drop_connect=rate, epochs=2, random_state=0).partial_fit(X, y, classes=[0, 1])
+        assert again.partial_fit(X, y).network_.depth == depth
+
+
+def test_warm_start_keeps_the_depth_that_was_chosen() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 3))
+    regressor = LCNRegressor(epochs=2, warm_start=True, random_state=0).fit(X, rng.normal(size=80))
+    chosen = regressor.depth_, regressor.drop_connect_
+    regressor.fit(X, X[:, 0])
+    assert (regressor.depth_, regressor.drop_connect_) == chosen

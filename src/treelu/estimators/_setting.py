@@ -1,0 +1,128 @@
+"""Depth and drop rate where the user leaves them open: what does best on rows held out of shorter trainings.
+
+Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Settings are compared by log-loss
+after tempering: otherwise the low rate would lose by being too sure where it is right more often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.nn import NeuronChain
+from treelu.refinement import Tempered, temper
+from treelu.training import Sample, evaluate
+
+RATES = (0.05, 0.3, 0.75)
+SHALLOW, DEEP = 12, 16  # neurons: where most weights are dropped, and otherwise
+TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
+TRIAL_SHARE = 0.5  # of the epochs
+FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
+MIN_ROWS = 50
+CLEARLY = 2.0  # standard errors by which a setting must be behind to be given up
+
+
+class Setting(NamedTuple):
+    """Neurons and the share of weights dropped in training."""
+
+    depth: int
+    rate: float
+
+
+class Choice(NamedTuple):
+    """A setting, and the temperature of its scores on the rows held out (None where nothing was tried)."""
+
+    setting: Setting
+    temperature: float | None
+
+
+def settings_for(depth: int | str, drop_connect: float | str, n_features: int) -> list[Setting]:
+    """The settings to choose among: what is given, and for "auto" what may suit a table of so many features.
+
+    Examples
+    --------
+    >>> settings_for("auto", "auto", 20)
+    [Setting(depth=16, rate=0.05), Setting(depth=16, rate=0.3), Setting(depth=12, rate=0.75)]
+    >>> settings_for("auto", 0.1, 1024), settings_for(4, 0.1, 1024)
+    ([Setting(depth=13, rate=0.1)], [Setting(depth=4, rate=0.1)])
+    """
+    rates = RATES if isinstance(drop_connect, str) else (float(drop_connect),)
+    return [Setting(_depth_for(rate, n_features) if isinstance(depth, str) else int(depth), rate) for rate in rates]
+
+
+def _depth_for(rate: float, n_features: int) -> int:
+    if rate > 0.5:
+        return SHALLOW
+    return max(SHALLOW, min(DEEP, int(np.log2(TREE_ENTRIES / n_features))))
+
+
+def choose_setting(
+    trial: Callable[[Setting, Sample], NeuronChain],
+    settings: Sequence[Setting],
+    sample: Sample,
+    validation: Sample | None,
+    seed: int,
+) -> Choice:
+    """The setting with the least loss on `validation`, or on parts of the sample held out in turn.
+
+    A setting that is clearly behind after a part is not tried on the next.
+
+    Parameters
+    ----------
+    trial : callable
+        trial(setting, sample) trains a network for `TRIAL_SHARE` of its time.
+    settings : sequence of Setting
+        Where there is but one, it is not tried.
+    sample, validation : Sample
+        Training rows, and the user's own rows for validation where there are some.
+    seed : int
+        Draws the rows held out.
+    """
+    if len(settings) == 1:
+        return Choice(settings[0], None)
+    parts = folds(sample, seed) if validation is None else iter([(sample, validation)])
+    left, rows = list(settings), np.zeros(0, np.int64)
+    scores: dict[Setting, NDArray[np.float64]] = {}
+    judged: dict[Setting, Tempered] = {}
+    for train, held_out in parts:
+        rows = np.concatenate([rows, held_out.rows])
+        for setting in left:
+            new = evaluate(trial(setting, train), held_out.table, held_out.index).double().cpu().numpy()
+            scores[setting] = np.concatenate([scores[setting], new]) if setting in scores else new
+            judged[setting] = temper(scores[setting], held_out.targets, rows)
+        best = min(left, key=lambda setting: judged[setting].losses.mean())
+        left = [setting for setting in left if not _clearly_worse(judged[setting].losses, judged[best].losses)]
+        if left == [best]:
+            break
+    return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
+
+
+def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
+    """Whether losses on the same rows are higher by more than chance makes them."""
+    difference = losses - best
+    return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
+
+
+def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
+    """Training rows and rows held out, a fifth of each class at a time, until enough rows have been held out.
+
+    None where there are too few rows, or a class has but one.
+    """
+    table, targets, rows = sample.table, sample.targets, sample.rows
+    labels = np.zeros(len(rows)) if targets.task == "regression" else targets.y.cpu().numpy().reshape(-1)[rows]
+    _, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(rows) < MIN_ROWS or sizes.min() < 2:
+        return
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    order = shuffled[np.argsort(number[shuffled], kind="stable")]
+    fold = np.empty(len(rows), np.int64)
+    fold[order] = np.arange(len(rows)) % FOLDS
+    n_scored = 0
+    for k in range(FOLDS):
+        yield Sample(table, targets, rows[fold != k]), Sample(table, targets, rows[fold == k])
+        n_scored += int((fold == k).sum())
+        if n_scored >= ENOUGH_ROWS:
+            return
