@@ -1,7 +1,7 @@
 """Depth and drop rate where the user leaves them open: what does best on rows held out of shorter trainings.
 
-Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Settings are compared by log-loss
-after tempering: otherwise the low rate would lose by being too sure where it is right more often.
+Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Settings are compared by
+log-loss after tempering: otherwise the low rate would lose by being too sure where it is right more often.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RATES = (0.05, 0.3, 0.75)
 SHALLOW, DEEP = 12, 16  # neurons: where most weights are dropped, and otherwise
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
-FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
+FOLDS, ENOUGH_ROWS = 5, 600  # fifths of the rows are held out, one after the other, until so many have been scored
 MIN_ROWS = 50
 CLEARLY = 2.0  # standard errors by which a setting must be behind to be given up
 
