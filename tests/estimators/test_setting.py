@@ -12,7 +12,7 @@ from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.objectives import Targets
 from treelu.training import Sample
 
-SETTINGS = settings_for("auto", "auto", 20)
+SETTINGS = settings_for("auto", "auto", 1000, 20)
 
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
@@ -115,14 +115,15 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     [(1, [16, 16, 12]), (128, [16, 16, 12]), (129, [15, 15, 12]), (2048, [12] * 3), (10**5, [12] * 3)],
 )
 def test_depth_leaves_room_for_the_whole_tree(n_features: int, depths: list[int]) -> None:
-    settings = settings_for("auto", "auto", n_features)
+    assert [setting.depth for setting in settings_for("auto", "auto", 499, n_features)] == [12] * 3
+    settings = settings_for("auto", "auto", 500, n_features)
     assert [setting.depth for setting in settings] == depths
     assert all(2**setting.depth * n_features <= 2**23 or setting.depth == 12 for setting in settings)
 
 
 def test_depth_follows_a_drop_rate_that_is_given() -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
+    X = rng.normal(size=(500, 3))
     y = (X[:, 0] > 0).astype(int)
     for rate, depth in ((0.0, 16), (0.5, 16), (0.75, 12)):
         classifier = LCNClassifier(drop_connect=rate, epochs=1, random_state=0).fit(X, y)

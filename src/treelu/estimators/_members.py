@@ -30,6 +30,8 @@ class EnsembleMixin(NetworkEstimator):
     """An estimator around an `Ensemble` instead of one network."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "depth": [Interval(Integral, 1, None, closed="left")],
+        "drop_connect": [Interval(Real, 0, 1, closed="left")],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "member": [StrOptions({"alcn", "lcn"})],

@@ -17,7 +17,8 @@ from treelu.refinement import Tempered, temper
 from treelu.training import Sample, evaluate
 
 RATES = (0.05, 0.3, 0.75)
-SHALLOW, DEEP = 12, 16  # neurons: where most weights are dropped, and otherwise
+SHALLOW, DEEP = 12, 16  # neurons: of small tables and where most weights are dropped, and otherwise
+SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
 FOLDS, ENOUGH_ROWS = 5, 600  # fifths of the rows are held out, one after the other, until so many have been scored
@@ -39,22 +40,24 @@ class Choice(NamedTuple):
     temperature: float | None
 
 
-def settings_for(depth: int | str, drop_connect: float | str, n_features: int) -> list[Setting]:
-    """The settings to choose among: what is given, and for "auto" what may suit a table of so many features.
+def settings_for(depth: int | str, drop_connect: float | str, n_rows: int, n_features: int) -> list[Setting]:
+    """The settings to choose among: what is given, and for "auto" what may suit a table of this shape.
 
     Examples
     --------
-    >>> settings_for("auto", "auto", 20)
+    >>> settings_for("auto", "auto", 1000, 20)
     [Setting(depth=16, rate=0.05), Setting(depth=16, rate=0.3), Setting(depth=12, rate=0.75)]
-    >>> settings_for("auto", 0.1, 1024), settings_for(4, 0.1, 1024)
+    >>> settings_for("auto", 0.1, 1000, 1024), settings_for(4, 0.1, 1000, 1024)
     ([Setting(depth=13, rate=0.1)], [Setting(depth=4, rate=0.1)])
     """
     rates = RATES if isinstance(drop_connect, str) else (float(drop_connect),)
-    return [Setting(_depth_for(rate, n_features) if isinstance(depth, str) else int(depth), rate) for rate in rates]
+    return [
+        Setting(_depth_for(rate, n_rows, n_features) if isinstance(depth, str) else int(depth), rate) for rate in rates
+    ]
 
 
-def _depth_for(rate: float, n_features: int) -> int:
-    if rate > 0.5:
+def _depth_for(rate: float, n_rows: int, n_features: int) -> int:
+    if rate > 0.5 or n_rows < SMALL:
         return SHALLOW
     return max(SHALLOW, min(DEEP, int(np.log2(TREE_ENTRIES / n_features))))
 

@@ -20,7 +20,8 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     ----------
     depth : int or "auto"
         Neurons M: the tree has up to 2^M leaves. "auto" is 16, less on more than 128 features so that the whole tree
-        fits into 64 MB, and 12 where more than half of the weights are dropped; kept as `depth_`.
+        fits into 64 MB, and 12 on fewer than 500 rows or where more than half of the weights are dropped; kept as
+        `depth_`.
     drop_connect : float in [0, 1) or "auto"
         The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
         out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
@@ -110,7 +111,8 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     ----------
     depth : int or "auto"
         Neurons M: the tree has up to 2^M leaves. "auto" is 16, less on more than 128 features so that the whole tree
-        fits into 64 MB, and 12 where more than half of the weights are dropped; kept as `depth_`.
+        fits into 64 MB, and 12 on fewer than 500 rows or where more than half of the weights are dropped; kept as
+        `depth_`.
     drop_connect : float in [0, 1) or "auto"
         The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
         out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
