@@ -280,6 +280,16 @@ def test_boosting_lowers_the_training_loss():
     np.testing.assert_allclose(losses[-1], log_loss(y, model.predict_proba(X)), rtol=1e-4)
 
 
+@pytest.mark.parametrize("first", [1.0, 0.25])
+def test_first_member_of_a_regressor_counts_as_told(first):
+    X = np.linspace(-1, 1, 60).reshape(-1, 1)
+    settings = {"depth": 3, "epochs": 5, "batch_size": 16, "n_estimators": 1, "member": "lcn", "random_state": 0}
+    y = np.abs(X[:, 0])
+    full = ELCNRegressor(**settings).fit(X, y)
+    model = ELCNRegressor(**settings, first_shrinkage=first).fit(X, y)
+    np.testing.assert_allclose(model.predict(X) - y.mean(), first * (full.predict(X) - y.mean()), atol=1e-9)
+
+
 def test_progress_over_members(binary, capsys):
     ELCNClassifier(verbose=True, **{**QUICK, "n_estimators": 2}).fit(*binary)
     assert "member 2/2" in capsys.readouterr().out

@@ -139,8 +139,8 @@ class EnsembleMixin(NetworkEstimator):
         return "average" if hasattr(self, "target_scaling_") else "vote"
 
     def _first_shrinkage(self) -> float:
-        """The very first member of a regression ensemble counts in full, as in the authors' code."""
-        return 1.0 if hasattr(self, "target_scaling_") else float(self.shrinkage)
+        """What the very first member is multiplied by: a regressor may have it count in full."""
+        return float(getattr(self, "first_shrinkage", self.shrinkage))
 
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network

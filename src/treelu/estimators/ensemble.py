@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._classifier import NetworkClassifier
@@ -184,7 +186,10 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     n_estimators : int
         Members. With an `eval_set` or `early_stopping` the best size up to this.
     shrinkage : float in (0, 1]
-        What a boosted member but the first is multiplied by once it is fitted; the first counts in full.
+        What a boosted member but the first is multiplied by once it is fitted.
+    first_shrinkage : float in (0, 1]
+        The same for the first. In full, as in the authors' code, or like the others: better for members on drawn rows
+        and features, of which one alone is poor.
     member, combine, bootstrap, feature_fraction
         As for `ELCNClassifier`; combine="average" averages the members' values.
     depth, drop_connect, hidden_layers, negative_slope
@@ -213,6 +218,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkRegressor._parameter_constraints,
         **EnsembleMixin._parameter_constraints,
+        "first_shrinkage": [Interval(Real, 0, 1, closed="right")],
     }
 
     def __init__(
@@ -220,6 +226,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         *,
         n_estimators: int = 64,
         shrinkage: float = 0.1,
+        first_shrinkage: float = 1.0,
         member: str = "alcn",
         combine: str = "boost",
         bootstrap: bool = False,
@@ -255,6 +262,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         )  # fmt: skip
         self.n_estimators = n_estimators
         self.shrinkage = shrinkage
+        self.first_shrinkage = first_shrinkage
         self.member = member
         self.combine = combine
         self.bootstrap = bootstrap
