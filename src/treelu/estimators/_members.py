@@ -140,7 +140,7 @@ class EnsembleMixin(NetworkEstimator):
 
     def _first_shrinkage(self) -> float:
         """What the very first member is multiplied by: a regressor may have it count in full."""
-        return float(getattr(self, "first_shrinkage", self.shrinkage))
+        return float(self.first_shrinkage if hasattr(self, "first_shrinkage") else self.shrinkage)
 
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network
