@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from tests.nn.cases import Case, assert_close, cases
 from treelu.scaling import Scaling, fit_scaling, fold
@@ -42,6 +42,28 @@ def test_auto_leaves_binary_columns_alone() -> None:
     oracle = StandardScaler().fit(X)
     assert np.allclose(scaling.center, [*oracle.mean_[:2], 0, 7])
     assert np.allclose(scaling.scale, [*oracle.scale_[:2], 1, 1])
+
+
+def test_auto_scales_heavy_tails_by_the_bulk() -> None:
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal(400)
+    few_far = np.where(np.arange(400) % 50 == 0, 1e4, 5 + 2 * normal)
+    mostly_zero = np.where(np.arange(400) % 5 == 0, normal, 0.0)  # its quartiles say nothing
+    X = np.column_stack([normal, few_far, mostly_zero])
+    scaling, plain, robust = fit_scaling(X, "auto"), fit_scaling(X, True), RobustScaler().fit(X)
+    assert np.array_equal(scaling.center[[0, 2]], plain.center[[0, 2]])
+    assert np.array_equal(scaling.scale[[0, 2]], plain.scale[[0, 2]])
+    assert scaling.center[1] == pytest.approx(robust.center_[1])
+    assert scaling.scale[1] == pytest.approx(robust.scale_[1] / 1.349)
+
+
+def test_quartiles_of_many_rows_are_those_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).standard_cauchy((3000, 2))
+    exact = fit_scaling(X, "auto")
+    monkeypatch.setattr("treelu.scaling.QUARTILE_ROWS", 1000)
+    some = fit_scaling(X, "auto")
+    assert not np.array_equal(some.scale, exact.scale)
+    np.testing.assert_allclose(some.scale, exact.scale, rtol=0.2)
 
 
 @pytest.mark.parametrize("no", [False, np.False_])

@@ -51,16 +51,24 @@ class Scaling:
         return Scaling(-self.center / self.scale, 1 / self.scale)
 
 
+HEAVY = 2.0  # a tail is heavy when it makes the deviation so many times what the quartiles say
+QUARTILES_TO_DEVIATION = 1.349  # the distance of a normal distribution's quartiles, in deviations
+QUARTILE_ROWS = 100_000  # are enough to know the quartiles
+
+
 def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
-    """Mean and deviation of each feature that is to be scaled.
+    """Centre and scale of each feature that is to be scaled: mean and standard deviation.
+
+    Under "auto" a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
+    would squeeze all others into a point that training cannot part.
 
     Parameters
     ----------
     X : ndarray or SciPy sparse
         The training rows.
     standardize : bool or "auto"
-        True scales all features (sparse ones are not centred), False none, "auto" those of a dense table that are
-        not binary. Constant features are centred and keep their scale.
+        True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those of a
+        dense table that are not binary. Constant features are centred and keep their scale.
     """
     n_features = X.shape[1]
     if not standardize or (standardize == "auto" and hasattr(X, "tocsr")):
@@ -74,7 +82,19 @@ def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
     if standardize == "auto":
         binary = ((X == 0) | (X == 1)).all(axis=0)
         center, scale = np.where(binary, 0.0, center), np.where(binary, 1.0, scale)
+        median, spread = _quartiles(X)
+        heavy = (spread > 0) & (scale > HEAVY * spread) & ~binary
+        center, scale = np.where(heavy, median, center), np.where(heavy, spread, scale)
     return Scaling(center, scale)
+
+
+def _quartiles(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Each feature's median, and the deviation of a normal distribution with its quartiles."""
+    some = X[:: -(-len(X) // QUARTILE_ROWS)]
+    low, median, high = (
+        np.array([np.percentile(column, [25, 50, 75]) for column in some.T], np.float64).reshape(-1, 3).T
+    )
+    return median, (high - low) / QUARTILES_TO_DEVIATION
 
 
 def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) -> None:
