@@ -51,7 +51,7 @@ class Scaling:
         return Scaling(-self.center / self.scale, 1 / self.scale)
 
 
-HEAVY = 2.0  # a tail is heavy when it makes the deviation so many times what the quartiles say
+HEAVY = 3.0  # a tail is heavy when it makes the deviation so many times what the quartiles say
 QUARTILES_TO_DEVIATION = 1.349  # the distance of a normal distribution's quartiles, in deviations
 QUARTILE_ROWS = 100_000  # are enough to know the quartiles
 

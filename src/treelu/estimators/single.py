@@ -40,8 +40,8 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
         is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     standardize : bool or "auto"
-        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those with
-        heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
+        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
+        with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
         scales its targets as well.
     early_stopping : bool or int
         Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
@@ -132,8 +132,8 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
         is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     standardize : bool or "auto"
-        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those with
-        heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
+        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
+        with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
         scales its targets as well.
     early_stopping : bool or int
         Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
