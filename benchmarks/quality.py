@@ -51,6 +51,10 @@ AVERAGED: dict[str, Any] = {
     "drop_connect": 0.0, "annealing": 0.5, "straight_through": True, "epochs": 30, "batch_size": 64,
     "schedule": "cosine",
 }  # fmt: skip
+# boosting in small steps of trees on drawn rows and features, chosen on time-ordered parts of the training rows
+SMALL_STEPS: dict[str, Any] = {
+    **AVERAGED, "combine": "boost", "shrinkage": 0.1, "first_shrinkage": 0.1, "n_estimators": 48,
+}  # fmt: skip
 MARKER = "<!-- tables: written by benchmarks.quality -->"
 CART_DEPTHS = {"max_depth": [2, 3, 4, 6, 8, 12, None]}
 
@@ -153,6 +157,7 @@ def run_pdbbind(home: Path, seeds: Iterable[int], wanted: list[str] | None = Non
         methods = regressors(seed)
         methods["ELCN"] = ELCNRegressor(random_state=seed)
         methods["ELCN averaged"] = ELCNRegressor(**AVERAGED, random_state=seed)
+        methods["ELCN in small steps"] = ELCNRegressor(**SMALL_STEPS, random_state=seed)
         for method, estimator in methods.items():
             if wanted and method not in wanted:
                 continue
