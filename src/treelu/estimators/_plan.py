@@ -11,7 +11,7 @@ from typing import NamedTuple
 EPOCHS = 60
 MIN_BATCH, MAX_BATCH = 32, 512
 BATCHES_PER_PASS = 6  # aimed at between these bounds
-MIN_UPDATES, PASSES = 2400, 12  # at least so many updates, twice as many of the largest batches, and so many passes
+MIN_UPDATES, PASSES = 2400, 12  # at least so many updates, and at least so many passes
 
 
 class Plan(NamedTuple):
@@ -29,6 +29,8 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
     --------
     >>> plan_training(1000, "auto", "auto")
     Plan(epochs=60, batch_size=128, updates_per_epoch=40)
+    >>> plan_training(10_000, "auto", "auto")
+    Plan(epochs=60, batch_size=512, updates_per_epoch=80)
     >>> plan_training(1_000_000, "auto", "auto")
     Plan(epochs=60, batch_size=512, updates_per_epoch=391)
     >>> plan_training(1000, 30, 64)
@@ -39,7 +41,8 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
         while batch_size < MAX_BATCH and n_rows / batch_size > 2 * BATCHES_PER_PASS:
             batch_size *= 2
     if not isinstance(epochs, int):
-        at_least = 2 * MIN_UPDATES if batch_size == MAX_BATCH else MIN_UPDATES
+        # where batches cannot grow with the table, their number does
+        at_least = 2 * MIN_UPDATES if n_rows / batch_size > 2 * BATCHES_PER_PASS else MIN_UPDATES
         updates = max(at_least, PASSES * n_rows / batch_size)
         return Plan(EPOCHS, batch_size, -(-int(updates) // EPOCHS))
     return Plan(epochs, batch_size, None)
