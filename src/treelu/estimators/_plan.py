@@ -42,7 +42,7 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
             batch_size *= 2
     if not isinstance(epochs, int):
         # where batches cannot grow with the table, their number does
-        at_least = 2 * MIN_UPDATES if n_rows / batch_size > 2 * BATCHES_PER_PASS else MIN_UPDATES
+        at_least = 2 * MIN_UPDATES if n_rows > 2 * BATCHES_PER_PASS * MAX_BATCH else MIN_UPDATES
         updates = max(at_least, PASSES * n_rows / batch_size)
         return Plan(EPOCHS, batch_size, -(-int(updates) // EPOCHS))
     return Plan(epochs, batch_size, None)
