@@ -21,7 +21,8 @@ SHALLOW, DEEP = 12, 16  # neurons: of small tables and where most weights are dr
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
-FOLDS, ENOUGH_ROWS = 5, 600  # fifths of the rows are held out, one after the other, until so many have been scored
+FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
+MOST_FOLDS = 3  # of tables that are not small
 MIN_ROWS = 50
 CLEARLY = 2.0  # standard errors by which a setting must be behind to be given up
 
@@ -112,19 +113,22 @@ def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bo
 def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
     """Training rows and rows held out, a fifth of each class at a time, until enough rows have been held out.
 
-    None where there are too few rows, or a class has but one.
+    All fifths of a small table, at most three of another, whose single trainings take longer. A lone row of a class
+    is never held out. None where there are too few rows, or fewer than two classes to hold out.
     """
     table, targets, rows = sample.table, sample.targets, sample.rows
     labels = np.zeros(len(rows)) if targets.task == "regression" else targets.y.cpu().numpy().reshape(-1)[rows]
     _, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(rows) < MIN_ROWS or sizes.min() < 2:
+    needed = 1 if targets.task == "regression" else 2
+    if len(rows) < MIN_ROWS or (sizes > 1).sum() < needed:
         return
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     order = shuffled[np.argsort(number[shuffled], kind="stable")]
     fold = np.empty(len(rows), np.int64)
     fold[order] = np.arange(len(rows)) % FOLDS
+    fold[sizes[number] == 1] = FOLDS
     n_scored = 0
-    for k in range(FOLDS):
+    for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
         yield Sample(table, targets, rows[fold != k]), Sample(table, targets, rows[fold == k])
         n_scored += int((fold == k).sum())
         if n_scored >= ENOUGH_ROWS:
