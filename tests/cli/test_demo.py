@@ -41,7 +41,7 @@ def test_both_tables_are_fitted_printed_and_drawn(tmp_path: Path, type_: Type) -
     assert type_("demo", "--out", out).code == 0  # again, over its own files
     # what it says to type next can be typed
     following = [line.split() for line in typed.out.splitlines() if line.startswith(f"  treelu fit {out}")]
-    assert len(following) == 2
+    assert len(following) == 3
     words = [word for word in following[0][1:-1] if word not in ("--depth", "6")]
     assert type_(*words, tmp_path / "mine", "--depth", 1, "--epochs", 1).code == 0
 

@@ -42,6 +42,7 @@ def run_demo(out: Path, seed: int) -> None:
     print("next:")
     if find_spec("rdkit") is not None:
         print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out my-model")
+    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --depth 3 --max-features 6 --out six-features")
     print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --tune --out my-tumours")
     print("  treelu fit YOUR.csv --target COLUMN --out your-model")
 
