@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.training import BETAS, MOMENTUM
 
 FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
-MOMENTUM, BETA_2 = 0.9, 0.999  # of the optimisers
 
 
 def feature_norms(network: NeuronChain) -> Tensor:
@@ -95,9 +95,10 @@ class _RootMeanSquares:
             gradients.append(network.output_weight.grad)
         new = torch.cat([gradient for gradient in gradients if gradient is not None], dim=1).square().mean(dim=1)
         self.n_steps += 1
-        self.square = BETA_2 * self.square.to(new) + (1 - BETA_2) * new
+        _, beta = BETAS
+        self.square = beta * self.square.to(new) + (1 - beta) * new
         self.largest = torch.maximum(self.largest.to(new), self.square)
-        return (self.largest / (1 - BETA_2**self.n_steps)).sqrt().clamp(min=1e-8)
+        return (self.largest / (1 - beta**self.n_steps)).sqrt().clamp(min=1e-8)
 
 
 def choose_features(network: NeuronChain, n_features: int, train_with: Callable[[float], object]) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ from treelu.objectives import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 ONE_THREAD_PARAMETERS = 1_000_000
+MOMENTUM, BETAS = 0.9, (0.9, 0.999)  # of SGD, of AMSGrad
 EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
 
 
@@ -158,8 +159,8 @@ def make_optimizer(
     flat = flatten_parameters(network)
     settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
     if name == "sgd":
-        return torch.optim.SGD([flat], momentum=0.9, nesterov=True, **settings)
-    return torch.optim.AdamW([flat], amsgrad=True, **settings)
+        return torch.optim.SGD([flat], momentum=MOMENTUM, nesterov=True, **settings)
+    return torch.optim.AdamW([flat], amsgrad=True, betas=BETAS, **settings)
 
 
 def flatten_parameters(network: NeuronChain) -> torch.nn.Parameter:

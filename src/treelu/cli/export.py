@@ -72,8 +72,7 @@ def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
     """The branches that some rows reach, so that the tree shown is exact for them."""
     if not model.trees:
         return ()
-    members = model.estimator.estimators_ if model.task == "labels" else [model.estimator]
-    trees = [member.to_tree(visited_by=rows.X) for member in members]
+    trees = [member.to_tree(visited_by=rows.X) for member in model.members]
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 

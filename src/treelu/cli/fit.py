@@ -119,11 +119,10 @@ def visited_trees(model: TableModel, training: Rows, held_out: Rows | None) -> t
 
     Hold-out rows show which branches to draw; what is in these was learned from training rows.
     """
-    members = model.estimator.estimators_ if model.task == "labels" else [model.estimator]
-    if not hasattr(type(members[0]), "to_tree"):
+    if not hasattr(type(model.members[0]), "to_tree"):
         return ()
     trees = []
-    for member in members:
+    for member in model.members:
         tree = member.to_tree(visited_by=stacked(training.X, None if held_out is None else held_out.X))
         tree = replace(tree, feature_names=model.encoder.feature_names)
         trees.append(tree.with_counts(training.X))

@@ -58,7 +58,7 @@ def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title
 def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:
     """The tree and the estimator of one target."""
     if model.task == "labels":
-        return model.trees[k] if model.trees else None, model.estimator.estimators_[k]
+        return model.trees[k] if model.trees else None, model.members[k]
     tree = model.trees[0] if model.trees else None
     if len(model.targets) == 1:
         return tree, model.estimator
@@ -203,8 +203,7 @@ def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, vali
         if target not in summaries:
             continue
         whose = f"{target}: " if model.task == "labels" else ""
-        network = getattr(model.estimator, "estimators_", [model.estimator] * len(model.trees))[k].network_
-        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2**network.depth:,}"
+        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
         compared = len(model.carts) == len(model.trees)
         beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
         lines.append(f"{whose}tree: {size}{beside}")

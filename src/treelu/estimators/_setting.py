@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.estimators._trees import MAX_DEPTH
 from treelu.nn import NeuronChain
 from treelu.refinement import Tempered, temper
 from treelu.training import Sample, evaluate
 
 RATES = (0.05, 0.3, 0.75)
-SHALLOW, DEEP = 12, 16  # neurons: of small tables and where most weights are dropped, and otherwise
+SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where most weights are dropped, and otherwise
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs

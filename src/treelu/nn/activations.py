@@ -79,12 +79,13 @@ class Activation:
         # not torch.relu, whose gradient at 0 is 0
         active = (z >= 0).to(z.dtype)
         value, slope = lam * active * z, lam * active
-        smooth = torch.sigmoid(z)
+        if self.bend(lam):
+            smooth = torch.sigmoid(z)
+            slope = slope + (1 - lam) * smooth
+            if self.straight_through:
+                slope = slope + lam * (smooth - smooth.detach())  # adds nothing but a gradient
         if lam != 1.0:
             value = value + (1 - lam) * F.softplus(z)
-            slope = slope + (1 - lam) * smooth
-        if self.straight_through:
-            slope = slope + lam * (smooth - smooth.detach())  # adds nothing but a gradient
         return s * z + (1 - s) * value, s + (1 - s) * slope
 
 

@@ -94,14 +94,17 @@ class TableModel:
     @property
     def spread(self) -> NDArray[np.float64]:
         """The standard deviation of each feature in training rows: what makes weights of unlike units comparable."""
-        member = self.estimator.estimators_[0] if self.task == "labels" else self.estimator
-        return member.spread_
+        return self.members[0].spread_
+
+    @property
+    def members(self) -> list[Any]:
+        """The estimators of single labels, or the one estimator."""
+        return self.estimator.estimators_ if self.task == "labels" else [self.estimator]
 
     def whole_trees(self) -> list[ObliqueTree]:
         """The estimator as trees with all their branches, for any rows; an AttributeError where it is none."""
-        members = self.estimator.estimators_ if self.task == "labels" else [self.estimator]
         # Sparse rows carry no names.
-        return [replace(member.tree_, feature_names=self.encoder.feature_names) for member in members]
+        return [replace(member.tree_, feature_names=self.encoder.feature_names) for member in self.members]
 
     def to_dict(self) -> dict[str, Any]:
         """All but the estimator and the trees, as plain JSON values."""
