@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from tests.nn.cases import Case, assert_close, cases
+from treelu.nn import LocallyLinearNetwork
 from treelu.scaling import Scaling, fit_scaling, fold
 
 
@@ -177,3 +178,17 @@ def test_folding_the_identity_changes_no_bit() -> None:
         fold(folded, Scaling.identity(5), Scaling.identity(2))
         for before, after in zip(network.parameters(), folded.parameters(), strict=True):
             assert torch.equal(before, after)
+
+
+def test_folding_does_not_depend_on_where_the_scaling_lies_in_memory() -> None:
+    rng = np.random.default_rng(0)
+    center, scale = rng.normal(size=10), rng.uniform(0.5, 2, size=10)
+    results = set()
+    for offset in range(8):
+        moved = np.zeros(18)[offset : offset + 10]
+        moved[:] = center
+        network = LocallyLinearNetwork(10, 12, 2).double()
+        network.reset_parameters(torch.Generator().manual_seed(0))
+        fold(network, Scaling(moved, scale))
+        results.add(network.bias.detach().numpy().tobytes() + network.output_bias.detach().numpy().tobytes())
+    assert len(results) == 1

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 
@@ -107,15 +108,20 @@ def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) 
         center, scale = (torch.as_tensor(v, dtype=network.weight.dtype) for v in (scaling.center, scaling.scale))
         center, scale = center.to(network.weight.device), scale.to(network.weight.device)
         network.weight.div_(scale[:, None])
-        network.bias.sub_(center @ network.weight)
+        network.bias.sub_(_at(center, network.weight))
         if isinstance(network, LocallyConstantNetwork):
             head = network.head
             head.weight.mul_(scale).add_(head.offset_weight[:, :, None] * center)
         elif isinstance(network, LocallyLinearNetwork):
             network.output_weight.div_(scale[:, None])
-            network.output_bias.sub_(center @ network.output_weight)
+            network.output_bias.sub_(_at(center, network.output_weight))
         if target is not None:
             _fold_target(network, target)
+
+
+def _at(center: Tensor, weight: Tensor) -> Tensor:
+    """center @ weight, the same to the bit wherever the two lie: the BLAS's order of sums depends on alignment."""
+    return (center[:, None] * weight).sum(dim=0)
 
 
 def _fold_target(network: NeuronChain, target: Scaling) -> None:

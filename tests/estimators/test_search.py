@@ -33,8 +33,9 @@ def test_regression_and_processes() -> None:
     quick = LCNRegressor(epochs=5)
     alone = LCNRegressorCV(**QUICK, estimator=quick).fit(X, y)
     together = LCNRegressorCV(**QUICK, estimator=quick, n_jobs=2).fit(X, y)
-    np.testing.assert_array_equal(alone.cv_results_["mean_loss"], together.cv_results_["mean_loss"])
-    np.testing.assert_array_equal(alone.predict(X), together.predict(X))
+    # another split or seed would show; the last digit is the BLAS's, whose sums follow the memory's layout
+    np.testing.assert_allclose(alone.cv_results_["mean_loss"], together.cv_results_["mean_loss"], rtol=1e-5)
+    np.testing.assert_allclose(alone.predict(X), together.predict(X), rtol=1e-4)
 
 
 @pytest.mark.parametrize("one_standard_error", [False, True])
