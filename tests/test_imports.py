@@ -45,6 +45,7 @@ PARTS = {
     "_sklearn_tree": "tree",
     "_losses": "objectives",
     "_updates": "training",
+    "_epochs": "training",
 }
 
 

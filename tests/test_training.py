@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,17 +76,17 @@ def in_a_fresh_process(code: str) -> str:
 
 
 class Spy:
-    """Notes every step of training: its rows, λ and masks."""
+    """Notes every update of training: its rows, λ and the key of its masks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.calls: list[tuple[list[int], float, DropConnect | None]] = []
-        step = Stepper.train_step
+        self.calls: list[tuple[list[int], float, int]] = []
+        steps = Stepper.train_steps
 
-        def noted(stepper: Stepper, index, annealing, drop):
-            self.calls.append((index.tolist(), annealing, drop))
-            return step(stepper, index, annealing, drop)
+        def noted(stepper: Stepper, batches, keys, annealing):
+            self.calls += [(index.tolist(), annealing, int(key)) for index, key in zip(batches, keys, strict=True)]
+            return steps(stepper, batches, keys, annealing)
 
-        monkeypatch.setattr(Stepper, "train_step", noted)
+        monkeypatch.setattr(Stepper, "train_steps", noted)
 
 
 # Annealing and schedules
@@ -286,18 +287,59 @@ def test_updates_per_epoch(updates: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sorted(seen[:50]) == list(range(50))[: len(seen)] or len(seen) < 50
 
 
-def test_masks_are_fresh_in_every_step_and_absent_without_drop_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_masks_are_fresh_in_every_update(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = some_sample()
-    network = some_network(sample, drop_connect=0.5, drop_in_jacobian=True)
     spy = Spy(monkeypatch)
-    train(network, sample, **SETTINGS, rng=np.random.default_rng(0))
-    drops = [call[2] for call in spy.calls]
-    assert len({drop.key for drop in drops}) == len(drops) == 16
-    assert all(drop.rate == 0.5 and drop.in_jacobian for drop in drops)
-    plain = some_network(sample)
-    spy.calls.clear()
-    train(plain, sample, **SETTINGS, rng=np.random.default_rng(0))
-    assert all(call[2] is None for call in spy.calls)
+    train(some_network(sample, drop_connect=0.5), sample, **SETTINGS, rng=np.random.default_rng(0))
+    keys = [call[2] for call in spy.calls]
+    assert len(set(keys)) == len(keys) == 16
+
+
+@pytest.mark.parametrize("drop_in_jacobian", [False, True])
+def test_keys_of_masks_matter_only_with_drop_connect(drop_in_jacobian: bool) -> None:
+    sample = some_sample()
+    rows = [np.arange(20), np.arange(20, 50)]
+    for rate, differ in ((0.5, True), (0.0, False)):
+        results = []
+        for keys in (np.array([1, 2]), np.array([3, 4])):
+            network = some_network(sample, drop_connect=rate, drop_in_jacobian=drop_in_jacobian)
+            Stepper(network, sample, make_optimizer(network, "sgd", 0.1)).train_steps(rows, keys, 0.5)
+            results.append(state(network))
+        assert equal(*results) != differ
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "amsgrad"])
+@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and offsets"])
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("network_class", [LocallyConstantNetwork, LocallyLinearNetwork])
+def test_updates_at_one_go_are_single_updates(network_class, task: str, extras: bool, optimizer: str) -> None:
+    """Batches of several sizes in one call, one by one, and by autograd and torch's optimiser."""
+    rng = np.random.default_rng(0)
+    sample = some_sample(task=task)
+    if extras:
+        offset = torch.from_numpy(rng.standard_normal((50, sample.targets.n_outputs), np.float32))
+        weight = torch.from_numpy(rng.uniform(0.5, 2, 50).astype(np.float32))
+        sample = replace(sample, targets=replace(sample.targets, weight=weight, offset=offset))
+    rows = [rng.permutation(50)[:size] for size in (16, 7, 16, 1, 30)]
+    keys = rng.integers(2**63, size=len(rows))
+    results = []
+    for way in ("at one go", "single", "autograd"):
+        network = some_network(sample, network_class, drop_connect=0.25)
+        stepper = Stepper(network, sample, make_optimizer(network, optimizer, 0.01, 0.1))
+        if way == "autograd":
+            stepper.gradient_pass, stepper.update = None, stepper.optimizer.step
+        if way == "at one go":
+            total = stepper.train_steps(rows, keys, 0.7)
+        else:
+            drops = [DropConnect(0.25, int(key)) for key in keys]
+            total = sum(
+                len(index) * stepper.train_step(index, 0.7, drop) for index, drop in zip(rows, drops, strict=True)
+            )
+        results.append((total, state(network), stepper.optimizer.state_dict()["state"][0]))
+    for total, parameters, kept in results[1:]:
+        assert total == pytest.approx(results[0][0], rel=1e-4)
+        torch.testing.assert_close(parameters, results[0][1], rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(kept, results[0][2], rtol=1e-3, atol=1e-4)
 
 
 def test_the_training_loss_is_the_mean_over_the_rows() -> None:

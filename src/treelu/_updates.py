@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,12 +12,31 @@ from numba import njit
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
 
+class Step(NamedTuple):
+    """An optimiser's vector, gradient, state and settings; `number` counts AMSGrad's steps from 1.
+
+    SGD keeps its momentum in `mean` and has neither `square` nor `largest`; its momentum's factor is `beta_1`.
+    """
+
+    vector: Any
+    gradient: Any
+    mean: Any
+    square: Any
+    largest: Any
+    is_sgd: bool
+    number: float
+    rate: float
+    decay: float
+    beta_1: float
+    beta_2: float
+    epsilon: float
+
+
 class Update:
     """A step of an optimiser of one vector on the CPU: SGD with Nesterov momentum, or AdamW with AMSGrad.
 
     `torch.optim` spends several times longer on finding its way to an update than on the update of a small network.
-    Learning rate and state are read from and left in the optimiser, and its first step is its own: that makes the
-    state.
+    Learning rate and state are read from and left in the optimiser.
 
     Examples
     --------
@@ -31,34 +50,52 @@ class Update:
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.optimizer, self.group = optimizer, optimizer.param_groups[0]
-        (self.vector,) = self.group["params"]
-        self.arrays: Any = None
+        self.group = optimizer.param_groups[0]
+        (vector,) = self.group["params"]
+        self.is_sgd = isinstance(optimizer, torch.optim.SGD)
+        names = ("momentum_buffer",) if self.is_sgd else ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+        if not optimizer.state[vector]:  # before its first step
+            optimizer.state[vector] = {name: torch.zeros_like(vector.detach()) for name in names}
+            if not self.is_sgd:
+                optimizer.state[vector]["step"] = torch.zeros(())
+        state = optimizer.state[vector]
+        self.arrays = [tensor.numpy() for tensor in (vector.detach(), vector.grad, *(state[name] for name in names))]
+        self.arrays += [np.empty(0, self.arrays[0].dtype)] * (5 - len(self.arrays))
+        self.n_steps = np.zeros(1) if self.is_sgd else state["step"].reshape(-1).numpy()
 
     def __call__(self) -> None:
         """Do what `optimizer.step()` does."""
-        if self.arrays is None:
-            self.optimizer.step()
-            self.arrays = self._state()
-            return
-        group, (vector, gradient, *state) = self.group, self.arrays
-        rate, decay = group["lr"], group["weight_decay"]
-        if isinstance(self.optimizer, torch.optim.SGD):
-            nesterov(vector, gradient, state[0], rate, decay, group["momentum"])
-            return
-        mean, square, largest, step = state
-        step += 1
-        (beta_1, beta_2), epsilon = group["betas"], group["eps"]
-        amsgrad(vector, gradient, mean, square, largest, float(step[0]), rate, decay, beta_1, beta_2, epsilon)
+        take_step(self.steps(1))
 
-    def _state(self) -> tuple[Any, ...]:
-        """The vector, its gradient and the optimiser's state, as the kernels take them."""
-        state = self.optimizer.state[self.vector]
-        names = (
-            ("momentum_buffer",) if "momentum_buffer" in state else ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
+    def steps(self, count: int) -> Step:
+        """The optimiser as it is now, for `take_step`; so many steps count as taken."""
+        group, number = self.group, float(self.n_steps[0]) + 1
+        self.n_steps += count
+        (beta_1, beta_2), epsilon = ((group["momentum"], 0.0), 0.0) if self.is_sgd else (group["betas"], group["eps"])
+        rate, decay = float(group["lr"]), float(group["weight_decay"])
+        vector, gradient, mean, square, largest = self.arrays
+        return Step(vector, gradient, mean, square, largest, self.is_sgd, number, rate, decay, beta_1, beta_2, epsilon)
+
+
+@_kernel
+def take_step(step: Any, ahead: int = 0) -> None:
+    """Update the vector in place; `ahead` steps have been taken since `step` was made."""
+    if step.is_sgd:
+        nesterov(step.vector, step.gradient, step.mean, step.rate, step.decay, step.beta_1)
+    else:
+        amsgrad(
+            step.vector,
+            step.gradient,
+            step.mean,
+            step.square,
+            step.largest,
+            step.number + ahead,
+            step.rate,
+            step.decay,
+            step.beta_1,
+            step.beta_2,
+            step.epsilon,
         )
-        tensors = self.vector.detach(), self.vector.grad, *(state[name].reshape(-1) for name in names)
-        return tuple(tensor.numpy() for tensor in tensors)
 
 
 @_kernel

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Task = Literal["binary", "multiclass", "regression"]
-_NO_WEIGHT = np.empty(0, np.float32)
+NO_WEIGHT = np.empty(0, np.float32)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Targets:
 
         if self.offset is not None:
             output = output + self.offset.numpy()[index].T
-        weight = _NO_WEIGHT if self.weight is None else self.weight.numpy()
+        weight = NO_WEIGHT if self.weight is None else self.weight.numpy()
         gradient = np.empty_like(output)
         kernel = {"binary": _losses.logistic, "multiclass": _losses.softmax, "regression": _losses.squared}[self.task]
         return kernel(output, self.y.numpy(), weight, index, gradient), gradient

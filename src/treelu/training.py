@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import warnings
@@ -21,6 +22,7 @@ from treelu.objectives import METRICS, Targets
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 ONE_THREAD_PARAMETERS = 1_000_000
 MOMENTUM, BETAS = 0.9, (0.9, 0.999)  # of SGD, of AMSGrad
+UPDATES_AT_ONCE = 64  # updates made by one call of a kernel: bounds the memory, and how long Ctrl-C waits
 EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
 
 
@@ -213,18 +215,36 @@ class Stepper:
     """Updates of a network on a sample by an optimiser.
 
     Where the kernels are the whole network their gradients go straight into the parameters' `.grad`, and a kernel does
-    the optimiser's step on its own state; autograd and the optimiser itself do the rest. Both give the same.
+    the optimiser's step on its own state: many updates at one go in one thread, or one by one where a batch's rows are
+    shared out over threads. Autograd and the optimiser itself do the rest. All give the same.
     """
 
     def __init__(self, network: NeuronChain, sample: Sample, optimizer: torch.optim.Optimizer) -> None:
         self.network, self.sample, self.optimizer = network, sample, optimizer
         self.gradient_pass = network.gradient_pass()
-        self.update: Callable[[], Any] = optimizer.step
+        self.update: Any = optimizer.step
         if self.gradient_pass is not None:
             from treelu._updates import Update  # Numba may be absent where the torch form runs
 
             self.update = Update(optimizer)
         self.gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]  # the optimiser's own
+
+    def train_steps(self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float) -> float:
+        """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
+        network, table, targets = self.network, self.sample.table, self.sample.targets
+        largest = table.rows(max(batches, key=len))
+        if self.gradient_pass is not None and self.gradient_pass.n_parts_for(largest) == 1:
+            from treelu._epochs import train_on
+
+            settings = annealing, network.activation, network.drop_connect
+            return train_on(self.gradient_pass, self.update, table, targets, batches, keys, *settings)
+        total = 0.0
+        for index, key in zip(batches, keys, strict=True):
+            drop = None
+            if network.drop_connect > 0:
+                drop = DropConnect(network.drop_connect, int(key), network.drop_in_jacobian)
+            total += len(index) * self.train_step(index, annealing, drop)
+        return total
 
     def train_step(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
         """One update on the rows `index`; returns their mean loss."""
@@ -255,14 +275,13 @@ def run_epoch(
     network = stepper.network
     network.train()
     keys = rng.integers(2**63, size=n_updates)
+    at_once = UPDATES_AT_ONCE if after_step is None else 1
     total, seen = 0.0, 0
-    for key in keys:
-        index = next(stream)
-        drop = None
-        if network.drop_connect > 0:
-            drop = DropConnect(network.drop_connect, int(key), network.drop_in_jacobian)
-        total += len(index) * stepper.train_step(index, annealing, drop)
-        seen += len(index)
+    for start in range(0, n_updates, at_once):
+        some = keys[start : start + at_once]
+        indices = list(itertools.islice(stream, len(some)))
+        total += stepper.train_steps(indices, some, annealing)
+        seen += sum(map(len, indices))
         if after_step is not None:
             after_step(network, stepper.optimizer.param_groups[0]["lr"])
     network.eval()

@@ -182,17 +182,20 @@ def gradients(network: torch.nn.Module, out: torch.Tensor, cotangent: torch.Tens
     return {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in network.named_parameters()}
 
 
-def assert_close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float, what: str = "") -> None:
-    """Equal within `tolerance` of the largest entry (and of one)."""
+def assert_close(
+    actual: torch.Tensor, expected: torch.Tensor, tolerance: float, what: str = "", size: float = 1.0
+) -> None:
+    """Equal within `tolerance` of the largest entry (and of `size`)."""
     actual, expected = actual.detach(), expected.detach()
     assert actual.shape == expected.shape, what
-    size = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    size = max(size, float(expected.abs().max())) if expected.numel() else size
     error = float((actual - expected).abs().max()) if expected.numel() else 0.0
     assert error <= tolerance * size, f"{what}: {error:.3g} apart at a size of {size:.3g}"
 
 
 def assert_all_close(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor], tolerance: float) -> None:
-    """The same for each parameter."""
+    """The same for each parameter, within `tolerance` of the largest of all: they are sums over the same paths."""
     assert actual.keys() == expected.keys()
+    size = max([1.0, *(float(value.abs().max()) for value in expected.values() if value.numel())])
     for name in expected:
-        assert_close(actual[name], expected[name], tolerance, name)
+        assert_close(actual[name], expected[name], tolerance, name, size)

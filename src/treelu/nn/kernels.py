@@ -23,6 +23,8 @@ _ROW, _FEATURE, _NEURON = np.uint32(ROW), np.uint32(FEATURE), np.uint32(NEURON)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 # sums may be reordered and contracted, NaN and infinity keep their meaning
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
+# made of other kernels: compiled as part of what calls it, since LLVM would optimise all of it once for each level
+_whole = njit(cache=True, nogil=True, error_model="numpy", inline="always")
 _inline = njit(cache=True, nogil=True, inline="always")
 
 
@@ -45,28 +47,41 @@ def _kept(pair: Any, neuron: Any, threshold: Any) -> Any:
     return _mix(np.uint32(pair + neuron)) >= threshold
 
 
+@_inline
+def _exponential(t: Any, like: Any) -> Any:
+    """exp(−t) of t ≥ 0, to the last digit of 1, in plain arithmetic: unlike a call of exp it vectorises.
+
+    A Taylor series of exp(−t/64) − 1 = q, and six times exp(−2x) − 1 = q (q + 2).
+    """
+    number = like.dtype.type
+    one, two, t = number(1), number(2), min(t, number(64)) / number(64)
+    series = one - t / number(6) * (one - t / number(7) * (one - t / number(8) * (one - t / number(9))))
+    q = -t * (one - t / two * (one - t / number(3) * (one - t / number(4) * (one - t / number(5) * series))))
+    q = q * (q + two)
+    q = q * (q + two)
+    q = q * (q + two)
+    q = q * (q + two)
+    q = q * (q + two)
+    return q * (q + two) + one
+
+
+@_inline
+def _logarithm(s: Any, like: Any) -> Any:
+    """log(1 + s) of 0 ≤ s ≤ 1, likewise: 4 artanh u with u = (r − 1) / (r + 1) and r = √(1 + s)."""
+    number = like.dtype.type
+    root = np.sqrt(number(1) + s) + number(1)
+    u = s / (root * root)
+    v = u * u
+    series = number(1 / 13) + v * (number(1 / 15) + v * (number(1 / 17) + v * (number(1 / 19) + v * number(1 / 21))))
+    series = number(1 / 7) + v * (number(1 / 9) + v * (number(1 / 11) + v * series))
+    return number(4) * u * (number(1) + v * (number(1 / 3) + v * (number(1 / 5) + v * series)))
+
+
 @_kernel
 def row_keys(mask: Any, first: Any, last: Any) -> None:
     """`DropConnect.row_keys`, into mask.keys."""
     for r in range(first, last):
         mask.keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + mask.low)) + mask.high))
-
-
-@_kernel
-def pack(block: Any, column: int, packed: Any) -> None:
-    """Copy a block (D, ·) of columns into the padded weights, from `column` on."""
-    for d in range(block.shape[0]):
-        for i in range(block.shape[1]):
-            packed[d, column + i] = block[d, i]
-
-
-@_kernel
-def unpack_add(packed: Any, column: int, block: Any) -> None:
-    """Add columns of the padded gradient, from `column` on, to a block (D, ·); zero the padded one behind."""
-    for d in range(block.shape[0]):
-        for i in range(block.shape[1]):
-            block[d, i] += packed[d, column + i]
-            packed[d, column + i] = 0
 
 
 @_kernel
@@ -167,11 +182,11 @@ def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
             step = one if z_r >= 0 else zero
             value, derivative, second = annealing * step * z_r, annealing * step, zero
             if annealing != 1 or bend != 0:
-                # exp of a non-positive number only: no overflow
-                small = np.exp(-abs(z_r))
+                small = _exponential(abs(z_r), z)
                 sigmoid = (one if z_r >= 0 else small) / (one + small)
-                value += (one - annealing) * (max(z_r, zero) + np.log1p(small))
-                derivative += (one - annealing) * sigmoid
+                if annealing != 1:
+                    value += (one - annealing) * (max(z_r, zero) + _logarithm(small, z))
+                    derivative += (one - annealing) * sigmoid
                 second = (one - slope) * bend * sigmoid * (one - sigmoid)
             a[i, r] = slope * z_r + (one - slope) * value
             state.o[i, r] = slope + (one - slope) * derivative
@@ -302,7 +317,7 @@ def _head_backward(
                 grad_head.gram[h, i, j] += total
 
 
-@_kernel
+@_whole
 def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
     """Run the neurons on the rows; fill `state`."""
     if mask.threshold:
@@ -311,14 +326,14 @@ def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: Any,
     _activate(mask, chain, state, first, last)
 
 
-@_kernel
+@_whole
 def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """From grad.s, grad.a and grad.o to the parameters."""
     _activate_backward(mask, chain, state, grad, first, last)
     _project_backward(entries, mask, grad, first, last)
 
 
-@_kernel
+@_whole
 def constant_forward(
     entries: Any, mask: Any, chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any
 ) -> None:
@@ -328,14 +343,14 @@ def constant_forward(
     _head(head, paths, out, first, last)
 
 
-@_kernel
+@_whole
 def patterns_forward(chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
     """As `constant_forward` for given slopes state.o, with a and s at hand."""
     _unroll(chain, state, paths, first, last)
     _head(head, paths, out, first, last)
 
 
-@_kernel
+@_whole
 def constant_backward(
     entries: Any,
     mask: Any,

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treelu.nn import kernels
+from treelu.nn import kernels, layers
 from treelu.nn.activations import Activation
 from treelu.nn.arguments import Chain, Entries, Gradients, Head, Mask, PathGradients, Paths, State
 from treelu.nn.drop_connect import WORD, DropConnect
@@ -104,7 +104,8 @@ class Pass(ABC):
     """
 
     def __init__(self, parameters: Sequence[NDArray[Any]], gradients: Sequence[NDArray[Any]] | None = None) -> None:
-        self.parameters, self.gradients = tuple(parameters), gradients
+        self.parameters = tuple(parameters)
+        self.gradients = None if gradients is None else tuple(gradients)
         weight, _, bias = self.parameters[:3]
         self.depth, self.dtype = len(bias), bias.dtype
         self.n_columns = self._n_columns()
@@ -130,9 +131,13 @@ class Pass(ABC):
         neurons, that each part sums up by itself.
         """
 
-    def _start(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> None:
-        """Set the kernels' arguments for a batch."""
-        n_parts = _n_parts(rows, self.depth, self.n_threads)
+    def n_parts_for(self, rows: Rows) -> int:
+        """How many threads the rows would be shared out over."""
+        return _n_parts(rows, self.depth, self.n_threads)
+
+    def start(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> None:
+        """Set the kernels' arguments for a batch, or for batches of at most so many rows."""
+        n_parts = self.n_parts_for(rows)
         if (len(rows.index), n_parts) != (self.batch, self.n_parts):
             self.batch, self.n_parts = len(rows.index), n_parts
             self._prepare()
@@ -160,8 +165,9 @@ class Pass(ABC):
             self.grads.append(Gradients(self.grad_s, of_z, of_a, of_o, packed, of_connection, of_bias))
             self.grads_above.append(above)
 
-    def _targets(self) -> Sequence[NDArray[Any]]:
-        return [np.empty_like(p) for p in self.parameters] if self.gradients is None else self.gradients
+    def targets(self) -> tuple[NDArray[Any], ...]:
+        """Where `backward` writes the parameters' gradients."""
+        return tuple(np.empty_like(p) for p in self.parameters) if self.gradients is None else self.gradients
 
 
 class LocallyConstantPass(Pass):
@@ -175,23 +181,17 @@ class LocallyConstantPass(Pass):
 
     def _prepare_outputs(self) -> Sequence[tuple[int, ...]]:
         depth, batch = self.depth, self.batch
-        _, _, _, head_weight, head_offset, head_bias = self.parameters
+        _, _, _, _, head_offset, head_bias = self.parameters
         squares, rows = np.zeros((3, depth, depth, batch), self.dtype), np.empty((2, depth, batch), self.dtype)
         self.paths, self.grad_paths = Paths(squares[0], squares[1], rows[0]), PathGradients(squares[2], rows[1])
-        self.flat_head = head_weight.reshape(-1, len(self.packed))  # (H M, D)
-        self.flat_gram = np.zeros((len(self.flat_head), self.packed.shape[1]), self.dtype)
-        self.head = Head(self.flat_gram.reshape(len(head_bias), depth, -1), head_offset, head_bias)
+        gram = np.zeros((*head_offset.shape, self.packed.shape[1]), self.dtype)
+        self.head, self.product = Head(gram, head_offset, head_bias), np.empty_like(self.packed)
         return [part.shape for part in self.head]
-
-    def _multiply(self) -> None:
-        """The head's products with the neurons' weights, which the layer reads instead of D gradient values."""
-        kernels.pack(self.parameters[0], 0, self.packed)
-        np.matmul(self.flat_head, self.packed, out=self.flat_gram)
 
     def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The layer's outputs (H, B)."""
-        self._start(rows, annealing, activation, drop)
-        self._multiply()
+        self.start(rows, annealing, activation, drop)
+        layers.prepare_constant(self.parameters, self.packed, self.head.gram)
         out = np.empty((len(self.head.bias), self.batch), self.dtype)
         _share_out(
             lambda _, first, last: kernels.constant_forward(*self.arguments, self.head, self.paths, out, first, last),
@@ -206,7 +206,7 @@ class LocallyConstantPass(Pass):
         scalar, count = self.dtype.type, len(patterns)
         self.batch, self.n_parts = min(count, PATTERNS_AT_ONCE), 1
         self._prepare()
-        self._multiply()
+        layers.prepare_constant(self.parameters, self.packed, self.head.gram)
         chain = Chain(self.packed, connection, bias, scalar(1), scalar(slope), scalar(0))
         # the offsets C b (`path_offsets`) are what a − C s gives for a = 0 and s = −b
         self.state.a.fill(0)
@@ -241,14 +241,8 @@ class LocallyConstantPass(Pass):
         )
         _sum_parts(self.grad_packed)
         _sum_parts(self.grad_others)
-        targets = self._targets()
-        of_weight, of_connection, of_bias, of_head, of_offset, of_head_bias = targets
-        gram = heads[0].gram.reshape(self.flat_gram.shape)[:, : self.depth]
-        np.matmul(self.flat_head.T, gram, out=of_weight)
-        np.matmul(gram, self.parameters[0].T, out=of_head.reshape(self.flat_head.shape))
-        kernels.unpack_add(self.grad_packed[0], 0, of_weight)
-        of_connection[:], of_bias[:] = self.grads[0].connection, self.grads[0].bias
-        of_offset[:], of_head_bias[:] = heads[0].offset, heads[0].bias
+        targets = self.targets()
+        layers.collect_constant(self.parameters, self.packed, self.grads[0], heads[0], self.product, targets)
         return targets
 
 
@@ -266,24 +260,18 @@ class LocallyLinearPass(Pass):
 
     def forward(self, rows: Rows, annealing: float, activation: Activation, drop: DropConnect | None) -> NDArray[Any]:
         """The outputs (L, B)."""
-        weight, _, _, output_weight, output_connection, output_bias = self.parameters
-        kernels.pack(weight, 0, self.packed)
-        kernels.pack(output_weight, self.depth, self.packed)
-        self._start(rows, annealing, activation, drop)
+        self.start(rows, annealing, activation, drop)
+        layers.prepare_linear(self.parameters, self.packed)
         _share_out(
             lambda _, first, last: kernels.neurons_forward(*self.arguments, first, last), self.batch, self.n_parts
         )
-        out = output_connection.T @ self.state.a
-        out += self.state.s[self.depth :]
-        out += output_bias[:, None]
+        out = np.empty((self.parameters[5].shape[0], self.batch), self.dtype)
+        layers.linear_outputs(self.parameters, self.state, out, self.batch)
         return out
 
     def backward(self, grad: NDArray[Any]) -> Sequence[NDArray[Any]]:
         """Gradients of all parameters from that of the outputs (L, B)."""
-        _, of_a, of_o = self.grad_rows
-        self.grad_s[: self.depth], self.grad_s[self.depth :] = 0, grad
-        np.matmul(self.parameters[4], grad, out=of_a)
-        of_o.fill(0)
+        layers.linear_outputs_backward(self.parameters, grad, self.grads[0], self.batch)
         self.grad_others.fill(0)
         _share_out(
             lambda part, first, last: kernels.neurons_backward(*self.arguments, self.grads[part], first, last),
@@ -292,14 +280,8 @@ class LocallyLinearPass(Pass):
         )
         _sum_parts(self.grad_packed)
         _sum_parts(self.grad_others)
-        of_weight, of_connection, of_bias, of_output, of_output_connection, of_output_bias = targets = self._targets()
-        of_weight.fill(0)
-        of_output.fill(0)
-        kernels.unpack_add(self.grad_packed[0], 0, of_weight)
-        kernels.unpack_add(self.grad_packed[0], self.depth, of_output)
-        of_connection[:], of_bias[:] = self.grads[0].connection, self.grads[0].bias
-        np.matmul(self.state.a, grad.T, out=of_output_connection)
-        np.sum(grad, axis=1, out=of_output_bias)
+        targets = self.targets()
+        layers.collect_linear(self.state, grad, self.grads[0], targets, self.batch)
         return targets
 
 
@@ -315,7 +297,7 @@ class Router:
 
     def __init__(self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float) -> None:
         packed, scalar = _padded_zeros(len(weight), len(bias), bias.dtype), bias.dtype.type
-        kernels.pack(weight, 0, packed)
+        layers.pack(weight, 0, packed)
         self.chain = Chain(packed, connection.copy(), bias.copy(), scalar(1), scalar(slope), scalar(0))
 
     def codes(self, rows: Rows) -> NDArray[np.int64]:

@@ -1,0 +1,191 @@
+"""Many updates in one call of a kernel: passes, loss and the optimiser's step with no Python in between.
+
+At a small batch Python costs more than the arithmetic of an update. The pieces are those that single updates are made
+of: `treelu.nn.kernels`, `treelu.nn.layers`, `treelu._losses`, `treelu._updates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from treelu._losses import logistic, softmax, squared
+from treelu._updates import Update, take_step
+from treelu.nn import Rows, Table
+from treelu.nn.activations import Activation
+from treelu.nn.arguments import Entries, Head, Mask
+from treelu.nn.drop_connect import WORD, DropConnect
+from treelu.nn.kernels import constant_backward, constant_forward, neurons_backward, neurons_forward
+from treelu.nn.layers import (
+    collect_constant,
+    collect_linear,
+    linear_outputs,
+    linear_outputs_backward,
+    prepare_constant,
+    prepare_linear,
+)
+from treelu.nn.passes import LocallyConstantPass, Pass
+from treelu.objectives import NO_WEIGHT, Targets
+
+_kernel = njit(cache=True, nogil=True, error_model="numpy")
+_part = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+_NO_OFFSET = np.empty((0, 1), np.float32)
+_WORD, _BITS = np.uint64(WORD), np.uint64(32)
+
+
+class Batches(NamedTuple):
+    """The row numbers of all batches one behind the other, where each begins and the last ends, and a key for each."""
+
+    rows: Any
+    starts: Any
+    keys: Any
+
+
+class Goal(NamedTuple):
+    """Whether the loss is the logistic one; weights of rows and scores that are added, empty where there are none."""
+
+    is_binary: bool
+    weight: Any
+    offset: Any
+
+
+class Room(NamedTuple):
+    """Outputs (L, B) and their gradient."""
+
+    out: Any
+    grad: Any
+
+
+def train_on(
+    layer: Pass,
+    update: Update,
+    table: Table,
+    targets: Targets,
+    batches: Sequence[NDArray[np.int64]],
+    keys: NDArray[np.int64],
+    annealing: float,
+    activation: Activation,
+    drop_rate: float,
+) -> float:
+    """One update on each batch, in one thread, with masks drawn by its key; returns the sum of the rows' losses."""
+    largest = Rows(table, max(batches, key=len))
+    layer.start(largest, annealing, activation, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
+    rows = Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64))
+    weight, offset = (
+        none if tensor is None else tensor.numpy()
+        for tensor, none in ((targets.weight, NO_WEIGHT), (targets.offset, _NO_OFFSET))
+    )
+    goal = Goal(targets.task == "binary", weight, offset)
+    room = Room(*np.empty((2, targets.n_outputs, len(largest.index)), layer.dtype))
+    gradients = layer.grads[0], layer.grad_others[0], layer.targets()
+    common = (
+        rows,
+        *layer.arguments,
+        targets.y.numpy(),
+        goal,
+        room,
+        layer.parameters,
+        *gradients,
+        update.steps(len(keys)),
+    )
+    if isinstance(layer, LocallyConstantPass):
+        above = layer.head, layer.paths, layer.grad_paths, Head(*layer.grads_above[0]), layer.product
+        return constant_updates(*common, *above)
+    return linear_updates(*common)
+
+
+@_part
+def _batch(batches: Any, number: int, entries: Any, mask: Any) -> Any:
+    """A batch's rows, and their masks."""
+    index, key = batches.rows[batches.starts[number] : batches.starts[number + 1]], batches.keys[number]
+    rows = Entries(entries.values, entries.features, entries.starts, entries.width, index)
+    return rows, Mask(mask.keys, np.uint32(key & _WORD), np.uint32(key >> _BITS), mask.threshold, mask.scale)
+
+
+@_kernel
+def _loss(y: Any, goal: Any, room: Any, index: Any) -> Any:
+    """The sum of the rows' losses; fills room.grad."""
+    if goal.offset.shape[0]:
+        for k in range(room.out.shape[0]):
+            for r in range(len(index)):
+                room.out[k, r] += goal.offset[index[r], k]
+    if y.ndim == 1:
+        loss = softmax(room.out, y, goal.weight, index, room.grad)
+    elif goal.is_binary:
+        loss = logistic(room.out, y, goal.weight, index, room.grad)
+    else:
+        loss = squared(room.out, y, goal.weight, index, room.grad)
+    return len(index) * loss
+
+
+@_kernel
+def constant_updates(
+    batches: Any,
+    entries: Any,
+    mask: Any,
+    chain: Any,
+    state: Any,
+    y: Any,
+    goal: Any,
+    room: Any,
+    parameters: Any,
+    grad: Any,
+    sums: Any,
+    gradients: Any,
+    step: Any,
+    head: Any,
+    paths: Any,
+    grad_paths: Any,
+    grad_head: Any,
+    product: Any,
+) -> float:
+    """Updates of a `LocallyConstantPass`; `sums` holds all of `grad` and `grad_head` but the weights' gradient."""
+    total, first = 0.0, np.uint64(0)
+    for number in range(len(batches.keys)):
+        rows, drawn = _batch(batches, number, entries, mask)
+        last = np.uint64(len(rows.index))
+        prepare_constant(parameters, chain.weight, head.gram)
+        constant_forward(rows, drawn, chain, state, head, paths, room.out, first, last)
+        total += _loss(y, goal, room, rows.index)
+        sums[:] = 0
+        constant_backward(rows, drawn, chain, state, head, paths, room.grad, grad_paths, grad_head, grad, first, last)
+        collect_constant(parameters, chain.weight, grad, grad_head, product, gradients)
+        take_step(step, number)
+    return total
+
+
+@_kernel
+def linear_updates(
+    batches: Any,
+    entries: Any,
+    mask: Any,
+    chain: Any,
+    state: Any,
+    y: Any,
+    goal: Any,
+    room: Any,
+    parameters: Any,
+    grad: Any,
+    sums: Any,
+    gradients: Any,
+    step: Any,
+) -> float:
+    """Updates of a `LocallyLinearPass`; `sums` holds the gradients of connections and biases."""
+    total, first = 0.0, np.uint64(0)
+    for number in range(len(batches.keys)):
+        rows, drawn = _batch(batches, number, entries, mask)
+        count = len(rows.index)
+        prepare_linear(parameters, chain.weight)
+        neurons_forward(rows, drawn, chain, state, first, np.uint64(count))
+        linear_outputs(parameters, state, room.out, count)
+        total += _loss(y, goal, room, rows.index)
+        sums[:] = 0
+        linear_outputs_backward(parameters, room.grad, grad, count)
+        neurons_backward(rows, drawn, chain, state, grad, first, np.uint64(count))
+        collect_linear(state, room.grad, grad, gradients, count)
+        take_step(step, number)
+    return total
