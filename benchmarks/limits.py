@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_thre
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.kernels import LANES
 from treelu.objectives import Targets
-from treelu.training import Sample, Stepper, batches, make_optimizer, one_torch_thread
+from treelu.training import UPDATES_AT_ONCE, Sample, Stepper, batches, make_optimizer, one_torch_thread
 
 BIG, SMALL = 32_000_000, 65_536  # float32 numbers: far beyond the caches, and about the size of a network's tables
 PIECES = ("forward kernel", "loss", "backward kernel", "optimiser")
@@ -84,17 +85,17 @@ def measure(data: Data, depth: int = 12, *, rounds: int = 7, epochs: int = 30) -
     """Measured pieces of a fit on a data set, the machine's rates, and the time that the counted work needs."""
     with torch_threads(THREADS):
         rates = _rates(rounds)
-        pieces = _pieces(data, depth, rounds)
+        pieces, a_step = _pieces(data, depth, rounds), _a_step(data, depth, rounds)
         fits = medians(interleaved(_fits(data, depth, epochs), min(rounds, 3)))
     work = Work(data.train.X.shape[1], depth, data.nonzeros)
     bounds = _bounds(work, rates)
-    steps, a_step = epochs * -(-data.train.X.shape[0] // BATCH), sum(pieces.values())
+    steps = epochs * -(-data.train.X.shape[0] // BATCH)
     part = Part()
     part.details = {
         "data": data.name,
         "depth": depth,
         "rates": rates,
-        "step": {"measured": pieces, "roofline": bounds},
+        "step": {"pieces": pieces, "measured": a_step, "roofline": bounds},
         "samples": {"operations": work.operations / BATCH, "bytes": work.bytes / BATCH},
         "fit": {"steps": steps, "seconds": fits[TOGETHER], "seconds_in_steps": steps * a_step},
     }
@@ -129,24 +130,42 @@ def _fits(data: Data, depth: int, epochs: int) -> dict[str, Callable[[], object]
     return {TOGETHER: partial(fit_ours, data, depth, epochs), ALONE: alone}
 
 
-def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
-    """Median seconds of each piece of a training step, as `Stepper.train_step` runs them."""
+def _stepper(data: Data, depth: int) -> Stepper:
     table, y = Table(data.train.X), torch.from_numpy(data.train.y).float()[:, None]
     network, targets = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP), Targets("binary", y, 1)
-    sample = Sample(table, targets)
-    stepper = Stepper(network, sample, make_optimizer(network, "sgd", RATE))
+    stepper = Stepper(network, Sample(table, targets), make_optimizer(network, "sgd", RATE))
     if stepper.gradient_pass is None:
         raise RuntimeError("the kernels do not run here: is Numba installed?")
+    return stepper
+
+
+def _a_step(data: Data, depth: int, rounds: int) -> float:
+    """Median seconds of a training step, many of them in one call of a kernel."""
+    stepper, seconds = _stepper(data, depth), []
+    stream = batches(stepper.sample, BATCH, np.random.default_rng(0))
+    with one_torch_thread(stepper.network):
+        for _ in range(1 + 3 * rounds):
+            some, start = list(itertools.islice(stream, UPDATES_AT_ONCE)), time.perf_counter()
+            stepper.train_steps(some, np.arange(len(some)), 0.5)
+            seconds.append((time.perf_counter() - start) / len(some))
+    return median(seconds[1:])
+
+
+def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
+    """Median seconds of each piece of a training step, as `Stepper.train_step` calls them one by one."""
+    stepper = _stepper(data, depth)
+    network, sample, layer = stepper.network, stepper.sample, stepper.gradient_pass
+    assert layer is not None
     seconds: dict[str, list[float]] = {name: [] for name in PIECES}
     stream = batches(sample, BATCH, np.random.default_rng(0))
     with one_torch_thread(network):
         for step in range(30 * rounds):
             index, ticks = next(stream), [time.perf_counter()]
-            output = stepper.gradient_pass.forward(table.rows(index), 0.5, network.activation, DropConnect(DROP, step))
+            output = layer.forward(sample.table.rows(index), 0.5, network.activation, DropConnect(DROP, step))
             ticks.append(time.perf_counter())
-            _, gradient = targets.loss_and_gradient(output, index)
+            _, gradient = sample.targets.loss_and_gradient(output, index)
             ticks.append(time.perf_counter())
-            stepper.gradient_pass.backward(gradient)
+            layer.backward(gradient)
             ticks.append(time.perf_counter())
             stepper.update()
             ticks.append(time.perf_counter())
