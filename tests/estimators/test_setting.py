@@ -150,3 +150,34 @@ def test_warm_start_keeps_the_depth_that_was_chosen() -> None:
     chosen = regressor.depth_, regressor.drop_connect_
     regressor.fit(X, X[:, 0])
     assert (regressor.depth_, regressor.drop_connect_) == chosen
+
+
+def test_threads_change_nothing_and_are_given_back() -> None:
+    X = np.random.default_rng(0).normal(size=(120, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    n_threads, results = torch.get_num_threads(), []
+    try:
+        for number in (1, 3):
+            torch.set_num_threads(number)
+            model = LCNClassifier(epochs=8, random_state=0).fit(X, y)
+            assert torch.get_num_threads() == number
+            results.append((model.depth_, model.drop_connect_, model.decision_function(X)))
+    finally:
+        torch.set_num_threads(n_threads)
+    assert results[0][:2] == results[1][:2]
+    np.testing.assert_allclose(results[0][2], results[1][2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_an_error_in_a_trial_is_raised(n_threads: int) -> None:
+    def trial(setting: Setting, part: Sample) -> NeuronChain:
+        raise FloatingPointError(f"depth {setting.depth}")
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        with pytest.raises(FloatingPointError, match="depth 16"):
+            choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0)
+        assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(before)

@@ -201,6 +201,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             callbacks=() if quietly else self.callbacks or (),
             after_step=after_step,
             progress=epoch_bar(type(self).__name__, epochs) if self.verbose and not quietly else None,
+            interruptible=not quietly,
             rng=np.random.default_rng(seed),
         )
 

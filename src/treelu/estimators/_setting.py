@@ -7,9 +7,12 @@ log-loss after tempering: otherwise the low rate would lose by being too sure wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from treelu.estimators._trees import MAX_DEPTH
@@ -94,8 +97,8 @@ def choose_setting(
     judged: dict[Setting, Tempered] = {}
     for train, held_out in parts:
         rows = np.concatenate([rows, held_out.rows])
-        for setting in left:
-            new = evaluate(trial(setting, train), held_out.table, held_out.index).double().cpu().numpy()
+        trials = _side_by_side(partial(_scores_of, trial, train, held_out), left)
+        for setting, new in zip(left, trials, strict=True):
             scores[setting] = np.concatenate([scores[setting], new]) if setting in scores else new
             judged[setting] = temper(scores[setting], held_out.targets, rows)
         best = min(left, key=lambda setting: judged[setting].losses.mean())
@@ -103,6 +106,27 @@ def choose_setting(
         if left == [best]:
             break
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
+
+
+def _scores_of(
+    trial: Callable[[Setting, Sample], NeuronChain], train: Sample, held_out: Sample, setting: Setting
+) -> NDArray[np.float64]:
+    """Raw scores of the rows held out by a network trained on the others."""
+    return evaluate(trial(setting, train), held_out.table, held_out.index).double().cpu().numpy()
+
+
+def _side_by_side(
+    task: Callable[[Setting], NDArray[np.float64]], settings: Sequence[Setting]
+) -> list[NDArray[np.float64]]:
+    """task(setting) of each, in threads of one torch thread each: the kernels leave Python's lock to others."""
+    n_threads = torch.get_num_threads()
+    if min(n_threads, len(settings)) == 1:
+        return [task(setting) for setting in settings]
+    try:
+        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(task, settings))
+    finally:
+        torch.set_num_threads(n_threads)  # new threads of others begin with what was set last, here 1
 
 
 def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
