@@ -74,9 +74,27 @@ def test_tempering_undoes_a_scale(weighted: bool) -> None:
     assert found.losses.sum() == pytest.approx(4000 * expected)
 
 
-def test_regression_is_not_tempered() -> None:
-    targets = Targets("regression", torch.tensor([[1.0], [2.0], [4.0]]), 1)
-    found = temper(np.zeros((2, 1)), targets, np.array([0, 2]))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_regression_is_drawn_to_the_mean_as_far_as_is_clear(weighted: bool) -> None:
+    """Outputs of twice the spread that the targets bear: a slope of ½ and two of its standard errors, by lstsq."""
+    rng = np.random.default_rng(0)
+    outputs = rng.normal(size=(400, 1))
+    y = (0.5 * outputs + rng.normal(size=(400, 1))).astype(np.float32)
+    weight = torch.from_numpy(rng.uniform(0.5, 1.5, 400).astype(np.float32)) if weighted else None
+    rows = np.arange(400)
+    found = temper(outputs, Targets("regression", torch.from_numpy(y), 1, weight), rows)
+    root = np.ones((400, 1)) if weight is None else np.sqrt(weight.numpy())[:, None]
+    slope, squares = (float(part[0].item()) for part in np.linalg.lstsq(root * outputs, root * y)[:2])
+    error = np.sqrt(squares / 400 / np.sum((root * outputs) ** 2))
+    assert 1 / found.temperature == pytest.approx(slope + 2 * error, rel=1e-5)
+    assert found.losses == pytest.approx((root**2 * (outputs / found.temperature - y) ** 2)[:, 0])
+
+
+def test_regression_is_never_spread_nor_divided_by_nothing() -> None:
+    outputs = np.linspace(-1, 1, 50)[:, None]
+    targets = Targets("regression", torch.from_numpy(3 * outputs), 1)
+    assert temper(outputs, targets, np.arange(50)).temperature == 1.0
+    found = temper(np.zeros((2, 1)), Targets("regression", torch.tensor([[1.0], [2.0], [4.0]]), 1), np.array([0, 2]))
     assert (found.temperature, found.losses.tolist()) == (1.0, [1.0, 16.0])
 
 

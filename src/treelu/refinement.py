@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from treelu.nn.corrections import LeafCorrections
 from treelu.objectives import Targets, cross_entropies, probabilities
 from treelu.training import Sample, evaluate
 
+CLEARLY = 2.0  # standard errors
+LEAST_SLOPE = 0.05
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
 
@@ -82,7 +84,10 @@ class Tempered(NamedTuple):
 
 
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
-    """Find the temperature, between 0.05 and 20, for the raw scores (n, L) of held-out `rows`; 1 for regression.
+    """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
+
+    In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
+    0, the mean of scaled targets, as far as these rows say clearly.
 
     Examples
     --------
@@ -95,10 +100,21 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     y = targets.y[index].cpu().numpy()
     weight = np.ones(len(rows)) if targets.weight is None else targets.weight[index].double().cpu().numpy()
     if targets.task == "regression":
-        return Tempered(1.0, weight * ((scores - y) ** 2).mean(axis=1))
+        slope = _slope(scores, y, weight[:, None])
+        return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))
 
     def losses(log_temperature: float) -> NDArray[np.float64]:
         return weight * cross_entropies(y, scores / np.exp(log_temperature))
 
     found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=(-3, 3), method="bounded")
     return Tempered(float(np.exp(found.x)), losses(found.x))
+
+
+def _slope(outputs: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64]) -> float:
+    """The factor of the outputs with the least squared error, 1 where it is not clearly less."""
+    size = (weight * outputs**2).sum()
+    if not size > 0:
+        return 1.0
+    slope = (weight * outputs * y).sum() / size
+    error = np.sqrt((weight * (y - slope * outputs) ** 2).mean() / size)
+    return float(np.clip(slope + CLEARLY * error, LEAST_SLOPE, 1.0))

@@ -72,6 +72,7 @@ def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Pat
     assert result["parameters"] == {
         "depth": 2,
         "drop_connect": model.estimator.drop_connect_,
+        "weight_decay": 0.0,
         "epochs": 3,
         "random_state": 0,
     }

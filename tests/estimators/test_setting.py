@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from treelu import LCNClassifier, LCNRegressor
-from treelu.estimators._setting import Choice, Setting, choose_setting, folds, settings_for
+from treelu import LCNClassifier, LCNRegressor, LLNRegressor
+from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.objectives import Targets
 from treelu.training import Sample
 
-SETTINGS = settings_for("auto", "auto", 1000, 20)
+SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
 
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
@@ -112,12 +112,14 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     y = (X[:, 0] > 0).astype(int)
     settings = {"depth": 2, "epochs": 4, "random_state": 0}
     plain = LCNClassifier(drop_connect=0.3, **settings).fit(X, y)
+    values, mean = X[:, 0], X[:, 0].mean()
+    plain_values = LCNRegressor(drop_connect=0.3, **settings).fit(X, values).predict(X)
     monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, rtol=1e-9)
-    plain_values = LCNRegressor(drop_connect=0.3, **settings).fit(X, X[:, 0]).predict(X)
-    np.testing.assert_allclose(LCNRegressor(**settings).fit(X, X[:, 0]).predict(X), plain_values, rtol=1e-9)
+    drawn = LCNRegressor(**settings).fit(X, values).predict(X)
+    np.testing.assert_allclose(drawn - mean, (plain_values - mean) / 2, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,8 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     [(1, [16, 16, 12]), (128, [16, 16, 12]), (129, [15, 15, 12]), (2048, [12] * 3), (10**5, [12] * 3)],
 )
 def test_depth_leaves_room_for_the_whole_tree(n_features: int, depths: list[int]) -> None:
-    assert [setting.depth for setting in settings_for("auto", "auto", 499, n_features)] == [12] * 3
-    settings = settings_for("auto", "auto", 500, n_features)
+    assert [setting.depth for setting in settings_for("auto", "auto", "auto", 499, n_features)] == [12] * 3
+    settings = settings_for("auto", "auto", "auto", 500, n_features)
     assert [setting.depth for setting in settings] == depths
     assert all(2**setting.depth * n_features <= 2**23 or setting.depth == 12 for setting in settings)
 
@@ -181,3 +183,20 @@ def test_an_error_in_a_trial_is_raised(n_threads: int) -> None:
         assert torch.get_num_threads() == n_threads
     finally:
         torch.set_num_threads(before)
+
+
+def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 6))
+    y = X @ rng.normal(size=6) + np.abs(X[:, 0]) + rng.normal(size=200)
+    model = LLNRegressor(epochs=20, random_state=0).fit(X, y)
+    settings = settings_for("auto", "auto", "auto", 200, 6, linear=True)
+    assert model._setting() in settings
+    assert {(setting.rate, setting.decay) for setting in settings} == set(LINEAR)
+    given = LLNRegressor(epochs=20, drop_connect=0.1, random_state=0).fit(X, y)
+    assert (given.drop_connect_, given.weight_decay_) == (0.1, 0.0)
+    decaying = LLNRegressor(epochs=20, weight_decay=0.5, random_state=0).fit(X, y)
+    assert decaying.drop_connect_ in RATES
+    assert decaying.weight_decay_ == 0.5
+    strong = LLNRegressor(epochs=20, drop_connect=0.0, weight_decay=50.0, random_state=0).fit(X, y)
+    assert np.ptp(strong.predict(X)) < 0.1 * np.ptp(given.predict(X))

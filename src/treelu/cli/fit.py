@@ -190,7 +190,7 @@ def _for_machines(
     model: TableModel, table: Prepared, summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
 ) -> dict[str, Any]:
     parameters = model.estimator.get_params(deep=False)
-    for name in ("depth", "drop_connect"):  # as chosen, where they were left open
+    for name in ("depth", "drop_connect", "weight_decay"):  # as chosen, where they were left open
         parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
     return {
         "model": str(out),
@@ -198,7 +198,9 @@ def _for_machines(
         "method": type(model.estimator).__name__,
         "task": model.task,
         "targets": list(model.targets),
-        "parameters": {name: parameters[name] for name in ("depth", "drop_connect", "epochs", "random_state")},
+        "parameters": {
+            name: parameters[name] for name in ("depth", "drop_connect", "weight_decay", "epochs", "random_state")
+        },
         "n_features": len(model.encoder.feature_names),
         "n_training_rows": len(table.training),
         "n_hold_out_rows": 0 if table.held_out is None else len(table.held_out),

@@ -24,7 +24,7 @@ from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for
 from treelu.estimators._trees import count_visits, feature_spread
-from treelu.nn import Activation, LocallyConstantNetwork, NeuronChain, Table
+from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.objectives import Targets
 from treelu.progress import epoch_bar
@@ -67,7 +67,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "optimizer": [StrOptions({"sgd", "amsgrad"})],
         "schedule": [StrOptions({"step", "cosine", "constant"}), callable],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "annealing": [Interval(Real, 0, 1, closed="both")],
         "straight_through": ["boolean"],
         "standardize": ["boolean", StrOptions({"auto"})],
@@ -114,7 +114,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         sample = self._on_device(sample)
         validation = None if validation is None else self._on_device(validation)
         choice = self._choose_setting(sample, validation, seed)
-        self.depth_, self.drop_connect_ = choice.setting
+        self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
         fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
         network, history = best_fit(fits, sample, validation)
@@ -127,25 +127,24 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         self._describe_rows(network, sample, n_passes=len(history))
 
     def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int) -> Choice:
-        """Depth and drop rate as given or fitted before; for "auto" those that do best on rows held out."""
+        """Depth, drop rate and decay as given or fitted before; for "auto" those that do best on rows held out."""
         if self.warm_start and hasattr(self, "network_"):
             return Choice(self._setting(), None)
         n_features = sample.table.shape[1]
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
             network = self._new_network(n_features, part.targets.n_outputs, seed, self._activation_kind, setting)
-            self._run(network, part, None, seed, proximal_step(self.feature_penalty), TRIAL_SHARE, quietly=True)
+            penalise = proximal_step(self.feature_penalty)
+            self._run(network, part, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
             return network
 
-        settings = settings_for(self.depth, self.drop_connect, len(sample), n_features)
+        settings = self._settings(len(sample), n_features)
         return choose_setting(trial, settings, sample, validation, seed)
 
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None
     ) -> None:
-        """Divide raw scores by the temperature that validation rows want, or else the one of the shorter trainings."""
-        if sample.targets.task == "regression":
-            return
+        """Divide outputs by the temperature that validation rows want, or else the one of the shorter trainings."""
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).double().cpu().numpy()
             temperature = temper(scores, validation.targets, validation.rows).temperature
@@ -181,6 +180,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         after_step: Callable[[NeuronChain, float], None] | None = None,
         share: float = 1.0,
         quietly: bool = False,
+        decay: float | None = None,
     ) -> History:
         """The training loop with this estimator's settings, for a share of its epochs."""
         plan = plan_training(len(sample), self.epochs, self.batch_size)
@@ -194,7 +194,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             optimizer=self.optimizer,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
-            weight_decay=self.weight_decay,
+            weight_decay=self._setting().decay if decay is None else decay,
             annealing=float(self.annealing),
             validation=validation,
             patience=self._patience(),
@@ -212,11 +212,11 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
         if first:
             self.scaling_ = fit_scaling(X, self.standardize)
-            self.depth_, self.drop_connect_ = settings_for(self.depth, self.drop_connect, *X.shape)[0]
+            self.depth_, self.drop_connect_, self.weight_decay_ = self._settings(*X.shape)[0]
             network = self._start(X.shape[1], targets.n_outputs, self._seeds(1)[0])
         else:
             network = self._unfolded(self.network_)
-        optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self.weight_decay)
+        optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self._setting().decay)
         if not first and self._optimizer_state is not None:
             optimizer.load_state_dict(self._optimizer_state)
         n_passes = 1 if first else self.n_passes_ + 1
@@ -259,17 +259,28 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             deepen(self._unfolded(self.start_from_), fresh)
         return fresh
 
+    def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
+        """The settings to choose among."""
+        linear = issubclass(self._network_class, LocallyLinearNetwork)
+        return settings_for(self.depth, self.drop_connect, self.weight_decay, n_rows, n_features, linear=linear)
+
     def _setting(self) -> Setting:
-        """Depth and drop rate as given, or else as chosen."""
-        depth = self.depth_ if isinstance(self.depth, str) else self.depth
-        rate = self.drop_connect_ if isinstance(self.drop_connect, str) else self.drop_connect
-        return Setting(int(depth), float(rate))
+        """Depth, drop rate and decay as given, or else as chosen."""
+        depth, rate, decay = (
+            getattr(self, f"{name}_") if isinstance(value, str) else value
+            for name, value in (
+                ("depth", self.depth),
+                ("drop_connect", self.drop_connect),
+                ("weight_decay", self.weight_decay),
+            )
+        )
+        return Setting(int(depth), float(rate), float(decay))
 
     def _new_network(
         self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, setting: Setting | None = None
     ) -> NeuronChain:
         """A network as the parameters describe it, before training."""
-        depth, rate = setting or self._setting()
+        depth, rate, _ = setting or self._setting()
         slope = float(self.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"

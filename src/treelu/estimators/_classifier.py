@@ -48,7 +48,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         learning_rate: float = 0.01,
         optimizer: str = "amsgrad",
         schedule: Schedule = "cosine",
-        weight_decay: float = 0.0,
+        weight_decay: float | str = "auto",
         annealing: float = 0.5,
         straight_through: bool = True,
         standardize: bool | str = "auto",

@@ -32,6 +32,7 @@ class EnsembleMixin(NetworkEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "depth": [Interval(Integral, 1, None, closed="left")],
         "drop_connect": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "member": [StrOptions({"alcn", "lcn"})],

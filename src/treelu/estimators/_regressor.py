@@ -34,7 +34,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         learning_rate: float = 0.01,
         optimizer: str = "amsgrad",
         schedule: Schedule = "cosine",
-        weight_decay: float = 0.0,
+        weight_decay: float | str = "auto",
         annealing: float = 0.5,
         straight_through: bool = True,
         standardize: bool | str = "auto",

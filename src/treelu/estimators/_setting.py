@@ -1,7 +1,9 @@
-"""Depth and drop rate where the user leaves them open: what does best on rows held out of shorter trainings.
+"""Depth, drop rate and weight decay where the user leaves them open: what does best on rows held out of shorter
+trainings.
 
-Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Settings are compared by
-log-loss after tempering: otherwise the low rate would lose by being too sure where it is right more often.
+Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Linear leaves do better with
+decay in the place of dropping. Settings are compared by loss after tempering: otherwise the low rate would lose by
+being too sure where it is right more often.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from treelu.refinement import Tempered, temper
 from treelu.training import Sample, evaluate
 
 RATES = (0.05, 0.3, 0.75)
-SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where most weights are dropped, and otherwise
+LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
+SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is dropped or decays, and otherwise
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
@@ -32,10 +35,11 @@ CLEARLY = 2.0  # standard errors by which a setting must be behind to be given u
 
 
 class Setting(NamedTuple):
-    """Neurons and the share of weights dropped in training."""
+    """Neurons, the share of weights dropped in training, and the weights' decay."""
 
     depth: int
     rate: float
+    decay: float = 0.0
 
 
 class Choice(NamedTuple):
@@ -45,24 +49,41 @@ class Choice(NamedTuple):
     temperature: float | None
 
 
-def settings_for(depth: int | str, drop_connect: float | str, n_rows: int, n_features: int) -> list[Setting]:
+def settings_for(
+    depth: int | str,
+    drop_connect: float | str,
+    weight_decay: float | str,
+    n_rows: int,
+    n_features: int,
+    *,
+    linear: bool = False,
+) -> list[Setting]:
     """The settings to choose among: what is given, and for "auto" what may suit a table of this shape.
 
     Examples
     --------
-    >>> settings_for("auto", "auto", 1000, 20)
-    [Setting(depth=16, rate=0.05), Setting(depth=16, rate=0.3), Setting(depth=12, rate=0.75)]
-    >>> settings_for("auto", 0.1, 1000, 1024), settings_for(4, 0.1, 1000, 1024)
-    ([Setting(depth=13, rate=0.1)], [Setting(depth=4, rate=0.1)])
+    >>> [tuple(setting) for setting in settings_for("auto", "auto", "auto", 1000, 20)]
+    [(16, 0.05, 0.0), (16, 0.3, 0.0), (12, 0.75, 0.0)]
+    >>> [tuple(setting) for setting in settings_for(4, "auto", "auto", 1000, 20, linear=True)]
+    [(4, 0.05, 0.0), (4, 0.3, 0.0), (4, 0.0, 0.3), (4, 0.0, 2.0)]
+    >>> settings_for("auto", 0.1, "auto", 1000, 1024)
+    [Setting(depth=13, rate=0.1, decay=0.0)]
     """
-    rates = RATES if isinstance(drop_connect, str) else (float(drop_connect),)
+    decay = 0.0 if isinstance(weight_decay, str) else float(weight_decay)
+    if not isinstance(drop_connect, str):
+        pairs: tuple[tuple[float, float], ...] = ((float(drop_connect), decay),)
+    elif linear and isinstance(weight_decay, str):
+        pairs = LINEAR
+    else:
+        pairs = tuple((rate, decay) for rate in RATES)
     return [
-        Setting(_depth_for(rate, n_rows, n_features) if isinstance(depth, str) else int(depth), rate) for rate in rates
+        Setting(_depth_for(*pair, n_rows, n_features) if isinstance(depth, str) else int(depth), *pair)
+        for pair in pairs
     ]
 
 
-def _depth_for(rate: float, n_rows: int, n_features: int) -> int:
-    if rate > 0.5 or n_rows < SMALL:
+def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
+    if max(rate, decay) > 0.5 or n_rows < SMALL:
         return SHALLOW
     return max(SHALLOW, min(DEEP, int(np.log2(TREE_ENTRIES / n_features))))
 

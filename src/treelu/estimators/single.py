@@ -29,10 +29,13 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+    epochs, batch_size, learning_rate, optimizer, schedule
         The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
         size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
-        callable (epoch, epochs) → factor, decay of the weights.
+        callable (epoch, epochs) → factor.
+    weight_decay : float or "auto"
+        Decay of the weights. "auto" is 0 but for linear leaves (LLN), where 0.3 and 2 without dropping are tried beside
+        drop rates 0.05 and 0.3, if `drop_connect` is open too; kept as `weight_decay_`.
     annealing : float in [0, 1]
         The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
         1 is the paper's, 0 trains the tree from the start.
@@ -121,10 +124,13 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay
+    epochs, batch_size, learning_rate, optimizer, schedule
         The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
         size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
-        callable (epoch, epochs) → factor, decay of the weights.
+        callable (epoch, epochs) → factor.
+    weight_decay : float or "auto"
+        Decay of the weights. "auto" is 0 but for linear leaves (LLN), where 0.3 and 2 without dropping are tried beside
+        drop rates 0.05 and 0.3, if `drop_connect` is open too; kept as `weight_decay_`.
     annealing : float in [0, 1]
         The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
         1 is the paper's, 0 trains the tree from the start.

@@ -185,6 +185,7 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
     else:
         fitted["network"] = describe_network(estimator.network_, arrays.under("network"))
         fitted["n_passes"] = int(estimator.n_passes_)
+        fitted["weight_decay"] = float(estimator.weight_decay_)
         put_visits(estimator.visits_, arrays.under("visits"))
     return fitted
 
@@ -238,6 +239,7 @@ def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int
     estimator.network_, estimator.depth_, estimator.drop_connect_ = network, network.depth, network.drop_connect
     estimator.visits_ = take_visits(arrays.under("visits"), network.depth)
     estimator.n_passes_ = fields.whole("n_passes")
+    estimator.weight_decay_ = fields.number("weight_decay") if "weight_decay" in fields else 0.0  # once always 0
     return network.out_features
 
 
