@@ -51,7 +51,7 @@ AVERAGED: dict[str, Any] = {
     "drop_connect": 0.0, "annealing": 0.5, "straight_through": True, "epochs": 30, "batch_size": 64,
     "schedule": "cosine",
 }  # fmt: skip
-# boosting in small steps of smooth members on drawn rows and features, chosen on time-ordered parts of the training rows
+# boosting in small steps of smooth members on drawn rows and features, chosen on earlier years of the training rows
 SMALL_STEPS: dict[str, Any] = {
     **AVERAGED, "member": "alcn", "combine": "boost", "shrinkage": 0.03, "first_shrinkage": 0.03, "n_estimators": 80,
 }  # fmt: skip

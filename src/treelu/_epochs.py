@@ -60,6 +60,27 @@ class Room(NamedTuple):
     grad: Any
 
 
+class Job(NamedTuple):
+    """What updates of any network take: rows, neurons, loss, parameters and their gradients, the optimiser.
+
+    `sums` holds what `grad` adds up over rows, but for the weights' gradient, and is zeroed before each batch.
+    """
+
+    batches: Any
+    entries: Any
+    mask: Any
+    chain: Any
+    state: Any
+    y: Any
+    goal: Any
+    room: Any
+    parameters: Any
+    grad: Any
+    sums: Any
+    gradients: Any
+    step: Any
+
+
 def train_on(
     layer: Pass,
     update: Update,
@@ -81,26 +102,29 @@ def train_on(
     )
     goal = Goal(targets.task == "binary", weight, offset)
     room = Room(*np.empty((2, targets.n_outputs, len(largest.index)), layer.dtype))
-    gradients = layer.grads[0], layer.grad_others[0], layer.targets()
-    common = (
+    job = Job(
         rows,
         *layer.arguments,
         targets.y.numpy(),
         goal,
         room,
         layer.parameters,
-        *gradients,
+        layer.grads[0],
+        layer.grad_others[0],
+        layer.targets(),
         update.steps(len(keys)),
     )
     if isinstance(layer, LocallyConstantPass):
-        above = layer.head, layer.paths, layer.grad_paths, Head(*layer.grads_above[0]), layer.product
-        return constant_updates(*common, *above)
-    return linear_updates(*common)
+        return constant_updates(
+            job, layer.head, layer.paths, layer.grad_paths, Head(*layer.grads_above[0]), layer.product
+        )
+    return linear_updates(job)
 
 
 @_part
-def _batch(batches: Any, number: int, entries: Any, mask: Any) -> Any:
+def _batch(job: Any, number: int) -> Any:
     """A batch's rows, and their masks."""
+    batches, entries, mask = job.batches, job.entries, job.mask
     index, key = batches.rows[batches.starts[number] : batches.starts[number + 1]], batches.keys[number]
     rows = Entries(entries.values, entries.features, entries.starts, entries.width, index)
     return rows, Mask(mask.keys, np.uint32(key & _WORD), np.uint32(key >> _BITS), mask.threshold, mask.scale)
@@ -123,69 +147,38 @@ def _loss(y: Any, goal: Any, room: Any, index: Any) -> Any:
 
 
 @_kernel
-def constant_updates(
-    batches: Any,
-    entries: Any,
-    mask: Any,
-    chain: Any,
-    state: Any,
-    y: Any,
-    goal: Any,
-    room: Any,
-    parameters: Any,
-    grad: Any,
-    sums: Any,
-    gradients: Any,
-    step: Any,
-    head: Any,
-    paths: Any,
-    grad_paths: Any,
-    grad_head: Any,
-    product: Any,
-) -> float:
-    """Updates of a `LocallyConstantPass`; `sums` holds all of `grad` and `grad_head` but the weights' gradient."""
+def constant_updates(job: Any, head: Any, paths: Any, grad_paths: Any, grad_head: Any, product: Any) -> float:
+    """Updates of a `LocallyConstantPass`; returns the sum of the rows' losses."""
+    chain, state, room, grad = job.chain, job.state, job.room, job.grad
     total, first = 0.0, np.uint64(0)
-    for number in range(len(batches.keys)):
-        rows, drawn = _batch(batches, number, entries, mask)
+    for number in range(len(job.batches.keys)):
+        rows, mask = _batch(job, number)
         last = np.uint64(len(rows.index))
-        prepare_constant(parameters, chain.weight, head.gram)
-        constant_forward(rows, drawn, chain, state, head, paths, room.out, first, last)
-        total += _loss(y, goal, room, rows.index)
-        sums[:] = 0
-        constant_backward(rows, drawn, chain, state, head, paths, room.grad, grad_paths, grad_head, grad, first, last)
-        collect_constant(parameters, chain.weight, grad, grad_head, product, gradients)
-        take_step(step, number)
+        prepare_constant(job.parameters, chain.weight, head.gram)
+        constant_forward(rows, mask, chain, state, head, paths, room.out, first, last)
+        total += _loss(job.y, job.goal, room, rows.index)
+        job.sums[:] = 0
+        constant_backward(rows, mask, chain, state, head, paths, room.grad, grad_paths, grad_head, grad, first, last)
+        collect_constant(job.parameters, chain.weight, grad, grad_head, product, job.gradients)
+        take_step(job.step, number)
     return total
 
 
 @_kernel
-def linear_updates(
-    batches: Any,
-    entries: Any,
-    mask: Any,
-    chain: Any,
-    state: Any,
-    y: Any,
-    goal: Any,
-    room: Any,
-    parameters: Any,
-    grad: Any,
-    sums: Any,
-    gradients: Any,
-    step: Any,
-) -> float:
-    """Updates of a `LocallyLinearPass`; `sums` holds the gradients of connections and biases."""
+def linear_updates(job: Any) -> float:
+    """Updates of a `LocallyLinearPass`; returns the sum of the rows' losses."""
+    chain, state, room, grad = job.chain, job.state, job.room, job.grad
     total, first = 0.0, np.uint64(0)
-    for number in range(len(batches.keys)):
-        rows, drawn = _batch(batches, number, entries, mask)
+    for number in range(len(job.batches.keys)):
+        rows, mask = _batch(job, number)
         count = len(rows.index)
-        prepare_linear(parameters, chain.weight)
-        neurons_forward(rows, drawn, chain, state, first, np.uint64(count))
-        linear_outputs(parameters, state, room.out, count)
-        total += _loss(y, goal, room, rows.index)
-        sums[:] = 0
-        linear_outputs_backward(parameters, room.grad, grad, count)
-        neurons_backward(rows, drawn, chain, state, grad, first, np.uint64(count))
-        collect_linear(state, room.grad, grad, gradients, count)
-        take_step(step, number)
+        prepare_linear(job.parameters, chain.weight)
+        neurons_forward(rows, mask, chain, state, first, np.uint64(count))
+        linear_outputs(job.parameters, state, room.out, count)
+        total += _loss(job.y, job.goal, room, rows.index)
+        job.sums[:] = 0
+        linear_outputs_backward(job.parameters, room.grad, grad, count)
+        neurons_backward(rows, mask, chain, state, grad, first, np.uint64(count))
+        collect_linear(state, room.grad, grad, job.gradients, count)
+        take_step(job.step, number)
     return total
