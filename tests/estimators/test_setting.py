@@ -170,15 +170,16 @@ def test_threads_change_nothing_and_are_given_back() -> None:
     np.testing.assert_allclose(results[0][2], results[1][2], rtol=1e-4)
 
 
+@pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_an_error_in_a_trial_is_raised(n_threads: int) -> None:
+def test_what_ends_a_trial_ends_the_fit(n_threads: int, error: type[BaseException]) -> None:
     def trial(setting: Setting, part: Sample) -> NeuronChain:
-        raise FloatingPointError(f"depth {setting.depth}")
+        raise error(f"depth {setting.depth}")
 
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n_threads)
-        with pytest.raises(FloatingPointError, match="depth 16"):
+        with pytest.raises(error, match="depth 16"):
             choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0)
         assert torch.get_num_threads() == n_threads
     finally:
