@@ -113,11 +113,13 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         """Train a network on scaled rows; keep it on the raw features, in float64."""
         sample = self._on_device(sample)
         validation = None if validation is None else self._on_device(validation)
-        choice = self._choose_setting(sample, validation, seed)
+        lesson = self._lesson(sample, validation, seed)
+        choice = self._choose_setting(sample, validation, seed, lesson)
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
-        fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, each) for each in seeds)
-        network, history = best_fit(fits, sample, validation)
+        taught = replace(sample, targets=lesson)
+        fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(taught, validation, each) for each in seeds)
+        network, history = best_fit(fits, taught, validation)
         if self.refine_leaves:
             strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
             refine_leaves(network, sample, strength)
@@ -126,7 +128,11 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
         self._optimizer_state = None
         self._describe_rows(network, sample, n_passes=len(history))
 
-    def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int) -> Choice:
+    def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
+        """The targets that are trained on; what is chosen and tempered is judged by the sample's own."""
+        return sample.targets
+
+    def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int, lesson: Targets) -> Choice:
         """Depth, drop rate and decay as given or fitted before; for "auto" those that do best on rows held out."""
         if self.warm_start and hasattr(self, "network_"):
             return Choice(self._setting(), None)
@@ -134,8 +140,8 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
             network = self._new_network(n_features, part.targets.n_outputs, seed, self._activation_kind, setting)
-            penalise = proximal_step(self.feature_penalty)
-            self._run(network, part, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
+            penalise, taught = proximal_step(self.feature_penalty), replace(part, targets=lesson)
+            self._run(network, taught, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
             return network
 
         settings = self._settings(len(sample), n_features)

@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._targets import value_targets
+from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.objectives import Targets
 from treelu.scaling import fit_scaling
-from treelu.training import Callback, Schedule
+from treelu.training import Callback, Sample, Schedule, evaluate
+
+TEACHERS_SETTINGS = (
+    "epochs", "batch_size", "learning_rate", "optimizer", "schedule", "annealing", "straight_through", "device",
+)  # fmt: skip
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
     """A regressor around one network."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NetworkEstimator._parameter_constraints,
+        "smoothing": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+    }
+    _default_smoothing: ClassVar[float] = 0.0  # where drop_connect is open
 
     def __init__(
         self,
@@ -37,6 +51,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         weight_decay: float | str = "auto",
         annealing: float = 0.5,
         straight_through: bool = True,
+        smoothing: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         n_init: int = 1,
@@ -63,6 +78,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.weight_decay = weight_decay
         self.annealing = annealing
         self.straight_through = straight_through
+        self.smoothing = smoothing
         self.standardize = standardize
         self.early_stopping = early_stopping
         self.n_init = n_init
@@ -116,6 +132,25 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
 
+    def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
+        """Targets drawn to what a locally linear network, trained first, makes of the rows: leaves that are constant
+        then follow less of the noise.
+        """
+        share = self.smoothing
+        if isinstance(share, str):
+            share = self._default_smoothing if isinstance(self.drop_connect, str) else 0.0
+        if not share:
+            return sample.targets
+        teacher = _Teacher(**{name: getattr(self, name) for name in TEACHERS_SETTINGS})
+        setting, temperature = teacher._choose_setting(sample, validation, seed, sample.targets)
+        n_features, n_outputs = sample.table.shape[1], sample.targets.n_outputs
+        network = teacher._new_network(n_features, n_outputs, seed, teacher._activation_kind, setting)
+        teacher._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
+        teacher._temper(network, sample, validation, temperature)
+        y, rows = sample.targets.y.clone(), torch.from_numpy(sample.rows)
+        y[rows] = torch.lerp(y[rows], evaluate(network, sample.table, sample.index), float(share))
+        return replace(sample.targets, y=y)
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted values, of the shape of y at fit: (n,) or (n, outputs)."""
         values = self._raw_scores(X)
@@ -126,3 +161,9 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
+
+
+class _Teacher(NetworkRegressor):
+    """The locally linear network that smooths the targets."""
+
+    _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork

@@ -137,6 +137,10 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     straight_through : bool
         Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
         is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
+    smoothing : float in [0, 1] or "auto"
+        How far the targets are drawn, before training, to the outputs of a locally linear network (LLN) trained first,
+        so that constant leaves follow less of the noise; 0 is the paper's. "auto" is 0.7 for LCN and 0 for the others,
+        and 0 where `drop_connect` is given, which asks for a single training.
     standardize : bool or "auto"
         Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
         with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
@@ -183,6 +187,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     """
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
+    _default_smoothing: ClassVar[float] = 0.7
 
     def _tree_settings(self) -> dict[str, Any]:
         return {"link": "identity"}

@@ -1,0 +1,90 @@
+"""Targets of a regression drawn to the outputs of a locally linear network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from treelu import ALCNRegressor, ELCNRegressor, LCNRegressor, LLNRegressor
+from treelu.estimators._targets import value_targets
+from treelu.nn import Table
+from treelu.scaling import fit_scaling
+from treelu.training import Sample
+
+QUICK = {"epochs": 20, "batch_size": 32, "random_state": 0}
+
+
+def noisy_line(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, targets and what they are without noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    truth = X @ np.array([2.0, 1.0, -1.0, 0.0, 0.0])
+    return X, truth + 3 * rng.normal(size=n), truth
+
+
+def lesson_of(regressor: LCNRegressor, index: np.ndarray | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """The targets and what is trained on instead."""
+    X, y, _ = noisy_line()
+    targets = value_targets(y[:, None], fit_scaling(y[:, None], True))
+    lesson = regressor._lesson(Sample(Table(X, np.float32), targets, index), None, seed=0)
+    return targets.y, lesson.y
+
+
+def test_the_lesson_lies_between_targets_and_a_linear_networks_outputs() -> None:
+    y, outputs = lesson_of(LCNRegressor(**QUICK, smoothing=1.0))
+    for share in (0.0, 0.3):
+        _, lesson = lesson_of(LCNRegressor(**QUICK, smoothing=share))
+        torch.testing.assert_close(lesson, y + share * (outputs - y))
+    assert float((outputs**2).mean()) < 0.8 * float((y**2).mean())  # the outputs have no noise of their own
+
+
+def test_rows_that_are_not_trained_on_keep_their_targets() -> None:
+    index = np.arange(0, 300, 2)
+    y, lesson = lesson_of(LCNRegressor(**QUICK), index)
+    assert torch.equal(lesson[1::2], y[1::2])
+    assert not torch.equal(lesson[index], y[index])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "smooths"),
+    [
+        (LCNRegressor(**QUICK), True),
+        (LCNRegressor(**QUICK, drop_connect=0.3), False),
+        (LCNRegressor(**QUICK, drop_connect=0.3, smoothing=0.5), True),
+        (LCNRegressor(**QUICK, smoothing=0), False),
+        (ALCNRegressor(**QUICK), False),
+        (LLNRegressor(**QUICK), False),
+    ],
+)
+def test_when_targets_are_smoothed(estimator: LCNRegressor, smooths: bool) -> None:
+    y, lesson = lesson_of(estimator)
+    assert torch.equal(lesson, y) != smooths
+
+
+def test_a_noisy_line_is_found_better() -> None:
+    errors: dict[float, list[float]] = {0.0: [], 0.7: []}
+    for seed in range(3):
+        X, y, truth = noisy_line(seed=seed)
+        for smoothing, found in errors.items():
+            model = LCNRegressor(**{**QUICK, "random_state": seed}, smoothing=smoothing).fit(X, y)
+            found.append(float(np.sqrt(np.mean((model.predict(X) - truth) ** 2))))
+            np.testing.assert_allclose(model.tree_.predict(X), model.predict(X), rtol=1e-6)
+    assert np.mean(errors[0.7]) < np.mean(errors[0.0])
+
+
+def test_several_targets_weights_and_validation_rows() -> None:
+    X, y, truth = noisy_line()
+    both = np.column_stack([y, -2 * y])
+    model = LCNRegressor(**QUICK).fit(X[:200], both[:200], sample_weight=np.ones(200), eval_set=(X[200:], both[200:]))
+    assert model.predict(X).shape == (300, 2)
+    assert np.corrcoef(model.predict(X[200:])[:, 0], truth[200:])[0, 1] > 0.7
+    assert model.history_.metric == "rmse"
+
+
+def test_bad_values_and_ensembles() -> None:
+    X, y, _ = noisy_line(60)
+    for wrong in (-0.1, 1.5, "half"):
+        with pytest.raises(ValueError, match="smoothing"):
+            LCNRegressor(smoothing=wrong).fit(X, y)
+    assert "smoothing" not in ELCNRegressor().get_params()
