@@ -67,7 +67,8 @@ def test_a_noisy_line_is_found_better() -> None:
     for seed in range(3):
         X, y, truth = noisy_line(seed=seed)
         for smoothing, found in errors.items():
-            model = LCNRegressor(**{**QUICK, "random_state": seed}, smoothing=smoothing).fit(X, y)
+            settings = {"depth": 8, "drop_connect": 0.0, "epochs": 60, "batch_size": 32, "random_state": seed}
+            model = LCNRegressor(**settings, smoothing=smoothing).fit(X, y)
             found.append(float(np.sqrt(np.mean((model.predict(X) - truth) ** 2))))
             np.testing.assert_allclose(model.tree_.predict(X), model.predict(X), rtol=1e-6)
     assert np.mean(errors[0.7]) < np.mean(errors[0.0])
