@@ -122,7 +122,9 @@ def test_a_cluster_survives_the_death_of_a_worker(tmp_path: Path, log: Path):
     assert workers[victim] >= 1
     assert workers[survivor] >= 1
     arrivals = Counter(int(process) for (process,) in read_log(log, "arrived"))
-    assert all(arrivals[process] == 1 for process in workers)  # the table was sent once to each worker
+    # the table was sent once to each worker, not with each run; once more perhaps when one that held it had died
+    assert all(1 <= arrivals[process] <= 2 for process in workers)
+    assert workers[survivor] > 2
 
 
 def test_a_cluster_makes_only_what_is_missing(tmp_path: Path, log: Path):
