@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from treelu._losses import logistic, softmax, squared
 from treelu._updates import Update, take_step
-from treelu.nn import Rows, Table
+from treelu.nn import Rows
 from treelu.nn.activations import Activation
 from treelu.nn.arguments import Entries, Head, Mask
 from treelu.nn.drop_connect import WORD, DropConnect
@@ -84,7 +84,7 @@ class Job(NamedTuple):
 def train_on(
     layer: Pass,
     update: Update,
-    table: Table,
+    largest: Rows,
     targets: Targets,
     batches: Sequence[NDArray[np.int64]],
     keys: NDArray[np.int64],
@@ -92,8 +92,10 @@ def train_on(
     activation: Activation,
     drop_rate: float,
 ) -> float:
-    """One update on each batch, in one thread, with masks drawn by its key; returns the sum of the rows' losses."""
-    largest = Rows(table, max(batches, key=len))
+    """One update on each batch, in one thread, with masks drawn by its key; returns the sum of the rows' losses.
+
+    `largest` are the rows of the largest batch.
+    """
     layer.start(largest, annealing, activation, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
     rows = Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64))
     weight, offset = (

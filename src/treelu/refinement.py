@@ -14,8 +14,8 @@ from treelu.nn.corrections import LeafCorrections
 from treelu.objectives import Targets, cross_entropies, probabilities
 from treelu.training import Sample, evaluate
 
-CLEARLY = 2.0  # standard errors
-LEAST_SLOPE = 0.05
+CLEARLY = 2.0  # standard errors that a difference must exceed
+LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
 

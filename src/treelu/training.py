@@ -231,13 +231,14 @@ class Stepper:
 
     def train_steps(self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float) -> float:
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
-        network, table, targets = self.network, self.sample.table, self.sample.targets
-        largest = table.rows(max(batches, key=len))
-        if self.gradient_pass is not None and self.gradient_pass.n_parts_for(largest) == 1:
-            from treelu._epochs import train_on
+        network, sample = self.network, self.sample
+        if self.gradient_pass is not None:
+            largest = sample.table.rows(max(batches, key=len))
+            if self.gradient_pass.n_parts_for(largest) == 1:
+                from treelu._epochs import train_on
 
-            settings = annealing, network.activation, network.drop_connect
-            return train_on(self.gradient_pass, self.update, table, targets, batches, keys, *settings)
+                settings = annealing, network.activation, network.drop_connect
+                return train_on(self.gradient_pass, self.update, largest, sample.targets, batches, keys, *settings)
         total = 0.0
         for index, key in zip(batches, keys, strict=True):
             drop = None

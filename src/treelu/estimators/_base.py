@@ -273,12 +273,8 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     def _setting(self) -> Setting:
         """Depth, drop rate and decay as given, or else as chosen."""
         depth, rate, decay = (
-            getattr(self, f"{name}_") if isinstance(value, str) else value
-            for name, value in (
-                ("depth", self.depth),
-                ("drop_connect", self.drop_connect),
-                ("weight_decay", self.weight_decay),
-            )
+            getattr(self, f"{name}_" if isinstance(getattr(self, name), str) else name)
+            for name in ("depth", "drop_connect", "weight_decay")
         )
         return Setting(int(depth), float(rate), float(decay))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from treelu.estimators._trees import MAX_DEPTH
 from treelu.nn import NeuronChain
-from treelu.refinement import Tempered, temper
+from treelu.refinement import CLEARLY, Tempered, temper
 from treelu.training import Sample, evaluate
 
 RATES = (0.05, 0.3, 0.75)
@@ -31,7 +31,6 @@ TRIAL_SHARE = 0.5  # of the epochs
 FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
 MOST_FOLDS = 3  # of tables that are not small
 MIN_ROWS = 50
-CLEARLY = 2.0  # standard errors by which a setting must be behind to be given up
 
 
 class Setting(NamedTuple):
@@ -97,7 +96,7 @@ def choose_setting(
 ) -> Choice:
     """The setting with the least loss on `validation`, or on parts of the sample held out in turn.
 
-    A setting that is clearly behind after a part is not tried on the next.
+    A setting that is clearly behind after a part (by `CLEARLY` standard errors) is not tried on the next.
 
     Parameters
     ----------
