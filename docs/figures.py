@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from treelu import LCNClassifier, ObliqueTree
 from treelu.convert import network_to_tree
 from treelu.nn import CanonicalNetwork
-from treelu.plot import plot_network_and_tree, plot_partition, plot_tree
+from treelu.view import plot_network_and_tree, plot_partition, plot_tree
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

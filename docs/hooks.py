@@ -20,5 +20,5 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Drop the role before a name, such as ``:func:`treelu.prune.prune```."""
+    """Drop the role before a name, such as ``:func:`treelu.tree.prune.prune```."""
     return _ROLE.sub("<code>", html)

@@ -6,8 +6,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from treelu import LCNClassifier
-from treelu.plot import plot_partition
 from treelu.report import fit_cart, render, summarize
+from treelu.view import plot_partition
 
 FEATURES = ["worst radius", "worst texture", "worst concave points", "worst symmetry"]
 

@@ -10,12 +10,12 @@ import torch
 import treelu
 from experiments.data import Dataset
 from experiments.methods import network_settings
+from experiments.patterns import pattern_analysis
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
-from treelu.analysis import pattern_analysis
 from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.objectives import Targets
 from treelu.training import Sample, Stepper, batches, evaluate, learning_rate_factor, make_optimizer, run_epoch
+from treelu.training.targets import Targets
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
 _TOP = 3  # bits drawn at each node of Figure 3

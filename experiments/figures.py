@@ -34,7 +34,7 @@ def figure1(folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     from treelu.convert import canonical_to_standard, network_to_tree
-    from treelu.plot import plot_network_and_tree
+    from treelu.view import plot_network_and_tree
 
     paths = []
     for depth in range(1, len(TOY_NEURONS) + 1):

@@ -79,7 +79,7 @@ MAIN: dict[str, dict[str, tuple[float, float]]] = {
     },
 }
 
-# Table 3, for depths 8 to 12; names as in treelu.analysis.PatternAnalysis.
+# Table 3, for depths 8 to 12; names as in experiments.patterns.PatternAnalysis.
 PATTERNS: dict[str, tuple[float, ...]] = {
     "n_possible": (256, 512, 1024, 2048, 4096),
     "n_train": (72, 58, 85, 103, 86),

@@ -13,7 +13,7 @@ from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 from treelu.estimators._plan import plan_training
 from treelu.estimators.search import choose
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork
-from treelu.scaling import deepen
+from treelu.training.scaling import deepen
 
 QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0}
 

@@ -9,8 +9,8 @@ import torch
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
-from treelu.objectives import Targets
 from treelu.training import Sample
+from treelu.training.targets import Targets
 
 SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
 

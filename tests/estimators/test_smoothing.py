@@ -9,8 +9,8 @@ import torch
 from treelu import ALCNRegressor, ELCNRegressor, LCNRegressor, LLNRegressor
 from treelu.estimators._targets import value_targets
 from treelu.nn import Table
-from treelu.scaling import fit_scaling
 from treelu.training import Sample
+from treelu.training.scaling import fit_scaling
 
 QUICK = {"epochs": 20, "batch_size": 32, "random_state": 0}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from scipy import sparse
 
-from tests.trees import trees
+from tests.tree.trees import trees
 from treelu.tree import ObliqueTree
 
 

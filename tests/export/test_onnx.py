@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from tests.trees import KINDS, random_tree, trees
+from tests.tree.trees import KINDS, random_tree, trees
 from treelu.export.onnx import compare_onnx, rows_in_doubt
 from treelu.tree import ObliqueTree
 

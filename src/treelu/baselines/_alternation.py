@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from treelu.baselines._estimator import Matrix, spread
-from treelu.prune import prune
-from treelu.scaling import Scaling
+from treelu.training.scaling import Scaling
 from treelu.tree import ObliqueTree
+from treelu.tree.prune import prune
 
 
 @dataclass(frozen=True)

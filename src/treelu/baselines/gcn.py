@@ -32,10 +32,10 @@ from treelu.estimators._targets import (
     value_targets,
 )
 from treelu.nn import Activation
-from treelu.objectives import Targets, probabilities
-from treelu.progress import epoch_bar
-from treelu.scaling import Scaling
 from treelu.training import Sample, evaluate, train
+from treelu.training.progress import epoch_bar
+from treelu.training.scaling import Scaling
+from treelu.training.targets import Targets, probabilities
 
 _MAX_DEGREE = 6  # atoms with more neighbours share the weights of this degree
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from treelu._tree_rows import as_rows
 from treelu.convert._chain import Chain, all_patterns, block_length, float64_on_cpu, pattern_splits
 from treelu.convert._table import table_patterns
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.nn.patterns import pack_pattern
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import as_rows
 
 Network = LocallyConstantNetwork | LocallyLinearNetwork | CanonicalNetwork
 

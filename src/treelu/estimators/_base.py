@@ -26,11 +26,6 @@ from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_sett
 from treelu.estimators._trees import count_visits, feature_spread
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
-from treelu.objectives import Targets
-from treelu.progress import epoch_bar
-from treelu.refinement import refine_leaves, temper
-from treelu.scaling import deepen, fit_scaling, fold, rescale_outputs
-from treelu.sparsity import choose_features, embed, path_step, proximal_step
 from treelu.training import (
     History,
     Sample,
@@ -44,6 +39,11 @@ from treelu.training import (
     run_epoch,
     train,
 )
+from treelu.training.calibration import refine_leaves, temper
+from treelu.training.progress import epoch_bar
+from treelu.training.scaling import deepen, fit_scaling, fold, rescale_outputs
+from treelu.training.sparsity import choose_features, embed, path_step, proximal_step
+from treelu.training.targets import Targets
 
 PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features

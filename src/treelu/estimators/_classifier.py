@@ -20,9 +20,9 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._targets import as_weight, check_label_matrix, class_targets, encode_classes, is_label_matrix
 from treelu.nn import Table
-from treelu.objectives import Targets, probabilities
-from treelu.scaling import fit_scaling
 from treelu.training import Callback, Sample, Schedule
+from treelu.training.scaling import fit_scaling
+from treelu.training.targets import Targets, probabilities
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._plan import plan_training
@@ -20,9 +19,10 @@ from treelu.estimators._rows import check_weight
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.activations import ActivationKind
-from treelu.progress import epoch_bar
-from treelu.scaling import Scaling, fit_scaling
 from treelu.training import History, Sample, train
+from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
+from treelu.training.progress import epoch_bar
+from treelu.training.scaling import Scaling, fit_scaling
 from treelu.tree import ObliqueTree
 
 

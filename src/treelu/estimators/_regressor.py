@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_array
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
-from treelu.objectives import Targets
-from treelu.scaling import fit_scaling
 from treelu.training import Callback, Sample, Schedule, evaluate
+from treelu.training.scaling import fit_scaling
+from treelu.training.targets import Targets
 
 TEACHERS_SETTINGS = (
     "epochs", "batch_size", "learning_rate", "optimizer", "schedule", "annealing", "straight_through", "device",

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from treelu.estimators._trees import MAX_DEPTH
 from treelu.nn import NeuronChain
-from treelu.refinement import CLEARLY, Tempered, temper
 from treelu.training import Sample, evaluate
+from treelu.training.calibration import CLEARLY, Tempered, temper
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves

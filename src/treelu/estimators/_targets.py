@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-from treelu.objectives import Targets
-from treelu.scaling import Scaling
+from treelu.training.scaling import Scaling
+from treelu.training.targets import Targets
 
 BLOCK = 2**16  # labels that are read at once
 

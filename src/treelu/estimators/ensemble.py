@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.estimators._classifier import NetworkClassifier
 from treelu.estimators._members import EnsembleMixin
 from treelu.estimators._regressor import NetworkRegressor
-from treelu.objectives import probabilities
 from treelu.training import Callback, Schedule
+from treelu.training.targets import probabilities
 
 
 class ELCNClassifier(EnsembleMixin, NetworkClassifier):
@@ -59,7 +59,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
 
     Attributes
     ----------
-    ensemble_ : treelu.boosting.Ensemble
+    ensemble_ : treelu.training.boosting.Ensemble
         The members, in float32 as trained. Predictions are made in float64.
     n_estimators_ : int
         How many members were kept.

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
-from treelu.objectives import log_loss, root_mean_squared_error
+from treelu.training.targets import log_loss, root_mean_squared_error
 from treelu.tree import ObliqueTree
 
 

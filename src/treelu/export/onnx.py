@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treelu._tree_rows import as_rows, node_scores
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import as_rows, node_scores
 
 _OPSET, _IR_VERSION = 18, 9
 

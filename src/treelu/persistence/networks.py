@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from treelu.boosting import Ensemble, Member
 from treelu.estimators._trees import Visits
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.corrections import LeafCorrections
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
-from treelu.scaling import Scaling
 from treelu.training import EpochRecord, History
+from treelu.training.boosting import Ensemble, Member
+from treelu.training.scaling import Scaling
 
 _BITS_A_WORD = 63  # neurons in a word of a packed activation pattern
 

@@ -1,0 +1,43 @@
+"""Training: targets, losses, the one loop, calibration, sparsity and boosting."""
+
+from treelu.training.loop import (
+    Callback,
+    EpochRecord,
+    History,
+    Sample,
+    Schedule,
+    Stepper,
+    annealing_of,
+    batches,
+    best_fit,
+    evaluate,
+    flatten_parameters,
+    learning_rate_factor,
+    make_optimizer,
+    one_torch_thread,
+    row_blocks,
+    run_epoch,
+    score_of,
+    train,
+)
+
+__all__ = [
+    "Callback",
+    "EpochRecord",
+    "History",
+    "Sample",
+    "Schedule",
+    "Stepper",
+    "annealing_of",
+    "batches",
+    "best_fit",
+    "evaluate",
+    "flatten_parameters",
+    "learning_rate_factor",
+    "make_optimizer",
+    "one_torch_thread",
+    "row_blocks",
+    "run_epoch",
+    "score_of",
+    "train",
+]

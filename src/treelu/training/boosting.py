@@ -1,0 +1,362 @@
+"""Ensembles of locally constant networks (ELCN, §3.6): members fitted one by one, boosted or averaged."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_softmax
+from torch import Tensor, nn
+
+from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
+from treelu.training.loop import Callback, EpochRecord, History, Sample, evaluate
+from treelu.training.scaling import Scaling, fold
+from treelu.training.targets import METRICS
+
+Combine = Literal["boost", "average", "vote"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network of an ensemble: x ↦ factor · g((x − center) / scale), g on some of the features.
+
+    Attributes
+    ----------
+    network : LocallyConstantNetwork
+        As trained, in float32: half the memory of the float64 copies that predict.
+    scaling : Scaling
+        Of all features; the same object for all members of a fit.
+    factor : array of shape (n_outputs,)
+        Shrinkage times the unit of the targets.
+    features : array of int, optional
+        The features that the network reads, ascending; None means all.
+    """
+
+    network: LocallyConstantNetwork
+    scaling: Scaling
+    factor: NDArray[np.float64]
+    features: NDArray[np.int64] | None = None
+
+    def on_raw_features(self) -> LocallyConstantNetwork:
+        """A float64 copy that reads all raw features and yields what the member adds to the ensemble."""
+        raw = self._on_all_features()
+        fold(raw, self.scaling, Scaling(np.zeros_like(self.factor), self.factor))
+        return raw
+
+    def on_scaled_features(self, scaling: Scaling) -> LocallyConstantNetwork:
+        """A float32 copy that reads features of another scaling; the factor is not applied."""
+        other = self._on_all_features()
+        fold(other, self.scaling)
+        fold(other, scaling.inverse())
+        return other.to(torch.float32)
+
+    def _on_all_features(self) -> LocallyConstantNetwork:
+        """A float64 copy, with weights of zero on the features that the member does not read."""
+        wide = copy.deepcopy(self.network).to("cpu", torch.float64)
+        if self.features is not None:
+            wide.in_features = len(self.scaling.scale)
+            weight = wide.weight.new_zeros(wide.in_features, wide.depth)
+            weight[self.features] = wide.weight
+            head_weight = wide.head.weight.new_zeros(*wide.head.weight.shape[:2], wide.in_features)
+            head_weight[:, :, self.features] = wide.head.weight
+            wide.weight = nn.Parameter(weight, requires_grad=False)
+            wide.head.weight = nn.Parameter(head_weight, requires_grad=False)
+        return wide
+
+
+class Combination:
+    """The scores (n, n_outputs) of an ensemble, from what its members contribute one after the other.
+
+    "boost": start + Σ parts. "average": start + mean of the parts. "vote": the mean of the members' probabilities,
+    as log-odds for two classes and as logarithms for more; kept in logarithms, so that no certainty is lost.
+
+    Examples
+    --------
+    >>> votes = Combination("vote", np.zeros(1))
+    >>> votes.add(np.array([[np.log(0.2 / 0.8)]]))
+    >>> votes.add(np.array([[np.log(0.6 / 0.4)]]))
+    >>> (1 / (1 + np.exp(-votes.scores()))).round(9)
+    array([[0.4]])
+    """
+
+    def __init__(self, combine: Combine, start: NDArray[np.float64], n_rows: int = 1) -> None:
+        self.combine, self.start, self.n_members = combine, start, 0
+        self.total: NDArray[np.float64] = np.zeros((n_rows, len(start)))
+
+    def add(self, part: NDArray[np.float64]) -> None:
+        """Count one more member in."""
+        self.n_members += 1
+        if self.combine == "vote":
+            chances = log_probabilities(self.start + part)
+            self.total = chances if self.n_members == 1 else np.logaddexp(self.total, chances)
+        else:
+            self.total = self.total + part
+
+    def scores(self) -> NDArray[np.float64]:
+        """The scores so far."""
+        if self.combine == "boost" or self.n_members == 0:
+            return self.start + self.total
+        if self.combine == "average":
+            return self.start + self.total / self.n_members
+        if len(self.start) == 1:
+            return self.total[:, 1:] - self.total[:, :1]
+        return self.total - np.log(self.n_members)
+
+
+def log_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of class probabilities from raw scores: one column means two classes."""
+    if scores.shape[1] == 1:
+        return -np.logaddexp(0, np.column_stack([scores, -scores]))
+    return log_softmax(scores, axis=1)
+
+
+@dataclass
+class Ensemble:
+    """Members and how they are combined: scores as a function of the raw features.
+
+    Attributes
+    ----------
+    constant : array of shape (n_outputs,)
+        The score before the first member.
+    combine : {"boost", "average", "vote"}
+        Members are added up, their outputs are averaged, or their class probabilities are; see `Combination`.
+    members : list of Member
+    """
+
+    constant: NDArray[np.float64]
+    combine: Combine = "boost"
+    members: list[Member] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def part(self, number: int) -> LocallyConstantNetwork:
+        """Member `number` = 0, 1, … as a float64 network on the raw features, with its factor.
+
+        Boosted ones add up to the ensemble's scores, the constant being part of the first. Of others each is a
+        model by itself, and they average to the ensemble.
+        """
+        part = self.members[number].on_raw_features()
+        if number == 0 or self.combine != "boost":
+            fold(part, Scaling.identity(part.in_features), Scaling(self.constant, np.ones_like(self.constant)))
+        return part
+
+    def staged_scores(self, table: Table) -> Iterator[NDArray[np.float64]]:
+        """Scores (n, n_outputs) of raw rows by the first member, by the first two, and so on."""
+        combination = Combination(self.combine, self.constant)
+        for member in self.members:
+            raw = member.on_raw_features()
+            combination.add(evaluate(raw, table).numpy())
+            yield combination.scores()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How members are made.
+
+    Attributes
+    ----------
+    new_network : callable (n_features, seed) → LocallyConstantNetwork
+    fit_network : callable (network, sample, rng) → History
+        Trains a member in place; KeyboardInterrupt must come through.
+    shrinkage, first_shrinkage : float
+        The factor of a boosted member, and of the very first one.
+    bootstrap : bool
+        Whether each member sees as many rows drawn with replacement.
+    feature_fraction : float in (0, 1]
+        The share of the features that each member sees, drawn anew for each.
+    seed : int
+        Member e depends on (seed, e) and the members before it, so that growing twice equals growing once.
+    """
+
+    new_network: Callable[[int, int], LocallyConstantNetwork]
+    fit_network: Callable[[LocallyConstantNetwork, Sample, np.random.Generator], History]
+    shrinkage: float = 0.1
+    first_shrinkage: float = 0.1
+    bootstrap: bool = False
+    feature_fraction: float = 1.0
+    seed: int = 0
+
+    def make(self, number: int, ensemble: Ensemble, sums: Sums) -> tuple[Member, NeuronChain, EpochRecord]:
+        """Train member `number` = 1, 2, … of an ensemble; with it the network in training form and its last epoch."""
+        sample, boosted = sums.sample, ensemble.combine == "boost"
+        rng = np.random.default_rng([self.seed, number])
+        features = None
+        if self.feature_fraction < 1:
+            n_features = sample.table.shape[1]
+            n_drawn = max(1, round(self.feature_fraction * n_features))
+            features = np.sort(rng.choice(n_features, n_drawn, replace=False))
+        table = columns(sample.table, features)
+        index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
+        targets = replace(sample.targets, offset=sums.offset() if boosted else None)
+        network = self.new_network(table.shape[1], int(rng.integers(2**62)))
+        last = self.fit_network(network, Sample(table, targets, index), rng).records[-1]
+        factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
+        return Member(_at_rest(network), sums.scaling, factor * sums.target_scaling.scale, features), network, last
+
+
+class Sums:
+    """The stored sum of an ensemble's members for the rows of a sample, in the units of its scaled targets.
+
+    Parameters
+    ----------
+    sample : Sample
+    scaling, target_scaling : Scaling
+        How the features and targets of the sample came from the raw ones.
+    ensemble : Ensemble
+        Its members so far are evaluated here, once.
+    """
+
+    def __init__(self, sample: Sample, scaling: Scaling, target_scaling: Scaling, ensemble: Ensemble) -> None:
+        self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
+        start = (ensemble.constant - target_scaling.center) / target_scaling.scale
+        self.combination = Combination(ensemble.combine, start, len(sample))
+        for member in ensemble.members:
+            if _same(member.scaling, scaling):
+                self.add(member, member.network)
+            else:  # fitted before, on other rows
+                self.add(replace(member, features=None), member.on_scaled_features(scaling))
+
+    def add(self, member: Member, network: NeuronChain) -> None:
+        """Count one more member in, by its network on the features as scaled here."""
+        table = columns(self.sample.table, member.features)
+        output = evaluate(network, table, self.sample.index).double().cpu().numpy()
+        self.combination.add(output * (member.factor / self.target_scaling.scale))
+
+    def scores(self) -> Tensor:
+        """Float32 scores of the rows of the sample."""
+        return torch.from_numpy(self.combination.scores()).to(self.sample.targets.y.device, torch.float32)
+
+    def offset(self) -> Tensor:
+        """The scores as `Targets.offset` has them: for each row of the table, zero outside the sample."""
+        scores = self.scores()
+        offset = scores.new_zeros(self.sample.table.shape[0], scores.shape[1])
+        offset[torch.from_numpy(self.sample.rows)] = scores
+        return offset
+
+    def loss(self) -> float:
+        """The ensemble's mean loss over the sample."""
+        return self.sample.targets.loss(self.scores(), torch.from_numpy(self.sample.rows)).item()
+
+    def score(self) -> float:
+        """AUC, log-loss or RMSE of the ensemble on the sample."""
+        return self.sample.targets.score(self.scores(), self.sample.rows)
+
+
+def grow(
+    ensemble: Ensemble,
+    n_members: int,
+    recipe: Recipe,
+    sums: Sums,
+    *,
+    validation: Sums | None = None,
+    patience: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: AbstractContextManager[Callback] | None = None,
+) -> History:
+    """Add members to an ensemble, in place, until it has `n_members`.
+
+    Boosted member e minimises the loss of F_{e−1} + g_e, where F_{e−1} is the stored sum of the earlier members;
+    then F_e = F_{e−1} + shrinkage · g_e (§3.7). Averaged members know nothing of each other. Only the member in
+    training holds an optimiser's state; of the others there are float32 parameters and nothing else.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Empty, or with members that more are to be added to.
+    n_members : int
+        The size to grow to.
+    recipe : Recipe
+    sums : Sums
+        The training rows and the ensemble's scores there.
+    validation : Sums, optional
+        Scored after each member; the members after the best score are dropped at the end.
+    patience : int, optional
+        Stop after so many members without a better validation score.
+    callbacks : sequence of callables
+        Called as callback(record, network) after each member; a true answer stops.
+    progress : context manager that yields a callback, optional
+
+    Returns
+    -------
+    History
+        One record for each new member: `epoch` is the member's number, `train_loss` and `valid_score` are the
+        ensemble's. `best_epoch` is the size kept.
+
+    Ctrl-C drops the member in training, keeps the finished ones and warns; with none finished it is raised.
+    """
+    metric = METRICS[sums.sample.targets.task]
+    history = History(None if validation is None else metric.name, best_epoch=len(ensemble))
+    best_score = validation.score() if validation is not None and len(ensemble) else None
+    started = time.perf_counter()
+    with progress or nullcontext(_silent) as show:
+        try:
+            for number in range(len(ensemble) + 1, n_members + 1):
+                member, network, last = recipe.make(number, ensemble, sums)
+                score = None
+                sums.add(member, network)
+                if validation is not None:
+                    validation.add(member, network)
+                    score = validation.score()
+                ensemble.members.append(member)
+                record = replace(
+                    last, epoch=number, train_loss=sums.loss(), valid_score=score, seconds=time.perf_counter() - started
+                )
+                history.records.append(record)
+                if score is None or metric.improves(score, best_score):
+                    best_score, history.best_epoch = score, number
+                show(record, network)
+                answers = [callback(record, network) for callback in callbacks]
+                if any(answers):
+                    history.ended = "callback"
+                    break
+                if patience is not None and number - history.best_epoch >= patience:
+                    history.ended = "early"
+                    break
+        except KeyboardInterrupt:
+            if not ensemble.members:
+                raise
+            history.ended = "interrupted"
+            warnings.warn(f"fitting interrupted: {len(ensemble)} of {n_members} members are kept", stacklevel=2)
+    del ensemble.members[history.best_epoch :]
+    return history
+
+
+def columns(table: Table, features: NDArray[np.int64] | None) -> Table:
+    """A table of some features of another; the same table where `features` is None.
+
+    Examples
+    --------
+    >>> columns(Table(np.eye(3, dtype=np.float32)), np.array([0, 2])).rows().to_dense()
+    tensor([[1., 0.],
+            [0., 0.],
+            [0., 1.]])
+    """
+    if features is None:
+        return table
+    if not table.is_sparse:
+        return Table(table.values.reshape(table.shape)[:, features], table.dtype)
+    whole = sparse.csr_array((table.values, table.features, table.starts), shape=table.shape)
+    return Table(whole[:, features], table.dtype)
+
+
+def _at_rest(network: LocallyConstantNetwork) -> LocallyConstantNetwork:
+    """A copy on the CPU without gradients or kept leaf values."""
+    return copy.deepcopy(network).to("cpu").eval().requires_grad_(False)
+
+
+def _same(first: Scaling, second: Scaling) -> bool:
+    return np.array_equal(first.center, second.center) and np.array_equal(first.scale, second.scale)
+
+
+def _silent(record: EpochRecord, network: NeuronChain) -> None:
+    return None

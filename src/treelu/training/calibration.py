@@ -1,0 +1,120 @@
+"""After training: leaf values refitted on the rows they hold, and probabilities tempered on held-out rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from treelu.nn import NeuronChain
+from treelu.nn.corrections import LeafCorrections
+from treelu.training.loop import Sample, evaluate
+from treelu.training.targets import Targets, cross_entropies, probabilities
+
+CLEARLY = 2.0  # standard errors that a difference must exceed
+LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
+STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
+
+
+def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None:
+    """Move each visited leaf's output to where its own rows want it, held back by `strength` pseudo-rows.
+
+    A leaf with n rows moves n / (n + strength) of the way to its best constant for squared error, and likewise for
+    cross entropy, so that rare leaves stay where the network, which knows of all rows, put them. Linear leaves move
+    by a constant.
+
+    Parameters
+    ----------
+    network : NeuronChain
+        Piece-wise linear; gets `leaf_corrections`.
+    sample : Sample
+        The training rows.
+    strength : float
+        How many rows the network's own value counts for.
+    """
+    network.correct_leaves(None)
+    blocks = [network.activation_codes(rows) for rows in sample.blocks()]
+    codes, leaf = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
+    scores = evaluate(network, sample.table, sample.index).double().cpu().numpy()
+    shift = _leaf_shifts(sample.targets, sample.rows, scores, leaf.reshape(-1), len(codes), strength)
+    network.correct_leaves(LeafCorrections(codes, shift))
+
+
+def _leaf_shifts(
+    targets: Targets,
+    rows: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    leaf: NDArray[np.int64],
+    n_leaves: int,
+    strength: float,
+) -> NDArray[np.float64]:
+    """The minimiser (n_leaves, L) of each leaf's loss plus strength · bound / 2 · shift².
+
+    `bound` bounds the loss's second derivative, so the steps −gradient / (bound · (n + strength)) descend.
+    """
+    y = targets.y[torch.from_numpy(rows)].cpu().numpy()
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight.cpu().numpy()[rows]
+    if targets.offset is not None:
+        scores = scores + targets.offset.cpu().numpy()[rows]
+    bound = {"regression": 1.0, "binary": 0.25, "multiclass": 0.5}[targets.task]
+    mass = np.bincount(leaf, weight, n_leaves)[:, None] + strength
+    shift = np.zeros((n_leaves, scores.shape[1]))
+    for _ in range(1 if targets.task == "regression" else STEPS):
+        moved = scores + shift[leaf]
+        if targets.task == "regression":
+            slope = moved - y
+        elif targets.task == "binary":
+            slope = probabilities(moved)[:, 1:] - y
+        else:
+            slope = probabilities(moved)
+            slope[np.arange(len(y)), y] -= 1
+        gradient = np.column_stack([np.bincount(leaf, weight * column, n_leaves) for column in slope.T])
+        shift -= (gradient + strength * bound * shift) / (bound * mass)
+    return shift
+
+
+class Tempered(NamedTuple):
+    """The temperature T for which raw scores divided by T have the least loss, and each row's share of that loss."""
+
+    temperature: float
+    losses: NDArray[np.float64]
+
+
+def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
+    """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
+
+    In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
+    0, the mean of scaled targets, as far as these rows say clearly.
+
+    Examples
+    --------
+    >>> targets = Targets("binary", torch.tensor([[0.0], [0.0], [0.0], [1.0]]), 1)
+    >>> found = temper(np.full((4, 1), -4 * np.log(3)), targets, np.arange(4))  # four times too sure of one in four
+    >>> round(found.temperature, 2)
+    4.0
+    """
+    index = torch.from_numpy(rows)
+    y = targets.y[index].cpu().numpy()
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[index].double().cpu().numpy()
+    if targets.task == "regression":
+        slope = _slope(scores, y, weight[:, None])
+        return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))
+
+    def losses(log_temperature: float) -> NDArray[np.float64]:
+        return weight * cross_entropies(y, scores / np.exp(log_temperature))
+
+    found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=(-3, 3), method="bounded")
+    return Tempered(float(np.exp(found.x)), losses(found.x))
+
+
+def _slope(outputs: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64]) -> float:
+    """The factor of the outputs with the least squared error, 1 where it is not clearly less."""
+    size = (weight * outputs**2).sum()
+    if not size > 0:
+        return 1.0
+    slope = (weight * outputs * y).sum() / size
+    error = np.sqrt((weight * (y - slope * outputs) ** 2).mean() / size)
+    return float(np.clip(slope + CLEARLY * error, LEAST_SLOPE, 1.0))

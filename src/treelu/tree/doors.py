@@ -1,0 +1,100 @@
+"""What later rooms do with a tree, as its methods: reading, drawing, exporting, saving.
+
+Imports point one way, and these rooms import `treelu.tree`. So this is the one module of the room that names them; it
+imports each when its method is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.axes import Axes
+
+    from treelu.tree.oblique_tree import ObliqueTree
+
+
+class Doors:
+    """The methods of `ObliqueTree` that lead into other rooms."""
+
+    def describe(self: Any, x: Any, top: int = 5) -> str:
+        """The path of one row in words, with the largest contributions at each node.
+
+        Parameters
+        ----------
+        x : array, one-row DataFrame or sparse row with n_features values
+        top : int
+            Contributions (weight times value) named at each node.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0, -1.0]], [1.0], [[1, 2]], [[0], [1]], feature_names=["height", "age"])
+        >>> print(tree.describe([0.5, 3.0]))
+        node 0: -1.5 < 0, go left
+            -3    age = 3 (weight -1)
+            +0.5  height = 0.5 (weight 1)
+            +1    bias
+        leaf 1: value 0
+        """
+        from treelu.view.text import describe_path
+
+        return describe_path(self, x, top=top)
+
+    def export_text(self: Any, **options: Any) -> str:
+        """The tree as indented text; see :func:`treelu.view.text.export_text`."""
+        from treelu.view.text import export_text
+
+        return export_text(self, **options)
+
+    def export_graphviz(self: Any, **options: Any) -> str:
+        """The tree as DOT text; see :func:`treelu.view.dot.export_graphviz`."""
+        from treelu.view.dot import export_graphviz
+
+        return export_graphviz(self, **options)
+
+    def to_dict(self: Any) -> dict[str, Any]:
+        """The tree as plain lists and strings; see :mod:`treelu.export.json` for the schema."""
+        from treelu.export.json import to_dict
+
+        return to_dict(self)
+
+    def to_json(self: Any) -> str:
+        """The tree as JSON text that :meth:`from_json` reads back exactly."""
+        from treelu.export.json import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ObliqueTree:
+        """The tree that :meth:`to_dict` wrote."""
+        from treelu.export.json import from_dict
+
+        return from_dict(data)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ObliqueTree:
+        """The tree that :meth:`to_json` wrote."""
+        from treelu.export.json import from_json
+
+        return from_json(text)
+
+    def to_onnx(self: Any, path: str | Path | None = None, **options: Any) -> bytes:
+        """The tree as an ONNX model; see :func:`treelu.export.onnx.to_onnx`."""
+        from treelu.export.onnx import to_onnx
+
+        return to_onnx(self, path, **options)
+
+    def plot(self: Any, **options: Any) -> Axes:
+        """A picture of the tree; see :func:`treelu.view.plot_tree`."""
+        from treelu.view import plot_tree
+
+        return plot_tree(self, **options)
+
+    def save(self: Any, path: str | Path) -> None:
+        """Write the tree into a folder that :func:`treelu.load` reads; see :mod:`treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)

@@ -1,0 +1,325 @@
+"""ObliqueTree: an oblique decision tree as plain NumPy arrays; routing, predicting, explaining."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from treelu.tree import check, rows
+from treelu.tree.doors import Doors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ObliqueTree(Doors):
+    """A binary decision tree whose nodes test linear combinations of the features.
+
+    A row x goes right at a node where ``weights @ x + bias >= 0`` and left elsewhere. Decision nodes
+    are numbered 0 to ``n_splits - 1`` (0 is the root, a parent has a lower number than its children); leaves
+    follow, leaf j is node ``n_splits + j``. The arrays are taken over without a copy and are read-only.
+
+    Parameters
+    ----------
+    weights : array or sparse matrix of shape (n_splits, n_features)
+        A row holds a node's weights. Sparse weights are kept as CSR.
+    biases : array of shape (n_splits,)
+    children : integer array of shape (n_splits, 2)
+        The node numbers of the left and the right child.
+    values : array of shape (n_leaves, n_outputs)
+        Outputs of the leaves, before ``link``.
+    leaf_weights : array of shape (n_leaves, n_outputs, n_features), optional
+        For linear leaves: the output is ``values + leaf_weights @ x``.
+    link : {"identity", "logistic", "softmax", "probability"}
+        How outputs become predictions: regression; one score, two classes; a score for each class; or
+        leaf values that already are class probabilities.
+    classes : array of shape (n_classes,), optional
+        Labels; None for regression.
+    feature_names : sequence of str, optional
+    n_samples : array of shape (n_nodes,), optional
+        Rows (or their weight) that reach each node, where known.
+    notes : sequence of str
+        What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
+
+    Examples
+    --------
+    The tree of the paper's Fig. 1 with two layers; its leaves carry their numbers.
+
+    >>> from treelu.tree import ObliqueTree
+    >>> tree = ObliqueTree(
+    ...     weights=[[1, -1], [-4, 1], [0, -3]], biases=[1, 4, 8],
+    ...     children=[[1, 2], [3, 4], [5, 6]], values=[[0.0], [1.0], [2.0], [3.0]],
+    ... )
+    >>> tree
+    ObliqueTree(4 leaves, depth 2, 2 features, regression)
+    >>> tree.predict([[0, 0], [0, 3]])
+    array([3., 1.])
+    """
+
+    weights: np.ndarray | sparse.csr_array
+    biases: np.ndarray
+    children: np.ndarray
+    values: np.ndarray
+    leaf_weights: np.ndarray | None = field(default=None, kw_only=True)
+    link: str = field(default="identity", kw_only=True)
+    classes: np.ndarray | None = field(default=None, kw_only=True)
+    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    n_samples: np.ndarray | None = field(default=None, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        weights = check.node_weights(self.weights)
+        n_splits, n_features = weights.shape
+        values = check.float_array("values", self.values, (n_splits + 1, None))
+        n_outputs = values.shape[1]
+        leaf_weights = self.leaf_weights
+        if leaf_weights is not None:
+            leaf_weights = check.float_array("leaf_weights", leaf_weights, (n_splits + 1, n_outputs, n_features))
+        classes = None if self.classes is None else check.read_only(np.asarray(self.classes))
+        check.check_outputs(self.link, classes, n_outputs, leaf_weights is not None)
+        n_samples = self.n_samples
+        if n_samples is not None:
+            n_samples = check.float_array("n_samples", n_samples, (2 * n_splits + 1,))
+        fields = {
+            "weights": weights,
+            "biases": check.float_array("biases", self.biases, (n_splits,)),
+            "children": check.node_children(self.children, n_splits),
+            "values": values,
+            "leaf_weights": leaf_weights,
+            "classes": classes,
+            "feature_names": check.names_tuple(self.feature_names, n_features),
+            "n_samples": n_samples,
+            "notes": tuple(self.notes),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    # Shape
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self.weights.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs of a leaf, before ``link``."""
+        return int(self.values.shape[1])
+
+    @property
+    def n_splits(self) -> int:
+        """Number of decision nodes."""
+        return int(self.weights.shape[0])
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return self.n_splits + 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, leaves included."""
+        return 2 * self.n_splits + 1
+
+    @property
+    def depth(self) -> int:
+        """Decisions on the longest path; 0 for a tree of one leaf."""
+        return int(self.node_depths().max())
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the tree predicts classes."""
+        return self.classes is not None
+
+    def node_depths(self) -> np.ndarray:
+        """Decisions above each node: an int64 array of shape (n_nodes,).
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> ObliqueTree([[1.0], [2.0]], [0, 0], [[1, 2], [3, 4]], [[0], [1], [2]]).node_depths()
+        array([0, 1, 1, 2, 2])
+        """
+        depths = np.zeros(self.n_nodes, dtype=np.int64)
+        for node, pair in enumerate(self.children):
+            depths[pair] = depths[node] + 1
+        return depths
+
+    def node_weights(self, node: int) -> np.ndarray:
+        """The weights of one decision node as a dense vector of shape (n_features,)."""
+        return rows.dense_row(self.weights, node)
+
+    def feature_name(self, feature: int) -> str:
+        """The name of a feature, ``x0``, ``x1``, … where the tree has none."""
+        return f"x{feature}" if self.feature_names is None else self.feature_names[feature]
+
+    # Routing
+
+    def apply(self, X: Any) -> np.ndarray:
+        """The leaf of each row, as a node number.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        int64 array of shape (n_rows,)
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> ObliqueTree([[1.0, 1.0]], [-1.0], [[1, 2]], [[0], [1]]).apply([[0, 0.5], [0.5, 0.5]])
+        array([1, 2])
+        """
+        X = rows.as_rows(X, self.n_features, self.feature_names)
+        return rows.route(X, self.weights, self.biases, self.children)
+
+    def decision_path(self, X: Any) -> sparse.csr_array:
+        """The nodes each row passes, its leaf included: a CSR matrix of ones of shape (n_rows, n_nodes).
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0], [1]]).decision_path([[-1], [1]]).toarray()
+        array([[1, 1, 0], [1, 0, 1]])
+        """
+        return rows.leaf_paths(self.children)[self.apply(X) - self.n_splits]
+
+    # Predicting
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
+        X = rows.as_rows(X, self.n_features, self.feature_names)
+        leaves = rows.route(X, self.weights, self.biases, self.children) - self.n_splits
+        outputs = self.values[leaves]
+        if self.leaf_weights is not None:
+            outputs += rows.linear_outputs(X, leaves, self.leaf_weights)
+        return outputs[:, 0] if self.link == "logistic" else outputs
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities, of shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-2.0], [0.0]], link="logistic", classes=[0, 1])
+        >>> tree.predict_proba([[-1], [1]]).round(3)
+        array([[0.881, 0.119], [0.5 , 0.5 ]])
+        """
+        if self.classes is None:
+            raise ValueError("predict_proba needs a classification tree; this one has classes=None")
+        return self.link_outputs(self.decision_function(X))
+
+    def link_outputs(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions from outputs of leaves: probabilities (n, n_classes), or the outputs in regression."""
+        if self.link == "logistic":
+            scores = np.asarray(outputs).reshape(-1)
+            # log(1 + exp(∓z)) neither overflows nor loses the small probability.
+            return np.exp(-np.logaddexp(0.0, np.column_stack([scores, -scores])))
+        if self.link == "softmax":
+            shifted = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+            return shifted / shifted.sum(axis=1, keepdims=True)
+        return outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class labels; in regression values, of shape (n_rows,), for several outputs (n_rows, n_outputs)."""
+        outputs = self.decision_function(X)
+        if self.classes is None:
+            return outputs[:, 0] if self.n_outputs == 1 else outputs
+        # Of two equal scores the first class wins, as with argmax over probabilities.
+        best = (outputs > 0).astype(np.int64) if self.link == "logistic" else outputs.argmax(axis=1)
+        return self.classes[best]
+
+    # Reading
+
+    def with_counts(self, X: Any, sample_weight: Any = None) -> ObliqueTree:
+        """The same tree with ``n_samples`` set to the rows of X (or their weight) that reach each node.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0], [1]])
+        >>> tree.with_counts([[-1], [1], [2]]).n_samples
+        array([3., 1., 2.])
+        """
+        leaves = self.apply(X)
+        if sample_weight is not None:
+            sample_weight = check.float_array("sample_weight", sample_weight, (len(leaves),))
+        counts = np.bincount(leaves, weights=sample_weight, minlength=self.n_nodes).astype(np.float64)
+        for node in range(self.n_splits - 1, -1, -1):
+            counts[node] = counts[self.children[node]].sum()
+        return replace(self, n_samples=counts)
+
+    def feature_importances(self, scale: Any = None) -> np.ndarray:
+        """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
+
+        A node's |weights| times ``scale`` are normalised to sum 1, weighted by the rows that reach the node
+        (``n_samples``) and averaged. All zero where no row meets a weight that is not zero.
+
+        Parameters
+        ----------
+        scale : array of shape (n_features,), optional
+            The spread of each feature, such as its standard deviation. None: weights as they are.
+        """
+        if self.n_samples is None:
+            raise ValueError("feature_importances needs n_samples; use tree.with_counts(X) first")
+        spread = np.ones(self.n_features)
+        if scale is not None:
+            spread = check.float_array("scale", scale, (self.n_features,))
+        total = np.zeros(self.n_features)
+        for node in np.flatnonzero(self.n_samples[: self.n_splits]).tolist():
+            part = np.abs(self.node_weights(node)) * spread
+            if part.any():
+                total += part * (self.n_samples[node] / part.sum())
+        return total / total.sum() if total.any() else total
+
+    def __repr__(self) -> str:
+        leaves = "1 leaf" if self.n_leaves == 1 else f"{self.n_leaves} leaves"
+        kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
+        linear = ", linear leaves" if self.leaf_weights is not None else ""
+        return f"ObliqueTree({leaves}, depth {self.depth}, {self.n_features} features, {kind}{linear})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both trees hold exactly the same numbers, labels and names (dense and CSR may be equal)."""
+        if not isinstance(other, ObliqueTree):
+            return NotImplemented
+        if (self.link, self.feature_names) != (other.link, other.feature_names):
+            return False
+        names = ("biases", "children", "values", "leaf_weights", "classes", "n_samples")
+        return _same_matrix(self.weights, other.weights) and all(
+            _same_array(getattr(self, name), getattr(other, name)) for name in names
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Smaller trees, and trees of others; imported when asked for, because they import this module.
+
+    def prune(self, X: Any = None, *, bounds: Any = None, unvisited: bool = False) -> ObliqueTree:
+        """A smaller tree with the same outputs; see :func:`treelu.tree.prune.prune`."""
+        from treelu.tree.prune import prune
+
+        return prune(self, X, bounds=bounds, unvisited=unvisited)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> ObliqueTree:
+        """The tree of a fitted estimator; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
+        from treelu.tree.from_sklearn import from_sklearn
+
+        return from_sklearn(estimator)
+
+
+def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return bool(np.array_equal(first, second))
+
+
+def _same_matrix(first: Any, second: Any) -> bool:
+    if first.shape != second.shape:
+        return False
+    if not sparse.issparse(first) and not sparse.issparse(second):
+        return bool(np.array_equal(first, second))
+    difference: Any = sparse.csr_array(first) != sparse.csr_array(second)
+    return difference.nnz == 0

@@ -1,0 +1,96 @@
+"""An ObliqueTree as DOT text for Graphviz."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treelu.tree import ObliqueTree
+from treelu.view.colors import leaf_colors, text_color
+from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, number, rows_words, top_terms
+
+
+def export_graphviz(
+    tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3, scale: Any = None
+) -> str:
+    """The tree as DOT text; ``dot -Tsvg`` draws it.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    top : int
+        Weights shown at a node, the largest in absolute value; the others are counted.
+    max_depth : int, optional
+        Branches below this depth become one box with their number of leaves.
+    digits : int
+        Significant digits of the numbers.
+    scale : array of shape (n_features,), optional
+        The spread of each feature, such as its standard deviation: the largest weights are then those times
+        their feature's spread, which is fair to features of unlike units. The numbers shown stay as they are.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0], [1]])
+    >>> print(export_graphviz(tree))
+    digraph tree {
+      node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];
+      edge [fontname="Helvetica"];
+      0 [label="x0\\n-x1\\n+0.5\\n>= 0"];
+      0 -> 1 [label="no"];
+      0 -> 2 [label="yes"];
+      1 [label="value 0", fillcolor="#3b6fb6", fontcolor="#ffffff"];
+      2 [label="value 1", fillcolor="#d6603d", fontcolor="#ffffff"];
+    }
+    """
+    lines = [
+        "digraph tree {",
+        '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
+        '  edge [fontname="Helvetica"];',
+    ]
+    below, colors, spread = leaves_below(tree), leaf_colors(tree), check_scale(tree, scale)
+    stack = [(0, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if node >= tree.n_splits:
+            color = colors[node - tree.n_splits]
+            words = leaf_words(tree, node - tree.n_splits, top, digits, spread).replace(", ", "\n")
+            style = f', fillcolor="{color}", fontcolor="{text_color(color)}"'
+        elif depth == max_depth:
+            words, style = hidden_words(below[node]).replace(", ", "\n"), ", style=dashed"
+        else:
+            words, style = _split_words(tree, node, top, digits, spread), ""
+        if rows := rows_words(tree, node):
+            words += "\n" + rows
+        lines.append(f"  {node} [label={_quoted(words)}{style}];")
+        if node < tree.n_splits and depth != max_depth:
+            left, right = (int(child) for child in tree.children[node])
+            lines += [f'  {node} -> {left} [label="no"];', f'  {node} -> {right} [label="yes"];']
+            stack += [(right, depth + 1), (left, depth + 1)]
+    return "\n".join([*lines, "}"])
+
+
+def _split_words(tree: ObliqueTree, node: int, top: int, digits: int, scale: np.ndarray | None) -> str:
+    """A node's test, one term a line."""
+    weights = tree.node_weights(node)
+    named = top_terms(weights, top, scale)
+    terms: list[str] = []
+    for feature in named:
+        size = number(weights[feature], digits)
+        sign = {"1": "", "-1": "-"}.get(size, f"{size}·")
+        terms.append(("" if not terms or weights[feature] < 0 else "+") + sign + tree.feature_name(feature))
+    rest = int((weights != 0).sum()) - len(named)
+    if rest > 0:
+        terms.append(f"+ ({rest:,} more)")
+    return "\n".join([*terms, f"{tree.biases[node] + 0.0:+.{digits}g}", ">= 0"])
+
+
+def _quoted(text: str) -> str:
+    """A DOT string: backslashes, quotes and ampersands (DOT knows HTML's entities) escaped, lines by ``\\n``."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("&", "&amp;"), ("\n", "\\n")):
+        text = text.replace(plain, escaped)
+    return f'"{text}"'

@@ -1,0 +1,262 @@
+"""The tree in the style of the paper's Fig. 3: each node's largest weights, leaves by the rank of their output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treelu.tree import ObliqueTree
+from treelu.view.colors import leaf_colors, leaf_ranks, text_color
+from treelu.view.labels import check_scale, hidden_words, leaves_below, number, rows_words, top_terms
+from treelu.view.layout import Layout, depth_that_fits, layout
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Inches; the axes are laid out in them, so that text of a fixed size fits its box.
+_LINE, _PAD, _GAP = 0.155, 0.05, 0.10
+_CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.2, 1.75, 0.5
+_CAPTION = 0.25
+_FONT = 7.5  # points
+_PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
+
+
+def plot_tree(
+    tree: ObliqueTree,
+    *,
+    top: int = 3,
+    max_depth: int | None = None,
+    max_leaves: int = 32,
+    scale: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the tree from left to right; rows that fail a node's test go up, rows that pass go down.
+
+    A node shows its ``top`` weights, normalised so that the absolute values of all its weights add up to 1
+    (the paper's Fig. 3), what share the others hold, the threshold, and the rows that reach it where known. A leaf
+    shows the rank of its output among all leaves (the highest is the largest) and the output, or its class.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    top : int
+        Weights shown at a node.
+    max_depth : int, optional
+        Cut the picture at this depth; a branch cut off becomes one box that counts its leaves. None: as deep as
+        ``max_leaves`` allows.
+    max_leaves : int
+        Ends of branches drawn at most when ``max_depth`` is None.
+    scale : array of shape (n_features,), optional
+        Multiply weights by the spread of each feature before they are compared, for features of unlike units.
+    ax : matplotlib Axes, optional
+        Where to draw; a figure of fitting size is made if None.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0], [1]], feature_names=["height", "age"])
+    >>> ax = plot_tree(tree)
+    >>> sorted({text.get_text() for text in ax.texts} & {"height", "age", "≥ -0.25"})
+    ['age', 'height', '≥ -0.25']
+    """
+    import matplotlib.pyplot as plt
+
+    depths = tree.node_depths()
+    if max_depth is None:
+        max_depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+    elif max_depth < 0:
+        raise ValueError(f"max_depth must be at least 0, got {max_depth}")
+    shown = {node: (int(pair[0]), int(pair[1])) for node, pair in enumerate(tree.children) if depths[node] < max_depth}
+    spread = check_scale(tree, scale)
+    spread = np.ones(tree.n_features) if spread is None else spread
+    picture = _Picture(tree, layout(shown), shown, top, spread)
+    if ax is None:
+        ax = plt.figure(figsize=picture.size, layout="none").add_axes((0, 0, 1, 1))
+    picture.draw(ax)
+    return ax
+
+
+class _Picture:
+    """The boxes and lines of one picture, in inches from its upper left corner."""
+
+    def __init__(
+        self, tree: ObliqueTree, places: Layout, shown: dict[int, tuple[int, int]], top: int, spread: np.ndarray
+    ) -> None:
+        self.tree, self.places, self.shown, self.top = tree, places, shown, top
+        self.forms = {node: _normalised(tree, node, spread) for node in shown}
+        counts = [np.count_nonzero(weights) for weights, _ in self.forms.values()]
+        self.has_more = max(counts, default=0) > top
+        self.n_lines = min(top, max(counts, default=0)) + self.has_more + 1
+        self.longest = max((np.abs(weights).max(initial=0) for weights, _ in self.forms.values()), default=0)
+        self.card_height = self.n_lines * _LINE + 2 * _PAD
+        self.leaf_height = (2 if tree.n_samples is not None else 1) * _LINE + 2 * _PAD
+        self.row_height = max(self.leaf_height + _GAP, (self.card_height + _GAP) / 2)
+        self.ranks, self.colors, self.below = leaf_ranks(tree), leaf_colors(tree), leaves_below(tree)
+        n_split_columns = max((places.column[node] for node in shown), default=-1) + 1
+        width = n_split_columns * (_CARD_WIDTH + _STEP) + _LEAF_WIDTH + 0.3
+        height = max(places.n_rows * self.row_height, self.card_height + _GAP) + 0.3 + _CAPTION
+        self.size = (width, height)
+
+    def draw(self, ax: Axes) -> None:
+        """Draw everything in the middle of the axes, as large as they allow; text keeps its size in its box."""
+        width, height = self.size
+        figure = ax.get_figure(root=True)
+        assert figure is not None
+        box = ax.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
+        scale = min(1.25, box.width / width, box.height / height)
+        self.font = _FONT * scale
+        ax.set_xlim((width - box.width / scale) / 2, (width + box.width / scale) / 2)
+        ax.set_ylim((height + box.height / scale) / 2, (height - box.height / scale) / 2)
+        ax.set_axis_off()
+        self._text(ax, 0.15, 0.2, caption(self.tree), color=_PALE)
+        for node, pair in self.shown.items():
+            for side, child in enumerate(pair):
+                self._edge(ax, node, child, side)
+        for node in self.places.row:
+            if node in self.shown:
+                self._card(ax, node)
+            elif node < self.tree.n_splits:
+                self._hidden(ax, node)
+            else:
+                self._leaf(ax, node)
+
+    def _place(self, node: int) -> tuple[float, float]:
+        """Left edge and vertical centre of a node's box."""
+        free = self.size[1] + _CAPTION - self.places.n_rows * self.row_height
+        x = 0.15 + self.places.column[node] * (_CARD_WIDTH + _STEP)
+        return x, free / 2 + (self.places.row[node] + 0.5) * self.row_height
+
+    def _text(self, ax: Axes, x: float, y: float, words: str, **options: Any) -> None:
+        if words:
+            style = {"va": "center", "size": self.font, "color": _INK, "parse_math": False}
+            ax.text(x, y, words, **{**style, **options})
+
+    def _frame(self, ax: Axes, x: float, y: float, width: float, height: float, **style: Any) -> None:
+        from matplotlib.patches import FancyBboxPatch
+
+        rounding = "round,pad=0,rounding_size=0.05"
+        style = {"facecolor": "white", "edgecolor": _RULE, "linewidth": 0.8, **style}
+        ax.add_patch(FancyBboxPatch((x, y - height / 2), width, height, boxstyle=rounding, zorder=2, **style))
+
+    def _edge(self, ax: Axes, node: int, child: int, side: int) -> None:
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        (x0, y0), (x1, y1) = self._place(node), self._place(child)
+        x0 += _CARD_WIDTH
+        middle = (x0 + x1) / 2
+        curve = Path([(x0, y0), (middle, y0), (middle, y1), (x1, y1)], [1, 4, 4, 4])
+        share = 0.3
+        if self.tree.n_samples is not None and self.tree.n_samples[0] > 0:
+            share = float(self.tree.n_samples[child] / self.tree.n_samples[0])
+        ax.add_patch(PathPatch(curve, facecolor="none", edgecolor=_RULE, linewidth=0.6 + 3.4 * share, zorder=1))
+        words, align = ("yes", "top") if side else ("no", "bottom")
+        y = y1 + (0.03 if side else -0.03)
+        self._text(ax, x1 - 0.04, y, words, ha="right", va=align, size=0.85 * self.font, color=_PALE)
+
+    def _card(self, ax: Axes, node: int) -> None:
+        """A decision node: its largest weights with bars, what the others hold, the threshold and the rows."""
+        weights, bias = self.forms[node]
+        x, y = self._place(node)
+        self._frame(ax, x, y, _CARD_WIDTH, self.card_height)
+        left, right = x + 0.07, x + _CARD_WIDTH - 0.07
+        line = y - self.card_height / 2 + _PAD + _LINE / 2
+        named = top_terms(weights, self.top)
+        for feature in named:
+            self._term(ax, left, right, line, self.tree.feature_name(feature), float(weights[feature]))
+            line += _LINE
+        rest = int(np.count_nonzero(weights)) - len(named)
+        if rest > 0:
+            share = 1 - float(np.abs(weights[named]).sum())
+            self._text(ax, left, line, f"{rest:,} more", color=_PALE)
+            self._text(ax, right, line, f"±{share:.2g}", color=_PALE, ha="right")
+        line = y + self.card_height / 2 - _PAD - _LINE / 2
+        self._text(ax, left, line, f"≥ {number(-bias, 3)}", weight="bold")
+        self._text(ax, right, line, rows_words(self.tree, node), color=_PALE, ha="right")
+
+    def _term(self, ax: Axes, left: float, right: float, y: float, name: str, weight: float) -> None:
+        from matplotlib.patches import Rectangle
+
+        color = _PLUS if weight > 0 else _MINUS
+        bar = 0.45 * abs(weight) / self.longest
+        ax.add_patch(
+            Rectangle((right - 0.52 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
+        )
+        self._text(ax, left, y, shortened(name, 19))
+        self._text(ax, right, y, f"{weight:+.2g}", ha="right", color=color)
+
+    def _leaf(self, ax: Axes, node: int) -> None:
+        leaf = node - self.tree.n_splits
+        x, y = self._place(node)
+        color = self.colors[leaf]
+        self._frame(ax, x, y, _LEAF_WIDTH, self.leaf_height, facecolor=color, edgecolor="none")
+        ink = text_color(color)
+        rows = rows_words(self.tree, node)
+        line = y - _LINE / 2 if rows else y
+        first, second = leaf_lines(self.tree, leaf, self.ranks)
+        self._text(ax, x + 0.08, line, first, color=ink, weight="bold")
+        self._text(ax, x + _LEAF_WIDTH - 0.08, line, second, color=ink, ha="right")
+        if rows:
+            self._text(ax, x + 0.08, line + _LINE, rows, color=ink)
+
+    def _hidden(self, ax: Axes, node: int) -> None:
+        x, y = self._place(node)
+        self._frame(ax, x, y, _LEAF_WIDTH, self.leaf_height, facecolor="#f7f7f5", linestyle=(0, (3, 2)))
+        rows = rows_words(self.tree, node)
+        line = y - _LINE / 2 if rows else y
+        self._text(ax, x + 0.08, line, hidden_words(self.below[node]), color=_PALE)
+        if rows:
+            self._text(ax, x + 0.08, line + _LINE, rows, color=_PALE)
+
+
+def _normalised(tree: ObliqueTree, node: int, spread: np.ndarray) -> tuple[np.ndarray, float]:
+    """A node's weights on the scale ``spread``, divided by the sum of their absolute values, and its bias likewise."""
+    weights = tree.node_weights(node) * spread
+    length = float(np.abs(weights).sum()) or 1.0
+    return weights / length, float(tree.biases[node]) / length
+
+
+def caption(tree: ObliqueTree) -> str:
+    """What the leaves' words mean."""
+    leaves = "1 leaf" if tree.n_leaves == 1 else f"{tree.n_leaves:,} leaves"
+    if tree.leaf_weights is not None:
+        return f"{leaves}, each with a linear form; its largest weight is shown"
+    if leaf_ranks(tree) is None:
+        return leaves if tree.classes is None else f"{leaves}, each with its likeliest class and the probability"
+    output = "output" if tree.classes is None else f"probability p of class {tree.classes[1]}"
+    return f"{leaves} by the rank of their {output}; rank 1 is the lowest"
+
+
+def leaf_lines(tree: ObliqueTree, leaf: int, ranks: np.ndarray | None) -> tuple[str, str]:
+    """Two words for a leaf: its rank and output, or its class and probability."""
+    if tree.leaf_weights is not None:
+        weights = tree.leaf_weights[leaf, 0]
+        largest = top_terms(weights, 1)
+        name = shortened(tree.feature_name(largest[0]), 10) if largest else "constant"
+        return "linear", f"{weights[largest[0]]:+.2g}·{name} …" if largest else number(tree.values[leaf, 0], 3)
+    if tree.classes is None:
+        output = ", ".join(number(value, 3) for value in tree.values[leaf][:3])
+        return ("", output) if ranks is None else (f"rank {ranks[leaf]}", output)
+    probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
+    if ranks is not None:
+        return f"rank {ranks[leaf]}", f"p = {probability[1]:.3f}"
+    best = int(probability.argmax())
+    return shortened(str(tree.classes[best]), 14), f"{probability[best]:.3f}"
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many characters, its middle left out where it is longer.
+
+    Examples
+    --------
+    >>> shortened("topological polar surface area", 19)
+    'topologic…face area'
+    """
+    if len(name) <= most:
+        return name
+    tail = (most - 1) // 2
+    return name[: most - 1 - tail] + "…" + name[-tail:]

@@ -1,0 +1,363 @@
+"""ObliqueTree: routing, predicting, reading, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
+
+from tests.tree.trees import leaf_by_hand, random_tree, trees
+from treelu.tree import ObliqueTree
+from treelu.tree import rows as _tree_rows
+from treelu.tree.from_sklearn import first_right
+
+
+def small_tree(**options) -> ObliqueTree:
+    """Three leaves, two features; the numbers are whole so that all sums are exact."""
+    arrays = {"weights": [[1, -1], [2, 0]], "biases": [0, 1], "children": [[1, 2], [3, 4]], "values": [[0], [1], [2]]}
+    return ObliqueTree(**{**arrays, **options})
+
+
+# Routing and predicting
+
+
+@given(tree=trees(), seed=st.integers(0, 999))
+@settings(max_examples=80, deadline=None)
+def test_apply_and_decision_path_against_a_walk_by_hand(tree, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((20, tree.n_features)) * 10.0 ** rng.integers(-3, 6)
+    paths = [leaf_by_hand(tree, row) for row in x]
+    np.testing.assert_array_equal(tree.apply(x), [path[-1] for path in paths])
+    marked = tree.decision_path(x)
+    assert marked.shape == (20, tree.n_nodes)
+    for row, path in zip(marked.toarray(), paths, strict=True):
+        assert np.flatnonzero(row).tolist() == path
+    assert tree.depth == tree.node_depths().max()
+
+
+@given(tree=trees(), seed=st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_predictions_by_link_and_leaf_kind(tree, seed):
+    x = np.random.default_rng(seed).standard_normal((15, tree.n_features))
+    leaves = tree.apply(x) - tree.n_splits
+    raw = tree.values[leaves]
+    if tree.leaf_weights is not None:
+        raw = raw + np.einsum("nld,nd->nl", tree.leaf_weights[leaves], x)
+    if tree.link == "logistic":
+        np.testing.assert_allclose(tree.decision_function(x), raw[:, 0])
+        wanted = np.column_stack([expit(-raw[:, 0]), expit(raw[:, 0])])
+    else:
+        np.testing.assert_allclose(tree.decision_function(x), raw)
+        wanted = softmax(raw, axis=1) if tree.link == "softmax" else raw
+    if tree.is_classifier:
+        np.testing.assert_allclose(tree.predict_proba(x), wanted, rtol=1e-12)
+        np.testing.assert_array_equal(tree.predict(x), tree.classes[wanted.argmax(axis=1)])
+    else:
+        np.testing.assert_allclose(tree.predict(x), raw[:, 0] if tree.n_outputs == 1 else raw)
+        with pytest.raises(ValueError, match="predict_proba needs a classification tree"):
+            tree.predict_proba(x)
+
+
+@pytest.mark.parametrize("kind", ["identity", "linear"])
+@pytest.mark.parametrize("sparse_weights", [False, True])
+def test_every_form_of_rows_gives_the_same(kind, sparse_weights, monkeypatch):
+    rng = np.random.default_rng(0)
+    names = tuple("abcdef")
+    tree = random_tree(rng, 20, 6, kind, feature_names=names)
+    if sparse_weights:
+        tree = ObliqueTree(sparse.csc_array(tree.weights), tree.biases, tree.children, tree.values,
+                           leaf_weights=tree.leaf_weights, feature_names=names)  # fmt: skip
+        assert isinstance(tree.weights, sparse.csr_array)
+    x = rng.integers(-3, 4, (50, 6)) * (rng.random((50, 6)) < 0.5)
+    frame = pd.DataFrame(x, columns=list(names))
+    wanted = tree.predict(x.astype(float))
+    forms = [
+        x, x.tolist(), x.astype(np.float32), x.astype(np.int8), x.astype(object), np.asfortranarray(x),
+        sparse.csr_array(x), sparse.csc_matrix(x), sparse.coo_array(x), sparse.lil_array(x),
+        frame, frame.astype(pd.SparseDtype(float, 0)),
+    ]  # fmt: skip
+    for form in forms:
+        np.testing.assert_allclose(tree.predict(form), wanted, rtol=1e-12)
+    monkeypatch.setattr(_tree_rows, "_BLOCK", 10)  # blocks of one or two rows
+    for form in (x, sparse.csr_array(x)):
+        np.testing.assert_allclose(tree.predict(form), wanted, rtol=1e-12)
+
+
+def test_boolean_rows_and_no_rows():
+    tree = small_tree()
+    assert tree.apply(np.array([[True, False], [False, True]])).tolist() == [2, 4]
+    assert tree.apply(np.zeros((0, 2))).tolist() == []
+    assert tree.decision_path(np.zeros((0, 2))).shape == (0, 5)
+    assert tree.predict(sparse.csr_array((0, 2))).shape == (0,)
+
+
+def test_on_the_hyperplane_is_right():
+    tree = small_tree()
+    assert tree.apply([[3, 3], [-0.5, 0], [-1, 0]]).tolist() == [2, 4, 3]
+
+
+def test_ties_and_large_scores_of_the_logistic_link():
+    tree = small_tree(values=[[0.0], [800.0], [-800.0]], link="logistic", classes=["no", "yes"])
+    proba = tree.predict_proba([[1, 0], [-1, 0], [0, 1]])
+    np.testing.assert_array_equal(proba, [[0.5, 0.5], [0, 1], [1, 0]])
+    assert tree.predict([[1, 0], [-1, 0], [0, 1]]).tolist() == ["no", "yes", "no"]
+
+
+def test_a_tree_of_one_leaf():
+    tree = ObliqueTree(np.zeros((0, 3)), [], [], [[1.5]])
+    assert (tree.n_splits, tree.n_leaves, tree.n_nodes, tree.depth) == (0, 1, 1, 0)
+    assert tree.apply(np.ones((2, 3))).tolist() == [0, 0]
+    assert tree.decision_path(np.ones((2, 3))).toarray().tolist() == [[1], [1]]
+    assert tree.predict(np.ones((2, 3))).tolist() == [1.5, 1.5]
+    assert repr(tree) == "ObliqueTree(1 leaf, depth 0, 3 features, regression)"
+    assert tree.describe([1, 2, 3]) == "leaf 0: value 1.5"
+
+
+# Reading
+
+
+def test_counts_and_importances():
+    x = np.array([[1.0, 0], [2, 0], [-1, 0], [0, 9]])
+    tree = small_tree().with_counts(x)
+    assert tree.n_samples.tolist() == [4, 2, 2, 1, 1]
+    weighted = small_tree().with_counts(x, sample_weight=[1, 2, 3, 4])
+    assert weighted.n_samples.tolist() == [10, 7, 3, 3, 4]
+    # node 0 is half and half, node 1 all on feature 0; 4 and 2 rows
+    np.testing.assert_allclose(tree.feature_importances(), [(4 * 0.5 + 2) / 6, 4 * 0.5 / 6])
+    # on the scale of the data node 0 is 3 : 1
+    np.testing.assert_allclose(tree.feature_importances(scale=[3, 1]), [(4 * 0.75 + 2) / 6, 4 * 0.25 / 6])
+    with pytest.raises(ValueError, match="feature_importances needs n_samples"):
+        small_tree().feature_importances()
+    assert ObliqueTree(np.zeros((0, 2)), [], [], [[1]], n_samples=[5]).feature_importances().tolist() == [0, 0]
+
+
+def test_describe_names_the_largest_contributions():
+    tree = small_tree(
+        weights=[[1, -1, 0.5, 0.25], [2, 0, 0, 0]], biases=[0, 1],
+        feature_names=["height", "age", "mass", "year"], values=[[-1.0], [2.0], [0.5]],
+        link="logistic", classes=["no", "yes"],
+    )  # fmt: skip
+    assert tree.describe([1, 10, 2, 4], top=2).splitlines() == [
+        "node 0: -7 < 0, go left",
+        "    -10  age = 10 (weight -1)",
+        "    +1   height = 1 (weight 1)",
+        "    +2   2 other features",
+        "    +0   bias",
+        "node 1: 3 >= 0, go right",
+        "    +2  height = 1 (weight 2)",
+        "    +1  bias",
+        "leaf 4: class 'yes', probability 0.6225",
+    ]
+    frame = pd.DataFrame([[1, 10, 2, 4]], columns=["height", "age", "mass", "year"])
+    for form in (frame, sparse.csr_array([[1, 10, 2, 4]]), np.array([1, 10, 2, 4])):
+        assert tree.describe(form, top=2) == tree.describe([1, 10, 2, 4], top=2)
+    with pytest.raises(ValueError, match="x must be one row, got 2 rows"):
+        tree.describe(np.ones((2, 4)))
+
+
+def test_describe_a_linear_leaf():
+    tree = ObliqueTree([[1.0, 0]], [0], [[1, 2]], [[1.0], [2.0]], leaf_weights=[[[1.0, 0]], [[0, -3.0]]])
+    assert tree.describe([1, 5]).splitlines()[-2:] == ["leaf 2: value -3·x1 + 2", "    here: value -13"]
+
+
+def test_equality_copies_and_pickles():
+    tree = small_tree(n_samples=[1, 1, 0, 1, 0], feature_names=["a", "b"])
+    same = small_tree(n_samples=[1, 1, 0, 1, 0], feature_names=("a", "b"))
+    assert tree == same
+    assert pickle.loads(pickle.dumps(tree)) == copy.deepcopy(tree) == tree
+    assert tree == small_tree(weights=sparse.csr_array([[1, -1], [2, 0]]), n_samples=tree.n_samples,
+                              feature_names=["a", "b"])  # fmt: skip
+    different = [
+        small_tree(), small_tree(values=[[0], [1], [3]]), small_tree(biases=[0, 1 + 1e-16 + 1e-15]),
+        small_tree(children=[[1, 3], [2, 4]]), small_tree(feature_names=["a", "c"]),
+        small_tree(leaf_weights=np.zeros((3, 1, 2))), small_tree(link="logistic", classes=[0, 1]),
+        ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]]),
+    ]  # fmt: skip
+    assert all(tree != other and different[0] != other for other in different[1:])
+    assert tree != different[0]
+    assert tree != "tree"
+
+
+def test_arrays_cannot_be_written_through_the_tree():
+    weights = np.eye(2)
+    tree = small_tree(weights=weights)
+    with pytest.raises(ValueError, match="read-only"):
+        tree.weights[0, 0] = 5
+    with pytest.raises(AttributeError):
+        tree.biases = np.zeros(2)
+    assert np.shares_memory(tree.weights, weights)
+    weights[0, 0] = 1  # the caller's own array stays writeable
+
+
+def test_the_tree_needs_neither_torch_nor_sklearn():
+    """The tree is what is shipped: NumPy and SciPy are all it imports."""
+    program = (
+        "import sys; from treelu.tree import ObliqueTree; t = ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]]);"
+        "t.predict([[1.0]]); t.export_text(); t.export_graphviz(); ObliqueTree.from_json(t.to_json());"
+        "t.describe([1.0]); t.prune();"
+        "bad = {'torch', 'sklearn', 'pandas', 'matplotlib', 'onnx'} & set(sys.modules); assert not bad, bad"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# scikit-learn's trees
+
+
+@given(
+    threshold=st.one_of(
+        st.floats(-1e30, 1e30), st.floats(-2, 2, width=32), st.sampled_from([0.0, -0.0, 1.0, 1e-45, 5e-39])
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_first_right_is_the_first_float64_that_rounds_beyond_the_threshold(threshold):
+    first = float(first_right(np.array([threshold]))[0])
+    assert float(np.float32(first)) > threshold
+    assert float(np.float32(np.nextafter(first, -np.inf))) <= threshold
+
+
+@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreeClassifier])
+@pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"max_leaf_nodes": 7}])
+def test_from_sklearn_classifier(kind, options):
+    X, y = load_breast_cancer(return_X_y=True)
+    labels = np.array(["benign", "malign"])[y]
+    model = kind(random_state=0, **options).fit(X, labels)
+    tree = ObliqueTree.from_sklearn(model)
+    assert tree.n_leaves == model.get_n_leaves()
+    assert tree.depth == model.get_depth()
+    np.testing.assert_array_equal(tree.predict(X), model.predict(X))
+    np.testing.assert_array_equal(tree.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(tree.n_samples[0], len(X))
+    # the paths visit as many nodes, and rows that share a leaf there share one here
+    np.testing.assert_array_equal(tree.decision_path(X).sum(axis=1), model.decision_path(X).sum(axis=1).A1)
+    pairs = set(zip(tree.apply(X).tolist(), model.apply(X).tolist(), strict=True))
+    assert len(pairs) == len(np.unique(model.apply(X)))
+
+
+def test_from_sklearn_at_the_thresholds():
+    """Rows at each threshold, just beside it in float64, and half way between float32 numbers."""
+    X, y = load_iris(return_X_y=True)
+    model = DecisionTreeClassifier(random_state=0).fit(X, y)
+    tree = ObliqueTree.from_sklearn(model)
+    rows = []
+    for feature, threshold in zip(model.tree_.feature, model.tree_.threshold, strict=True):
+        if feature < 0:
+            continue
+        above = np.nextafter(np.float32(threshold), np.float32(np.inf)).astype(float)
+        middle = (float(np.float32(threshold)) + above) / 2
+        for centre in (threshold, float(np.float32(threshold)), above, middle):
+            for value in (centre, np.nextafter(centre, -np.inf), np.nextafter(centre, np.inf)):
+                block = X[:20].copy()
+                block[:, feature] = value
+                rows.append(block)
+    rows = np.concatenate(rows)
+    np.testing.assert_array_equal(tree.predict_proba(rows), model.predict_proba(rows))
+
+
+def test_from_sklearn_regressor_with_names_and_several_outputs():
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    model = DecisionTreeRegressor(max_depth=5, random_state=0).fit(X, y)
+    tree = ObliqueTree.from_sklearn(model)
+    assert tree.feature_names == tuple(X.columns)
+    np.testing.assert_array_equal(tree.predict(X), model.predict(X))
+    two = np.column_stack([y, -y])
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X.to_numpy(), two)
+    np.testing.assert_array_equal(ObliqueTree.from_sklearn(model).predict(X), model.predict(X.to_numpy()))
+
+
+def test_from_sklearn_takes_estimators_with_an_oblique_tree_and_refuses_others():
+    class Fitted:
+        tree_ = small_tree()
+
+    assert ObliqueTree.from_sklearn(Fitted()) is Fitted.tree_
+    with pytest.raises(TypeError, match="got LogisticRegression"):
+        ObliqueTree.from_sklearn(LogisticRegression())
+    with pytest.raises(TypeError, match="fitted scikit-learn decision tree"):
+        ObliqueTree.from_sklearn(DecisionTreeClassifier())
+    X, y = load_iris(return_X_y=True)
+    several = DecisionTreeClassifier(max_depth=2).fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="one label, this classifier has 2 outputs"):
+        ObliqueTree.from_sklearn(several)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("weights", [[1, np.nan], [2, 0]], r"weights must be finite, got nan at index \[0, 1\]"),
+        ("weights", [[1, -1], [2]], "weights must be an array of numbers"),
+        ("weights", [1, 2], r"weights must have shape \(any, any\), got \(2,\)"),
+        ("weights", [["a", "b"], ["c", "d"]], "weights must be an array of numbers"),
+        ("weights", sparse.csr_array([[np.inf, 0], [0, 1]]), "weights must be finite, got inf"),
+        ("biases", [0, np.inf], r"biases must be finite, got inf at index \[1\]"),
+        ("biases", [0], r"biases must have shape \(2\), got \(1,\)"),
+        ("children", [[1, 2], [3, 9]], "children of node 1 are .3, 9., but the nodes are 0 to 4"),
+        ("children", [[1, 2], [-1, 3]], "children of node 1 are"),
+        ("children", [[1, 2], [1, 4]], "higher number than its parent, or the tree would have a cycle"),
+        ("children", [[1, 2], [0, 4]], "cycle"),
+        ("children", [[1, 2], [2, 4]], "node 2 2 times"),
+        ("children", [[1.0, 2], [3, 4]], "children must be integers, got dtype float64"),
+        ("children", [[1, 2]], r"children must have shape \(2, 2\), one row a split, got \(1, 2\)"),
+        ("values", [[0], [1]], r"values must have shape \(3, any\), got \(2, 1\)"),
+        ("values", [[0], [1], [None]], "values"),
+        ("leaf_weights", np.zeros((3, 1, 3)), r"leaf_weights must have shape \(3, 1, 2\), got \(3, 1, 3\)"),
+        ("n_samples", [1, 2], r"n_samples must have shape \(5\), got \(2,\)"),
+        ("link", "probit", "link must be one of identity, logistic, softmax, probability, got 'probit'"),
+        ("link", "logistic", "classes must be given for link='logistic'"),
+        ("classes", [0, 1], "classes must be None for link='identity'"),
+        ("feature_names", ["a"], "feature_names must have 2 names, one a feature, got 1"),
+        ("feature_names", ["a", "a"], "feature_names must be distinct, 'a' is there more than once"),
+    ],
+)
+def test_malformed_fields_are_named(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        small_tree(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"link": "logistic", "classes": [0, 1, 2]}, "needs 2 classes and 1 outputs a leaf, got 3 classes"),
+        ({"link": "softmax", "classes": [0, 1, 2]}, "needs 3 classes and 3 outputs a leaf, got 3 classes and 1"),
+        ({"link": "logistic", "classes": [1, 1]}, "distinct labels"),
+        ({"link": "probability", "classes": [1], "leaf_weights": np.ones((3, 1, 2))}, "leaf_weights must be None"),
+    ],
+)
+def test_links_classes_and_outputs_must_fit(options, message):
+    with pytest.raises(ValueError, match=message):
+        small_tree(**options)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((3, 5)), "X must have 2 features, got 5"),
+        (np.zeros(2), r"X must have two dimensions \(rows, features\), got shape \(2,\)"),
+        ([["a", "b"]], "X must hold numbers"),
+        ([[0, 0], [1, np.nan]], "X must be finite: row 1"),
+        ([[np.inf, 0]], "X must be finite: row 0"),
+        (pd.DataFrame([[1, 2]], columns=["height", "weight"]), "unknown: weight; missing: age"),
+        (pd.DataFrame([[1, 2]], columns=["age", "height"]), "another order"),
+        (pd.DataFrame([[1, 2, 3]], columns=["height", "age", "x"]), "unknown: x"),
+    ],
+)
+def test_bad_rows(X, message):
+    with pytest.raises(ValueError, match=message):
+        small_tree(feature_names=["height", "age"]).apply(X)
+
+
+def test_frames_pass_without_names():
+    assert small_tree().apply(pd.DataFrame([[1, 0]], columns=["any", "thing"])).tolist() == [2]

@@ -1,0 +1,71 @@
+"""Indented text and words for nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn.datasets import load_iris
+from sklearn.tree import DecisionTreeClassifier
+
+from tests.tree.trees import trees
+from treelu.tree import ObliqueTree
+
+
+@given(tree=trees())
+@settings(max_examples=40, deadline=None)
+def test_every_node_has_its_line(tree):
+    lines = tree.export_text(top=2).splitlines()
+    assert len(lines) == tree.n_nodes
+    for node in range(tree.n_nodes):
+        kind = "node" if node < tree.n_splits else "leaf"
+        assert sum(f"{kind} {node}:" in line for line in lines) == 1
+
+
+def test_iris_in_words():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    names = np.array(["setosa", "versicolor", "virginica"])
+    tree = ObliqueTree.from_sklearn(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, names[y]))
+    assert tree.export_text().splitlines() == [
+        "node 0: petal width (cm) - 0.8 >= 0  [150 rows]",
+        "├─ no:  leaf 2: class 'setosa', probability 1  [50 rows]",
+        "└─ yes: node 1: petal width (cm) - 1.75 >= 0  [100 rows]",
+        "        ├─ no:  leaf 3: class 'versicolor', probability 0.907  [54 rows]",
+        "        └─ yes: leaf 4: class 'virginica', probability 0.978  [46 rows]",
+    ]
+
+
+def test_top_weights_the_rest_and_collapsed_branches():
+    tree = ObliqueTree(
+        [[0.5, -2, 0, 1], [0, 0, 0, 0]], [-0.25, 3], [[1, 2], [3, 4]], [[0.123456], [-1e-9], [5]],
+        feature_names=["a", "b", "c", "d"],
+    )  # fmt: skip
+    assert tree.export_text(top=2).splitlines() == [
+        "node 0: -2·b + d + (1 more) - 0.25 >= 0",
+        "├─ no:  node 1: 3 >= 0",
+        "│       ├─ no:  leaf 3: value -1e-09",
+        "│       └─ yes: leaf 4: value 5",
+        "└─ yes: leaf 2: value 0.123",
+    ]
+    assert tree.export_text(top=0, max_depth=1, digits=2).splitlines() == [
+        "node 0: (3 more) - 0.25 >= 0",
+        "├─ no:  … 1 split, 2 leaves",
+        "└─ yes: leaf 2: value 0.12",
+    ]
+    assert tree.export_text(max_depth=0) == "… 2 splits, 3 leaves"
+
+
+def test_linear_and_several_outputs():
+    linear = ObliqueTree([[1.0]], [0], [[1, 2]], [[1.0, 0], [2, 3]], leaf_weights=np.ones((2, 2, 1)))
+    assert "leaf 2: value x0 + 2; x0 + 3" in linear.export_text()
+    several = ObliqueTree([[1.0]], [0], [[1, 2]], [[1.0, 0], [2, 3]])
+    assert "leaf 2: value 2, 3" in several.export_text()
+
+
+def test_scale_chooses_the_terms_and_leaves_the_numbers():
+    tree = ObliqueTree([[100.0, 1.0, 0.5]], [2], [[1, 2]], [[0], [1]], feature_names=["mm", "m", "age"])
+    assert tree.export_text(top=1).startswith("node 0: 100·mm + (2 more) + 2 >= 0")
+    assert tree.export_text(top=1, scale=[0.001, 1, 20]).startswith("node 0: 0.5·age + (2 more) + 2 >= 0")
+    assert '"0.5·age\\n+ (2 more)' in tree.export_graphviz(top=1, scale=[0.001, 1, 20])
+    with pytest.raises(ValueError, match=r"scale must have shape \(3\), got \(1,\)"):
+        tree.export_text(scale=[1])
