@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from tests.estimators.tables import FAST, WITH_TREE, bits, data_for, scores, three_classes, two_classes, values
@@ -173,3 +174,11 @@ def test_importances_of_a_network_too_deep_for_its_tree() -> None:
     visited = deep.to_tree(visited_by=X).with_counts(X)
     np.testing.assert_allclose(deep.feature_importances_, visited.feature_importances(scale=X.std(axis=0)), atol=0.02)
     assert deep.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_the_tree_remembers_the_spreads_of_the_features() -> None:
+    X, y = load_iris(return_X_y=True)
+    X = X * [1, 10, 100, 1000]
+    model = LCNClassifier(depth=2, epochs=1, drop_connect=0.0, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.tree_.spreads, X.std(axis=0), rtol=1e-5)
+    np.testing.assert_array_equal(model.to_tree(visited_by=X[:5]).spreads, model.tree_.spreads)

@@ -110,3 +110,14 @@ def test_json_nan_is_refused_by_name():
     text = json.dumps(a_tree()).replace('"biases": [0.0', '"biases": [NaN')
     with pytest.raises(ValueError, match=r"biases must be finite, got nan at index \[0\]"):
         ObliqueTree.from_json(text)
+
+
+def test_trees_written_before_spreads_were_kept_read_as_before():
+    tree = ObliqueTree([[1.0, 2.0]], [0.0], [[1, 2]], [[0.0], [1.0]], spreads=[3.0, 4.0])
+    data = tree.to_dict()
+    assert data["spreads"] == [3.0, 4.0]
+    del data["spreads"]
+    assert ObliqueTree.from_dict(data).spreads is None
+    for wrong, message in (([1.0], "spreads must have shape"), ([1.0, -1.0], "spreads must not be negative, got -1.0")):
+        with pytest.raises(ValueError, match=message):
+            ObliqueTree.from_dict(data | {"spreads": wrong})

@@ -143,6 +143,19 @@ def test_counts_and_importances():
     assert ObliqueTree(np.zeros((0, 2)), [], [], [[1]], n_samples=[5]).feature_importances().tolist() == [0, 0]
 
 
+def test_spreads_are_kept_checked_and_compared():
+    tree = small_tree(spreads=[3, 1], n_samples=[6, 4, 2, 3, 1])
+    np.testing.assert_array_equal(tree.effect_scale(), [3, 1])
+    np.testing.assert_allclose(tree.feature_importances(), tree.feature_importances(scale=[3, 1]))
+    assert tree != small_tree(n_samples=tree.n_samples)
+    assert tree == small_tree(spreads=np.array([3.0, 1.0]), n_samples=tree.n_samples)
+    assert tree.prune().spreads is not None
+    assert tree.with_counts([[0.0, 1.0]]).spreads is not None
+    for wrong in ([1.0], [1.0, np.nan], [1.0, -2.0], [[1.0, 2.0]], "ab"):
+        with pytest.raises(ValueError, match="spreads"):
+            small_tree(spreads=wrong)
+
+
 def test_describe_names_the_largest_contributions():
     tree = small_tree(
         weights=[[1, -1, 0.5, 0.25], [2, 0, 0, 0]], biases=[0, 1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,8 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         return X[kept], y[kept], weights[kept]
 
     def _set_tree(self, tree: ObliqueTree, X: Matrix, sample_weight: NDArray[np.float64]) -> None:
-        self.tree_ = tree
-        self.feature_importances_ = tree.feature_importances(scale=spread(X, sample_weight))
+        self.tree_ = replace(tree, spreads=spread(X, sample_weight))
+        self.feature_importances_ = self.tree_.feature_importances()
 
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)

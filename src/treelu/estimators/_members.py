@@ -206,13 +206,14 @@ class EnsembleMixin(NetworkEstimator):
 
     def _tree(self, number: int, visited_by: Any = None) -> ObliqueTree:
         names = getattr(self, "feature_names_in_", None)
-        return network_to_tree(
+        tree = network_to_tree(
             self.ensemble_.part(number),
             feature_names=None if names is None else [str(name) for name in names],
             visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
         )
+        return replace(tree, spreads=self.spread_)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -94,13 +94,14 @@ class TreeMixin:
             activation pattern occurs among these.
         """
         self._check_single()
-        return network_to_tree(
+        tree = network_to_tree(
             self.network_,
             feature_names=self._tree_features(),
             visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
         )
+        return replace(tree, spreads=self.spread_)
 
     def _tree_features(self) -> list[str] | None:
         """Names of the features that the tree reads: the raw ones, and indicators of missing values."""

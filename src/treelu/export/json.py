@@ -1,6 +1,7 @@
 """An ObliqueTree as JSON and back, exactly.
 
-The schema, version 1. All keys are there; numbers are written so that they read back to the same float64.
+The schema, version 1. All keys but ``spreads`` must be there; numbers are written so that they read back to
+the same float64.
 
 - ``format``: ``"treelu.tree"``; ``version``: ``1``
 - ``n_features``: number of features; ``feature_names``: list of strings, or null
@@ -14,6 +15,7 @@ The schema, version 1. All keys are there; numbers are written so that they read
 - ``values``: one list of outputs a leaf
 - ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
 - ``n_samples``: null, or the rows that reach each node, one number a node
+- ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
 - ``notes``: list of strings, what was done to the tree and what that kept exact
 """
 
@@ -28,8 +30,9 @@ from scipy import sparse
 from treelu.tree import ObliqueTree
 
 FORMAT, VERSION = "treelu.tree", 1
-_ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples")
+_ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
 _FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "notes")
+_OPTIONAL = ("spreads",)  # trees written by 0.1 do not have it
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         raise ValueError(f"format must be {FORMAT!r}, got {data.get('format')!r}")
     if data.get("version") != VERSION:
         raise ValueError(f"version must be {VERSION}, got {data.get('version')!r}")
-    missing = [name for name in _FIELDS if name not in data]
+    missing = [name for name in _FIELDS if name not in data and name not in _OPTIONAL]
     if missing:
         raise ValueError(f"{missing[0]} is missing; a tree has the keys {', '.join(_FIELDS)}")
     unknown = [name for name in data if name not in _FIELDS]
@@ -97,7 +100,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         raise ValueError("notes must be a list of strings")
     return ObliqueTree(
         _weights(data["weights"], n_features),
-        **{name: data[name] for name in _ARRAYS},
+        **{name: data.get(name) for name in _ARRAYS},
         link=data["link"],
         feature_names=None if names is None else tuple(names),
         notes=tuple(notes),

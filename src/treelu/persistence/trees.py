@@ -22,7 +22,7 @@ def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
         arrays.put("weights.data", weights.data)
         arrays.put("weights.indices", weights.indices.astype(np.int64))
         arrays.put("weights.indptr", weights.indptr.astype(np.int64))
-    for name in ("biases", "children", "values", "leaf_weights", "n_samples"):
+    for name in ("biases", "children", "values", "leaf_weights", "n_samples", "spreads"):
         if getattr(tree, name) is not None:
             arrays.put(name, getattr(tree, name))
     return {
@@ -59,5 +59,6 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
         classes=restore_labels(fields.inner("classes")) if "classes" in fields else None,
         feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
         n_samples=arrays.floats("n_samples", None) if arrays.has("n_samples") else None,
+        spreads=arrays.floats("spreads", n_features) if arrays.has("spreads") else None,
         notes=tuple(fields.texts("notes")),
     )

@@ -109,6 +109,17 @@ def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_
         raise ValueError("leaf_weights must be None for link='probability'")
 
 
+def feature_spreads(spreads: Any, n_features: int) -> np.ndarray | None:
+    """Spreads of the features as a float array without negative numbers, or None."""
+    if spreads is None:
+        return None
+    array = float_array("spreads", spreads, (n_features,))
+    if (array < 0).any():
+        feature = int(np.flatnonzero(array < 0)[0])
+        raise ValueError(f"spreads must not be negative, got {array[feature]} at index {feature}")
+    return array
+
+
 def names_tuple(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
     """Feature names as a tuple of distinct strings, one a feature, or None."""
     if feature_names is None:

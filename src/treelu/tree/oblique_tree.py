@@ -39,6 +39,9 @@ class ObliqueTree(Doors):
     feature_names : sequence of str, optional
     n_samples : array of shape (n_nodes,), optional
         Rows (or their weight) that reach each node, where known.
+    spreads : array of shape (n_features,), optional
+        How far each feature spreads over the training rows (its standard deviation), where known. Not used to
+        predict: texts and pictures rank a question's terms by |weight| × spread, their effect.
     notes : sequence of str
         What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
 
@@ -66,6 +69,7 @@ class ObliqueTree(Doors):
     classes: np.ndarray | None = field(default=None, kw_only=True)
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
+    spreads: np.ndarray | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -90,6 +94,7 @@ class ObliqueTree(Doors):
             "classes": classes,
             "feature_names": check.names_tuple(self.feature_names, n_features),
             "n_samples": n_samples,
+            "spreads": check.feature_spreads(self.spreads, n_features),
             "notes": tuple(self.notes),
         }
         for name, value in fields.items():
@@ -153,6 +158,17 @@ class ObliqueTree(Doors):
     def feature_name(self, feature: int) -> str:
         """The name of a feature, ``x0``, ``x1``, … where the tree has none."""
         return f"x{feature}" if self.feature_names is None else self.feature_names[feature]
+
+    def effect_scale(self) -> np.ndarray:
+        """What a weight is multiplied by to give its effect: the features' spreads, or ones where they are not known.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> ObliqueTree([[1.0, 2.0]], [0.0], [[1, 2]], [[0], [1]], spreads=[3.0, 0.5]).effect_scale()
+        array([3. , 0.5])
+        """
+        return np.ones(self.n_features) if self.spreads is None else self.spreads
 
     # Routing
 
@@ -255,19 +271,17 @@ class ObliqueTree(Doors):
     def feature_importances(self, scale: Any = None) -> np.ndarray:
         """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
 
-        A node's |weights| times ``scale`` are normalised to sum 1, weighted by the rows that reach the node
-        (``n_samples``) and averaged. All zero where no row meets a weight that is not zero.
+        A node's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
+        the node (``n_samples``) and averaged. All zero where no row meets a weight that is not zero.
 
         Parameters
         ----------
         scale : array of shape (n_features,), optional
-            The spread of each feature, such as its standard deviation. None: weights as they are.
+            The spread of each feature. None: the tree's own ``spreads``, or weights as they are where it has none.
         """
         if self.n_samples is None:
             raise ValueError("feature_importances needs n_samples; use tree.with_counts(X) first")
-        spread = np.ones(self.n_features)
-        if scale is not None:
-            spread = check.float_array("scale", scale, (self.n_features,))
+        spread = self.effect_scale() if scale is None else check.float_array("scale", scale, (self.n_features,))
         total = np.zeros(self.n_features)
         for node in np.flatnonzero(self.n_samples[: self.n_splits]).tolist():
             part = np.abs(self.node_weights(node)) * spread
@@ -287,7 +301,7 @@ class ObliqueTree(Doors):
             return NotImplemented
         if (self.link, self.feature_names) != (other.link, other.feature_names):
             return False
-        names = ("biases", "children", "values", "leaf_weights", "classes", "n_samples")
+        names = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
         return _same_matrix(self.weights, other.weights) and all(
             _same_array(getattr(self, name), getattr(other, name)) for name in names
         )
