@@ -20,7 +20,8 @@ from benchmarks.timing import interleaved, medians
 from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_threads
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.kernels import LANES
-from treelu.training import UPDATES_AT_ONCE, Sample, Stepper, batches, make_optimizer, one_torch_thread
+from treelu.training import Sample, Stepper, batches, make_optimizer, one_torch_thread
+from treelu.training.loop import UPDATES_AT_ONCE
 from treelu.training.targets import Targets
 
 BIG, SMALL = 32_000_000, 65_536  # float32 numbers: far beyond the caches, and about the size of a network's tables
