@@ -98,9 +98,10 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         raise ValueError("feature_names must be a list of strings or null")
     if not _is_strings(notes):
         raise ValueError("notes must be a list of strings")
+    arrays: dict[str, Any] = {name: data.get(name) for name in _ARRAYS}
     return ObliqueTree(
         _weights(data["weights"], n_features),
-        **{name: data.get(name) for name in _ARRAYS},
+        **arrays,
         link=data["link"],
         feature_names=None if names is None else tuple(names),
         notes=tuple(notes),
