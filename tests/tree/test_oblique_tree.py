@@ -374,3 +374,18 @@ def test_bad_rows(X, message):
 
 def test_frames_pass_without_names():
     assert small_tree().apply(pd.DataFrame([[1, 0]], columns=["any", "thing"])).tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["csr_array", "csc_array"])
+@pytest.mark.parametrize(
+    ("indptr", "indices"), [([0, 100_000, 0], []), ([0, 2, 1], [0, 1]), ([0, 1, 2], [0, 9]), ([0, 1, 2], [-1, 0])]
+)
+def test_broken_sparse_matrices_are_refused_before_compiled_code_sees_them(name, indptr, indices):
+    """SciPy's own check lets the first of these pass, and its functions then write beyond the arrays."""
+    matrix = getattr(sparse, name)((2, 2))
+    matrix.indptr, matrix.indices = np.array(indptr, dtype=np.int32), np.array(indices, dtype=np.int32)
+    matrix.data = np.ones(len(indices))
+    with pytest.raises(ValueError, match=r"(indptr|indices) must"):
+        ObliqueTree(matrix, [0, 0], [[1, 2], [3, 4]], [[0], [1], [2]])
+    with pytest.raises(ValueError, match=r"(indptr|indices) must"):
+        small_tree().predict(matrix)

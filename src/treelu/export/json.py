@@ -28,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import ObliqueTree
+from treelu.tree.check import MAX_FEATURES, csr_from_parts
 
 FORMAT, VERSION = "treelu.tree", 1
 _ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
@@ -91,8 +92,8 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
     if unknown:
         raise ValueError(f"{unknown[0]} is not a key of a tree; they are {', '.join(_FIELDS)}")
     n_features = data["n_features"]
-    if not isinstance(n_features, int) or n_features < 0:
-        raise ValueError(f"n_features must be a whole number from 0, got {n_features!r}")
+    if not isinstance(n_features, int) or isinstance(n_features, bool) or not 0 <= n_features <= MAX_FEATURES:
+        raise ValueError(f"n_features must be a whole number from 0 to {MAX_FEATURES}, got {n_features!r}")
     names, notes = data["feature_names"], data["notes"]
     if names is not None and not _is_strings(names):
         raise ValueError("feature_names must be a list of strings or null")
@@ -141,10 +142,10 @@ def _weights(weights: Any, n_features: int) -> Any:
         return weights
     if set(weights) != {"indptr", "indices", "data"}:
         raise ValueError(f"weights must have the keys indptr, indices and data, got {', '.join(weights)}")
+    data, indices, indptr = (weights[name] for name in ("data", "indices", "indptr"))
+    if not isinstance(indptr, list) or not indptr:
+        raise ValueError("weights.indptr must be a list of at least one number")
     try:
-        parts = (weights["data"], weights["indices"], weights["indptr"])
-        matrix: Any = sparse.csr_array(parts, shape=(len(weights["indptr"]) - 1, n_features), dtype=np.float64)
-        matrix.check_format(full_check=True)
-    except (TypeError, ValueError, IndexError) as error:
+        return csr_from_parts(data, indices, indptr, len(indptr) - 1, n_features)
+    except ValueError as error:
         raise ValueError(f"weights are not a CSR matrix of width {n_features}: {error}") from None
-    return matrix

@@ -29,8 +29,9 @@ from treelu.persistence.networks import (
     take_scaling,
     take_visits,
 )
-from treelu.persistence.trees import MAX_FEATURES, describe_tree, restore_tree
+from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
+from treelu.tree.check import MAX_FEATURES
 
 _TASKS = ("Classifier", "Regressor")
 _NETWORKS: dict[str, Any] = {

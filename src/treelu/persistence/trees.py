@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, describe_labels, restore_labels
 from treelu.tree import ObliqueTree
-
-MAX_FEATURES = 2**31
+from treelu.tree.check import MAX_FEATURES, csr_from_parts
 
 
 def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
@@ -45,9 +43,7 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
     else:
         data = arrays.floats("weights.data", None)
         indptr = arrays.integers("weights.indptr", n_splits + 1)
-        parts = (data, arrays.integers("weights.indices", len(data)), indptr)
-        weights = sparse.csr_array(parts, shape=(n_splits, n_features))
-        weights.check_format(full_check=True)
+        weights = csr_from_parts(data, arrays.integers("weights.indices", len(data)), indptr, n_splits, n_features)
     leaf_weights = arrays.floats("leaf_weights", None, None, None) if arrays.has("leaf_weights") else None
     return ObliqueTree(
         weights,

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 LINKS = ("identity", "logistic", "softmax", "probability")
+MAX_FEATURES = 2**31  # of a tree in a file
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -18,8 +19,68 @@ def read_only(array: np.ndarray) -> np.ndarray:
 
 
 def as_csr(matrix: Any) -> sparse.csr_array:
-    """Any sparse matrix as CSR, without a copy where it is one."""
+    """Any sparse matrix as CSR, without a copy where it is one; its indices are checked."""
+    if matrix.format in ("csr", "csc"):
+        lines, width = matrix.shape if matrix.format == "csr" else matrix.shape[::-1]
+        _check_indices(matrix.data, matrix.indices, matrix.indptr, lines, width)
     return sparse.csr_array(matrix)
+
+
+def csr_from_parts(data: Any, indices: Any, indptr: Any, n_rows: int, n_columns: int) -> sparse.csr_array:
+    """A float64 CSR matrix from the three arrays of a file; a ValueError says what does not fit.
+
+    SciPy's own checks let pass an ``indptr`` that ends in 0, after which its compiled functions write beyond the
+    arrays. So nothing is handed to SciPy before these checks.
+
+    Examples
+    --------
+    >>> csr_from_parts([2.0], [1], [0, 1, 1], 2, 3).toarray()
+    array([[0., 2., 0.], [0., 0., 0.]])
+    >>> csr_from_parts([], [], [0, 100000, 0], 2, 3)
+    Traceback (most recent call last):
+    ValueError: indptr must ascend from 0 to the number of indices, 0; it does not at place 1
+    """
+    values = float_array("data", data, (None,))
+    columns, ends = (_whole_numbers(name, part) for name, part in (("indices", indices), ("indptr", indptr)))
+    _check_indices(values, columns, ends, n_rows, n_columns)
+    return sparse.csr_array((values.copy(), columns, ends), shape=(n_rows, n_columns))
+
+
+def _whole_numbers(name: str, value: Any) -> np.ndarray:
+    """``value`` as a vector of int64, of which nothing was rounded or wrapped."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of unlike lengths
+        raise ValueError(f"{name} must be a vector of whole numbers: {error}") from None
+    if array.size == 0 and array.ndim == 1:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a vector of whole numbers, got {array.dtype} of shape {array.shape}")
+    if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
+        raise ValueError(f"{name} must be below 2**63")
+    return array.astype(np.int64)
+
+
+def _check_indices(data: Any, indices: np.ndarray, indptr: np.ndarray, n_rows: int, n_columns: int) -> None:
+    """Raise unless the three arrays are a compressed matrix of ``n_rows`` lines of ``n_columns`` places."""
+    if len(indptr) != n_rows + 1:
+        raise ValueError(f"indptr must have {n_rows + 1} numbers, one more than rows, got {len(indptr)}")
+    if len(indices) < indptr[-1] or len(data) < indptr[-1]:
+        place = n_rows
+    elif indptr[0] != 0:
+        place = 0
+    elif (indptr[1:] < indptr[:-1]).any():
+        place = int(np.flatnonzero(indptr[1:] < indptr[:-1])[0])
+    else:
+        place = -1
+    if place >= 0:
+        raise ValueError(
+            f"indptr must ascend from 0 to the number of indices, {len(indices)}; it does not at place {place}"
+        )
+    used = indices[: indptr[-1]]
+    if used.size and (used.min() < 0 or used.max() >= n_columns):
+        odd = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
+        raise ValueError(f"indices must be from 0 to {n_columns - 1}, got {used[odd]} at place {odd}")
 
 
 def float_array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:
