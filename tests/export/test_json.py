@@ -79,7 +79,7 @@ CSR = {"indptr": [0, 1, 2], "indices": [0, 1], "data": [1.0, 2.0]}
         ({"weights": {**CSR, "indptr": []}}, "indptr must be a list of at least one number"),
         ({"weights": {**CSR, "indptr": [0, 1.5, 2]}}, "indptr must be a vector of whole numbers"),
         ({"weights": {**CSR, "indices": [0, -1]}}, "indices must be from 0 to 1, got -1 at place 1"),
-        ({"weights": {**CSR, "indices": [0, 2**64 - 1]}}, "indices must be below 2"),
+        ({"weights": {**CSR, "indices": [2**63, 2**63 + 1]}}, "indices must be below 2"),
         ({"weights": {**CSR, "indices": [0, 10**30]}}, "indices must be a vector of whole numbers"),
         ({"weights": {**CSR, "data": [1.0, "x"]}}, "weights are not a CSR matrix"),
         ({"n_features": 10**30, "weights": CSR, "feature_names": None}, "n_features must be a whole number from 0"),
