@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -163,12 +164,12 @@ def test_describe_names_the_largest_contributions():
         link="logistic", classes=["no", "yes"],
     )  # fmt: skip
     assert tree.describe([1, 10, 2, 4], top=2).splitlines() == [
-        "node 0: -7 < 0, go left",
+        "node 0: -7 >= 0? no",
         "    -10  age = 10 (weight -1)",
         "    +1   height = 1 (weight 1)",
         "    +2   2 other features",
         "    +0   bias",
-        "node 1: 3 >= 0, go right",
+        "node 1: 3 >= 0? yes",
         "    +2  height = 1 (weight 2)",
         "    +1  bias",
         "leaf 4: class 'yes', probability 0.6225",
@@ -354,6 +355,34 @@ def test_links_classes_and_outputs_must_fit(options, message):
         small_tree(**options)
 
 
+@given(tree=trees(), seed=st.integers(0, 999), thin=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_frames_are_read_by_name(tree, seed, thin):
+    """Columns in any order, unknown ones beside them, unused ones missing: the same leaf as from the array."""
+    rng = np.random.default_rng(seed)
+    tree = replace(tree, feature_names=[f"feature {i}" for i in range(tree.n_features)])
+    X = rng.standard_normal((6, tree.n_features))
+    frame = pd.DataFrame(X, columns=tree.feature_names)
+    used = tree.used_features().tolist()
+    weighed = [f for f in range(tree.n_features) if any(tree.node_weights(node)[f] for node in range(tree.n_splits))]
+    if tree.leaf_weights is None:
+        assert used == weighed
+    kept = rng.permutation([*used, *rng.permutation(tree.n_features)[:2]]).astype(int)
+    shuffled = frame.iloc[:, list(dict.fromkeys(kept.tolist()))]
+    if thin:
+        shuffled = shuffled.astype(pd.SparseDtype(float, 0.0))
+    else:
+        shuffled = shuffled.assign(note="text", **{f"feature {f}": np.nan for f in range(len(X[0])) if f not in used})
+    np.testing.assert_array_equal(tree.apply(shuffled), tree.apply(X))
+    np.testing.assert_array_equal(tree.decision_path(shuffled).toarray(), tree.decision_path(X).toarray())
+    np.testing.assert_allclose(tree.decision_function(shuffled), tree.decision_function(X))
+    if used:
+        with pytest.raises(ValueError, match=f"missing: feature {used[0]}; X has"):
+            tree.predict(frame.drop(columns=f"feature {used[0]}"))
+    with pytest.raises(ValueError, match="X must have"):  # without names the width counts
+        tree.predict(np.column_stack([X, X[:, 0]]))
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [
@@ -362,9 +391,10 @@ def test_links_classes_and_outputs_must_fit(options, message):
         ([["a", "b"]], "X must hold numbers"),
         ([[0, 0], [1, np.nan]], "X must be finite: row 1"),
         ([[np.inf, 0]], "X must be finite: row 0"),
-        (pd.DataFrame([[1, 2]], columns=["height", "weight"]), "unknown: weight; missing: age"),
-        (pd.DataFrame([[1, 2]], columns=["age", "height"]), "another order"),
-        (pd.DataFrame([[1, 2, 3]], columns=["height", "age", "x"]), "unknown: x"),
+        (pd.DataFrame([[1, 2]], columns=["height", "weight"]), "missing: age; X has height, weight"),
+        (pd.DataFrame([[1, 2]], columns=["height", "height"]), "'height' is there more than once"),
+        (pd.DataFrame([["tall", 2]], columns=["height", "age"]), "X must hold numbers"),
+        (pd.DataFrame(index=[0]), "missing: height, age; X has no columns"),
     ],
 )
 def test_bad_rows(X, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from sklearn.datasets import load_diabetes
 from sklearn.tree import DecisionTreeRegressor
 
@@ -78,14 +79,39 @@ def test_all_nodes_up_to_thirty_two_leaves(depth, counts):
     check_text_stays_in_boxes(ax)
 
 
-def test_weights_are_normalised_and_the_largest_come_first():
+def bars(ax) -> list[float]:
+    return [patch.get_width() for patch in ax.patches if isinstance(patch, Rectangle)]
+
+
+def test_questions_show_their_weights_and_bars_show_the_effects():
     tree = ObliqueTree([[2.0, -6.0, 1.0, 1.0]], [5.0], [[1, 2]], [[0.0], [1.0]], feature_names=list("abcd"))
-    shown = words(plot_tree(tree, top=2))
-    assert [text for text in shown if text in "abcd"] == ["b", "a"]
-    assert {"-0.6", "+0.2", "2 more", "±0.2", "≥ -0.5"} <= set(shown)
+    ax = plot_tree(tree, top=2)
+    assert [text for text in words(ax) if text in "abcd"] == ["b", "a"]
+    assert {"-6", "+2", "2 more", "20% of the effect", "≥ -5", "no", "yes"} <= set(words(ax))
+    np.testing.assert_allclose(bars(ax), [0.4, 0.4 * 2 / 6])
+    assert [text for text in words(plot_tree(tree)) if text in "abcd"] == ["b", "a", "c", "d"]
     scaled = words(plot_tree(tree, top=1, scale=[9.0, 1.0, 1.0, 1.0]))
-    assert {"a", "≥ -0.192"} <= set(scaled)
+    assert {"a", "+2", "≥ -5"} <= set(scaled)
     assert "b" not in scaled
+    assert words(plot_tree(replace(tree, spreads=[9.0, 1.0, 1.0, 1.0]), top=1)) == scaled
+
+
+@pytest.mark.parametrize(("n_terms", "n_shown"), [(1, 1), (6, 6), (7, 3)])
+def test_questions_of_up_to_six_terms_are_shown_whole(n_terms, n_shown):
+    tree = ObliqueTree([np.arange(1.0, n_terms + 1)], [0.0], [[1, 2]], [[0.0], [1.0]])
+    ax = plot_tree(tree)
+    assert sum(text.startswith("x") for text in words(ax)) == n_shown
+    assert (f"{n_terms - n_shown} more" in words(ax)) == (n_terms > n_shown)
+    check_text_stays_in_boxes(ax)
+
+
+def test_hostile_names_stay_in_their_boxes():
+    names = ["line\nbreak " * 30, "\x1b[31mred", "\u202eright to left", "<script>alert(1)</script>", "a\tb"]
+    classes = ["no\n\x00" * 50, "yes"]
+    tree = full_tree(2, 5, feature_names=names, link="logistic", classes=classes)
+    ax = plot_tree(tree)
+    assert all(text.isprintable() for text in words(ax))
+    check_text_stays_in_boxes(ax)
 
 
 @pytest.mark.parametrize("kind", KINDS)

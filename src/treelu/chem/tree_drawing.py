@@ -10,6 +10,9 @@ import numpy as np
 from treelu.chem.drawing import draw_substructure
 from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
+from treelu.view.labels import leaves_below, strongest_terms
+from treelu.view.layout import Children, Layout, children_above, layout
 
 _PICTURE = (112, 92)
 _HEAD, _CAPTION = 40, 34  # heights above and below the pictures of a node
@@ -17,63 +20,66 @@ _HEAD_WIDTH = 176  # room for the numbers above the pictures
 _CAPTION_LETTERS = 17
 _LEAF = (92, 58)
 _GAP, _LEVEL_GAP, _MARGIN = 14, 46, 16
-_RIGHT, _LEFT, _INK, _PALE = "#1f5fbf", "#b3432b", "#222222", "#777777"
+_YES, _NO, _INK, _PALE = "#1f5fbf", "#b3432b", "#222222", "#777777"
 
 
 def draw_tree(tree: ObliqueTree, fingerprint: MorganFingerprint, *, top: int = 3, max_depth: int | None = None) -> str:
     """Draw a tree with the substructures that decide, in the manner of the paper's Fig. 3.
 
-    A node shows its ``top`` features by absolute weight. Weights and bias are divided by the sum of the
-    node's absolute weights; a row goes right where weights times bits plus bias is at least 0, so a positive
-    weight (blue) pulls molecules with the substructure to the right, a negative one (red) to the left. The
-    picture of a bit is the most frequent of the environments that set it. A leaf shows its rank among all
-    leaves (the higher, the larger the probability or value) and its prediction.
+        A node shows its ``top`` features by effect: absolute weight times the feature's spread, where the tree knows
+        it. Weights and bias are divided by the sum of the node's absolute weights; the answer is yes where weights
+        times bits plus bias is at least 0, so a positive weight (blue) pulls molecules with the substructure to yes, a
+        negative one (red) to no. The picture of a bit is the most frequent of the environments that set it. A leaf
+    shows its rank among all leaves (the higher, the larger the probability or value) and its prediction.
 
-    Parameters
-    ----------
-    tree : ObliqueTree
-        Its features are the bits of ``fingerprint``: all of them in order or, where the tree has feature
-        names, those that bear a bit's name. Other features are shown by name.
-    fingerprint : MorganFingerprint
-        Fitted.
-    top : int, default 3
-        Features shown at each node.
-    max_depth : int, optional
-        Nodes at this depth are shown without what is below them.
+        Parameters
+        ----------
+        tree : ObliqueTree
+            Its features are the bits of ``fingerprint``: all of them in order or, where the tree has feature
+            names, those that bear a bit's name. Other features are shown by name.
+        fingerprint : MorganFingerprint
+            Fitted.
+        top : int, default 3
+            Features shown at each node.
+        max_depth : int, optional
+            Nodes at this depth are shown without what is below them.
 
-    Returns
-    -------
-    str
-        An SVG document.
+        Returns
+        -------
+        str
+            An SVG document.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from treelu.chem import MorganFingerprint, draw_tree
-    >>> from treelu.tree import ObliqueTree
-    >>> fingerprint = MorganFingerprint().fit(["CCO", "CCN", "c1ccccc1O"])
-    >>> weights = np.zeros((1, 2048))
-    >>> weights[0, [80, 807]] = -0.5, 1.0
-    >>> svg = draw_tree(ObliqueTree(weights, [-0.6], [[1, 2]], [[0.0], [1.0]]), fingerprint)
-    >>> svg[:4], "+0.67" in svg, "−0.33" in svg
-    ('<svg', True, True)
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treelu.chem import MorganFingerprint, draw_tree
+        >>> from treelu.tree import ObliqueTree
+    from treelu.tree.names import shown_name
+    from treelu.view.labels import leaves_below, strongest_terms
+    from treelu.view.layout import Children, Layout, children_above, layout
+        >>> fingerprint = MorganFingerprint().fit(["CCO", "CCN", "c1ccccc1O"])
+        >>> weights = np.zeros((1, 2048))
+        >>> weights[0, [80, 807]] = -0.5, 1.0
+        >>> svg = draw_tree(ObliqueTree(weights, [-0.6], [[1, 2]], [[0.0], [1.0]]), fingerprint)
+        >>> svg[:4], "+0.67" in svg, "−0.33" in svg
+        ('<svg', True, True)
     """
     for name, value, least in (("top", top, 1), ("max_depth", max_depth, 0)):
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     names = _bit_names(tree, fingerprint)
-    layout = _Layout.of(tree, top, max_depth)
+    page, below = _Page.of(tree, top, max_depth), leaves_below(tree)
     pictures = _Pictures(fingerprint, names)
-    parts = [_edge(layout, node, side) for node in layout.open_nodes for side in (0, 1)]
-    for node in layout.shown:
-        corner = layout.corner(node)
-        if node in layout.open_nodes:
-            parts.append(_decision_box(tree, node, corner, layout.sizes[node], top, pictures))
+    parts = [_edge(page, node, side) for node in page.children for side in (0, 1)]
+    for node in sorted(page.sizes):
+        corner = page.corner(node)
+        if node in page.children:
+            parts.append(_decision_box(tree, node, corner, page.sizes[node], top, pictures))
         elif node < tree.n_splits:
-            parts.append(_box(corner, _LEAF, [f"{_leaves_below(tree, node)} leaves", "below"], "#f2f2f2"))
+            parts.append(_box(corner, _LEAF, [f"{below[node]:,} leaves", "below"], "#f2f2f2"))
         else:
             parts.append(_leaf_box(tree, node, corner))
-    width, height = layout.page
+    width, height = page.size
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="12">\n'
@@ -82,56 +88,35 @@ def draw_tree(tree: ObliqueTree, fingerprint: MorganFingerprint, *, top: int = 3
 
 
 @dataclass(frozen=True)
-class _Layout:
-    """Where the boxes are. A parent is centred over its two children; boxes of a level do not overlap."""
+class _Page:
+    """Where the boxes are: levels from top to bottom."""
 
-    children: np.ndarray
-    shown: list[int]
-    open_nodes: set[int]  # decision nodes whose children are shown
+    places: Layout
+    children: Children  # of the decision nodes whose children are shown
     sizes: dict[int, tuple[float, float]]
-    centres: dict[int, float]
-    tops: dict[int, float]
 
     @classmethod
-    def of(cls, tree: ObliqueTree, top: int, max_depth: int | None) -> _Layout:
+    def of(cls, tree: ObliqueTree, top: int, max_depth: int | None) -> _Page:
         depths = tree.node_depths()
-        limit = depths.max() if max_depth is None else max_depth
-        shown = np.flatnonzero(depths <= limit).tolist()
-        open_nodes = {node for node in shown if node < tree.n_splits and depths[node] < limit}
+        children = children_above(tree.children, depths, int(depths.max()) if max_depth is None else max_depth)
         box = (max(top * _PICTURE[0] + 12.0, _HEAD_WIDTH), float(_HEAD + _PICTURE[1] + _CAPTION))
-        sizes = {node: box if node in open_nodes else (float(_LEAF[0]), float(_LEAF[1])) for node in shown}
-        centres = _centres(tree.children, shown, open_nodes, {node: size[0] for node, size in sizes.items()})
-        level = box[1] + _LEVEL_GAP
-        tops = {node: _MARGIN + float(depths[node]) * level for node in shown}
-        return cls(tree.children, shown, open_nodes, sizes, centres, tops)
+        leaf = (float(_LEAF[0]), float(_LEAF[1]))
+        places = layout(children, lambda node: box[0] if node in children else leaf[0], _GAP)
+        return cls(places, children, {node: box if node in children else leaf for node in places.level})
 
     def corner(self, node: int) -> tuple[float, float]:
-        return self.centres[node] - self.sizes[node][0] / 2, self.tops[node]
+        return self.centre(node) - self.sizes[node][0] / 2, self.top(node)
+
+    def centre(self, node: int) -> float:
+        return _MARGIN + self.places.centre[node]
+
+    def top(self, node: int) -> float:
+        return _MARGIN + self.places.level[node] * (_HEAD + _PICTURE[1] + _CAPTION + _LEVEL_GAP)
 
     @property
-    def page(self) -> tuple[float, float]:
-        right = max(self.centres[node] + self.sizes[node][0] / 2 for node in self.shown)
-        bottom = max(self.tops[node] + self.sizes[node][1] for node in self.shown)
-        return right + _MARGIN, bottom + _MARGIN
-
-
-def _centres(
-    children: np.ndarray, shown: list[int], open_nodes: set[int], widths: dict[int, float]
-) -> dict[int, float]:
-    """Horizontal centres of the boxes."""
-    left = {node: widths[node] / 2 for node in shown}  # how far a subtree reaches left of its root's centre
-    right = dict(left)
-    spread: dict[int, float] = {}  # distance of a node's children
-    for node in sorted(open_nodes, reverse=True):  # children before parents
-        first, second = children[node].tolist()
-        spread[node] = right[first] + _GAP + left[second]
-        left[node] = max(left[node], spread[node] / 2 + left[first])
-        right[node] = max(right[node], spread[node] / 2 + right[second])
-    centres = {0: _MARGIN + left[0]}
-    for node in sorted(open_nodes):
-        for child, sign in zip(children[node].tolist(), (-0.5, 0.5), strict=True):
-            centres[child] = centres[node] + sign * spread[node]
-    return centres
+    def size(self) -> tuple[float, float]:
+        bottom = max(self.top(node) + height for node, (_, height) in self.sizes.items())
+        return self.places.extent + 2 * _MARGIN, bottom + _MARGIN
 
 
 class _Pictures:
@@ -146,7 +131,7 @@ class _Pictures:
         name = self.names[feature]
         if isinstance(name, int):
             return f"bit {name}"
-        return name if len(name) <= _CAPTION_LETTERS else f"{name[: _CAPTION_LETTERS - 1]}…"
+        return shown_name(name, _CAPTION_LETTERS)
 
     def svg(self, feature: int, x: float, y: float) -> str:
         """The feature's substructure with its corner at (x, y), or a word where there is none to show."""
@@ -192,9 +177,7 @@ def _decision_box(
     x, y = corner
     weights = tree.node_weights(node)
     total = float(np.abs(weights).sum()) or 1.0  # a node without weights decides by its bias alone
-    # Of equal weights the lower feature comes first.
-    largest = np.argsort(-np.abs(weights), kind="stable")[:top].tolist()
-    chosen = [feature for feature in largest if weights[feature] != 0]
+    chosen = strongest_terms(weights, tree.effect_scale(), top)
     about = f"{_rows(tree, node)}bias {_signed(tree.biases[node] / total)}"
     parts = [
         _rectangle(corner, size, "#fbfbf7"),
@@ -208,7 +191,7 @@ def _decision_box(
         weight = weights[feature] / total
         parts += [
             pictures.svg(feature, left, y + _HEAD),
-            _text(middle, below + 12, _signed(weight), _RIGHT if weight > 0 else _LEFT, bold=True),
+            _text(middle, below + 12, _signed(weight), _YES if weight > 0 else _NO, bold=True),
             _text(middle, below + 26, pictures.caption(feature), _PALE),
         ]
     return "\n".join(parts)
@@ -242,7 +225,7 @@ def _prediction(tree: ObliqueTree, leaf: int) -> str:
     if tree.classes is None:
         return ", ".join(f"{value:.3g}" for value in outputs).replace("-", "−")
     best = 1 if len(tree.classes) == 2 else int(outputs.argmax())
-    return f"P({tree.classes[best]}) {outputs[best]:.3f}"
+    return f"P({shown_name(tree.classes[best], 6)}) {outputs[best]:.3f}"
 
 
 def _shade(rank: int, tree: ObliqueTree) -> str:
@@ -256,22 +239,11 @@ def _rows(tree: ObliqueTree, node: int) -> str:
     return "" if tree.n_samples is None else f"{tree.n_samples[node]:,.0f} rows · "
 
 
-def _leaves_below(tree: ObliqueTree, node: int) -> int:
-    open_nodes, leaves = [node], 0
-    while open_nodes:
-        for child in tree.children[open_nodes.pop()].tolist():
-            if child < tree.n_splits:
-                open_nodes.append(child)
-            else:
-                leaves += 1
-    return leaves
-
-
-def _edge(layout: _Layout, node: int, side: int) -> str:
-    child = int(layout.children[node, side])
-    x, y = layout.centres[node], layout.tops[node] + layout.sizes[node][1]
-    end, below = layout.centres[child], layout.tops[child]
-    colour, label = (_RIGHT, "≥ 0") if side else (_LEFT, "< 0")
+def _edge(page: _Page, node: int, side: int) -> str:
+    child = page.children[node][side]
+    x, y = page.centre(node), page.top(node) + page.sizes[node][1]
+    end, below = page.centre(child), page.top(child)
+    colour, label = (_YES, "yes") if side else (_NO, "no")
     middle = (y + below) / 2
     curve = f"M {x:.1f} {y:.1f} C {x:.1f} {middle:.1f} {end:.1f} {middle:.1f} {end:.1f} {below:.1f}"
     beside = _text(end + (8 if side else -8), below - 5, label, colour, anchor="start" if side else "end")

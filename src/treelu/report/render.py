@@ -17,6 +17,7 @@ SCRIPTS = (
     "typed_row.js",
     "charts.js",
     "node_text.js",
+    "layout.js",
     "tree_view.js",
     "search.js",
     "node_panel.js",

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 class Doors:
     """The methods of `ObliqueTree` that lead into other rooms."""
 
-    def describe(self: Any, x: Any, top: int = 5) -> str:
-        """The path of one row in words, with the largest contributions at each node.
+    def describe(self: Any, x: Any, top: int | None = None) -> str:
+        """The path of one row in words, with the largest contributions at each node; a notebook shows it as a table.
 
         Parameters
         ----------
         x : array, one-row DataFrame or sparse row with n_features values
-        top : int
-            Contributions (weight times value) named at each node.
+        top : int, optional
+            Contributions (weight times value) named at each node. None: all where there are at most six, else five.
 
         Examples
         --------
         >>> from treelu.tree import ObliqueTree
         >>> tree = ObliqueTree([[1.0, -1.0]], [1.0], [[1, 2]], [[0], [1]], feature_names=["height", "age"])
         >>> print(tree.describe([0.5, 3.0]))
-        node 0: -1.5 < 0, go left
+        node 0: -1.5 >= 0? no
             -3    age = 3 (weight -1)
             +0.5  height = 0.5 (weight 1)
             +1    bias
         leaf 1: value 0
         """
-        from treelu.view.text import describe_path
+        from treelu.view.path import describe_path
 
         return describe_path(self, x, top=top)
 

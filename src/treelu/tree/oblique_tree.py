@@ -170,7 +170,35 @@ class ObliqueTree(Doors):
         """
         return np.ones(self.n_features) if self.spreads is None else self.spreads
 
+    def used_features(self) -> np.ndarray:
+        """The features that some question, or some linear leaf, weighs: their indices, in order.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> ObliqueTree([[0.0, 2.0, 1.0], [0.0, 0.0, 3.0]], [0, 0], [[1, 2], [3, 4]], [[0], [1], [2]]).used_features()
+        array([1, 2])
+        """
+        if isinstance(self.weights, np.ndarray):
+            used = (self.weights != 0).any(axis=0)
+        else:
+            used = np.zeros(self.n_features, dtype=bool)
+            used[self.weights.indices[self.weights.data != 0]] = True
+        if self.leaf_weights is not None:
+            used |= (self.leaf_weights != 0).any(axis=(0, 1))
+        return np.flatnonzero(used)
+
     # Routing
+
+    def read_rows(self, X: Any) -> rows.Rows:
+        """X as rows of numbers, dense or CSR, of shape (n_rows, n_features).
+
+        The columns of a DataFrame are found by the tree's feature names, in any order. Those that no question uses
+        may be missing and are set to 0; columns that the tree does not know are left aside.
+        """
+        if self.feature_names is not None and rows.is_frame(X):
+            return rows.named_rows(X, self.feature_names, self.used_features())
+        return rows.as_rows(X, self.n_features, None)
 
     def apply(self, X: Any) -> np.ndarray:
         """The leaf of each row, as a node number.
@@ -189,7 +217,7 @@ class ObliqueTree(Doors):
         >>> ObliqueTree([[1.0, 1.0]], [-1.0], [[1, 2]], [[0], [1]]).apply([[0, 0.5], [0.5, 0.5]])
         array([1, 2])
         """
-        X = rows.as_rows(X, self.n_features, self.feature_names)
+        X = self.read_rows(X)
         return rows.route(X, self.weights, self.biases, self.children)
 
     def decision_path(self, X: Any) -> sparse.csr_array:
@@ -207,7 +235,7 @@ class ObliqueTree(Doors):
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
-        X = rows.as_rows(X, self.n_features, self.feature_names)
+        X = self.read_rows(X)
         leaves = rows.route(X, self.weights, self.biases, self.children) - self.n_splits
         outputs = self.values[leaves]
         if self.leaf_weights is not None:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.optimize import linprog
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.rows import as_rows
 
 _MARGIN = 1e-9  # a region narrower than this, in units of the bounds, counts as empty
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -58,7 +57,7 @@ def prune(tree: ObliqueTree, X: Any = None, *, bounds: Any = None, unvisited: bo
         raise ValueError("X must be given for unvisited=True: the rows whose branches stay")
     visited = None
     if X is not None:
-        rows = as_rows(X, tree.n_features, tree.feature_names)
+        rows = tree.read_rows(X)
         if rows.shape[0] == 0:
             raise ValueError("X must have at least one row, got none")
         if unvisited or bounds is None:

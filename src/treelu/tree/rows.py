@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree.check import as_csr
+from treelu.tree.names import shown_name
 
 Rows: TypeAlias = np.ndarray | sparse.csr_array
 
@@ -33,7 +34,7 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
 
     Neither copies a numeric array nor makes a sparse one dense.
     """
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+    if is_frame(X):
         columns = [str(name) for name in X.columns]
         if feature_names is not None and tuple(columns) != feature_names:
             raise ValueError(_columns_message(columns, feature_names))
@@ -64,14 +65,58 @@ def _ordered(matrix: Any) -> Any:
     return matrix
 
 
+def is_frame(X: Any) -> bool:
+    """Whether X has named columns, as a DataFrame has."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows:
+    """The used features of a frame, found by name, in a matrix of all features; the others are 0.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> named_rows(pd.DataFrame({"c": [3.0], "b": [2.0], "note": ["new"]}), ("a", "b", "c"), np.array([1, 2]))
+    array([[0., 2., 3.]])
+    """
+    columns = [str(name) for name in X.columns]
+    place = {name: column for column, name in enumerate(columns)}
+    if len(place) < len(columns):
+        twice = next(name for i, name in enumerate(columns) if name in columns[:i])
+        raise ValueError(f"the columns of X must have distinct names, {shown_name(twice)!r} is there more than once")
+    missing = [feature_names[feature] for feature in used if feature_names[feature] not in place]
+    if missing:
+        raise ValueError(
+            f"X must have the columns that the tree uses; missing: {_some_names(missing)}; X has {_some_names(columns)}"
+        )
+    wanted = [place[feature_names[feature]] for feature in used]
+    if len(used) == len(columns) == len(feature_names) and wanted == list(range(len(columns))):
+        return as_rows(X, len(feature_names), feature_names)
+    if not wanted:
+        return np.zeros((len(X), len(feature_names)))
+    part = X.iloc[:, wanted] if hasattr(X, "iloc") else X[[columns[i] for i in wanted]]
+    rows = as_rows(part, len(used), None)
+    shape = (rows.shape[0], len(feature_names))
+    if not isinstance(rows, np.ndarray):
+        return sparse.csr_array((rows.data, used[rows.indices], rows.indptr), shape=shape)
+    full = np.zeros(shape, dtype=np.result_type(rows.dtype, np.float32))
+    full[:, used] = rows
+    return full
+
+
+def _some_names(names: list[str]) -> str:
+    """The first five names on one line."""
+    return ", ".join(shown_name(name) for name in names[:5]) + (", …" if len(names) > 5 else "") or "no columns"
+
+
 def _columns_message(columns: list[str], feature_names: tuple[str, ...]) -> str:
     unknown = [name for name in columns if name not in feature_names]
     missing = [name for name in feature_names if name not in columns]
     parts = []
     if unknown:
-        parts.append(f"unknown: {', '.join(unknown[:5])}")
+        parts.append(f"unknown: {_some_names(unknown)}")
     if missing:
-        parts.append(f"missing: {', '.join(missing[:5])}")
+        parts.append(f"missing: {_some_names(missing)}")
     if not parts:
         parts.append("the same names in another order; select them with X[list(tree.feature_names)]")
     return f"the columns of X must be the tree's feature names ({'; '.join(parts)})"

@@ -7,27 +7,29 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, text_color
-from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, number, rows_words, top_terms
+from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, number, rows_words, strongest_terms
 
 
 def export_graphviz(
-    tree: ObliqueTree, *, top: int = 3, max_depth: int | None = None, digits: int = 3, scale: Any = None
+    tree: ObliqueTree, *, top: int | None = None, max_depth: int | None = None, digits: int = 3, scale: Any = None
 ) -> str:
     """The tree as DOT text; ``dot -Tsvg`` draws it.
 
     Parameters
     ----------
     tree : ObliqueTree
-    top : int
-        Weights shown at a node, the largest in absolute value; the others are counted.
+    top : int, optional
+        Terms shown of a question, the strongest (|weight| × spread) first; the others are counted. None: all where
+        there are at most six, else three.
     max_depth : int, optional
         Branches below this depth become one box with their number of leaves.
     digits : int
         Significant digits of the numbers.
     scale : array of shape (n_features,), optional
-        The spread of each feature, such as its standard deviation: the largest weights are then those times
-        their feature's spread, which is fair to features of unlike units. The numbers shown stay as they are.
+        The spread of each feature by which terms are compared. None: the tree's own ``spreads``, or all the same
+        where it has none. The numbers shown are the weights themselves.
 
     Returns
     -------
@@ -74,15 +76,16 @@ def export_graphviz(
     return "\n".join([*lines, "}"])
 
 
-def _split_words(tree: ObliqueTree, node: int, top: int, digits: int, scale: np.ndarray | None) -> str:
+def _split_words(tree: ObliqueTree, node: int, top: int | None, digits: int, scale: np.ndarray) -> str:
     """A node's test, one term a line."""
     weights = tree.node_weights(node)
-    named = top_terms(weights, top, scale)
+    named = strongest_terms(weights, scale, top)
     terms: list[str] = []
     for feature in named:
         size = number(weights[feature], digits)
         sign = {"1": "", "-1": "-"}.get(size, f"{size}·")
-        terms.append(("" if not terms or weights[feature] < 0 else "+") + sign + tree.feature_name(feature))
+        name = shown_name(tree.feature_name(feature))
+        terms.append(("" if not terms or weights[feature] < 0 else "+") + sign + name)
     rest = int((weights != 0).sum()) - len(named)
     if rest > 0:
         terms.append(f"+ ({rest:,} more)")

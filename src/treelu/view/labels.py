@@ -8,19 +8,30 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import float_array
+from treelu.tree.names import shown_class, shown_name
+
+FEW = 6  # a question of so many terms is shown whole
+STRONGEST = 3  # terms shown of a longer one
 
 
-def top_terms(weights: np.ndarray, top: int, scale: np.ndarray | None = None) -> list[int]:
-    """Indices of the ``top`` weights largest in absolute value (times ``scale``), largest first, no zeros.
+def strongest_terms(weights: np.ndarray, scale: np.ndarray, top: int | None = None) -> list[int]:
+    """Features whose weights are not zero, by effect (|weight| × scale), the strongest first.
+
+    At most ``top`` of them; None: all where there are at most six, else the strongest three. Of equal effects the
+    lower feature comes first.
 
     Examples
     --------
-    >>> top_terms(np.array([0.1, -3.0, 0.0, 2.0]), top=2)
-    [1, 3]
+    >>> strongest_terms(np.array([0.1, -3.0, 0.0, 2.0]), np.ones(4))
+    [1, 3, 0]
+    >>> strongest_terms(np.array([0.1, -3.0, 0.0, 2.0]), np.array([100.0, 1, 1, 1]), top=2)
+    [0, 1]
     """
-    size = np.abs(weights) if scale is None else np.abs(weights * scale)
-    order = np.argsort(-size, kind="stable")[: max(0, top)]
-    return [int(i) for i in order if size[i] > 0]
+    used = np.flatnonzero(weights)
+    if top is None:
+        top = FEW if len(used) <= FEW else STRONGEST
+    order = np.argsort(-np.abs(weights[used]) * scale[used], kind="stable")
+    return [int(feature) for feature in used[order][: max(0, top)]]
 
 
 def number(value: float, digits: int) -> str:
@@ -38,11 +49,11 @@ def linear_form(
     tree: ObliqueTree,
     weights: np.ndarray,
     constant: float | None,
-    top: int,
+    top: int | None = None,
     digits: int = 3,
     scale: np.ndarray | None = None,
 ) -> str:
-    """A linear form in the tree's feature names: its largest terms, a count of the rest, the constant.
+    """A linear form in the tree's feature names: its strongest terms, a count of the rest, the constant.
 
     Examples
     --------
@@ -51,11 +62,10 @@ def linear_form(
     '-4·x1 + x0 + (1 more) + 2'
     """
     text = ""
-    named = top_terms(weights, top, scale)
+    named = strongest_terms(weights, tree.effect_scale() if scale is None else scale, top)
     for feature in named:
-        size = number(abs(weights[feature]), digits)
-        term = tree.feature_name(feature) if size == "1" else f"{size}·{tree.feature_name(feature)}"
-        text = _append(text, term, weights[feature] < 0)
+        size, name = number(abs(weights[feature]), digits), shown_name(tree.feature_name(feature))
+        text = _append(text, name if size == "1" else f"{size}·{name}", weights[feature] < 0)
     rest = int(np.count_nonzero(weights)) - len(named)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
@@ -70,13 +80,15 @@ def _append(text: str, term: str, negative: bool) -> str:
     return f"{text} {'-' if negative else '+'} {term}"
 
 
-def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3, scale: np.ndarray | None = None) -> str:
+def leaf_words(
+    tree: ObliqueTree, leaf: int, top: int | None = None, digits: int = 3, scale: np.ndarray | None = None
+) -> str:
     """What leaf ``leaf`` (counted from 0) answers: a value, a class with its probability, or a linear form.
 
     Examples
     --------
     >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-2.0], [1.0]], link="logistic", classes=["no", "yes"])
-    >>> leaf_words(tree, 0, top=3)
+    >>> leaf_words(tree, 0)
     "class 'no', probability 0.881"
     """
     if tree.leaf_weights is not None:
@@ -90,12 +102,12 @@ def leaf_words(tree: ObliqueTree, leaf: int, top: int, digits: int = 3, scale: n
         return "value " + ", ".join(number(value, digits) for value in tree.values[leaf])
     probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
     best = int(probability.argmax())
-    return f"class {tree.classes[best].item()!r}, probability {number(probability[best], digits)}"
+    return f"class {shown_class(tree.classes[best])}, probability {number(probability[best], digits)}"
 
 
-def check_scale(tree: ObliqueTree, scale: Any) -> np.ndarray | None:
-    """The spread of each feature by which weights are compared, or None."""
-    return None if scale is None else float_array("scale", scale, (tree.n_features,))
+def check_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
+    """The spread of each feature by which weights are compared: as given, or else the tree's own."""
+    return tree.effect_scale() if scale is None else float_array("scale", scale, (tree.n_features,))
 
 
 def rows_words(tree: ObliqueTree, node: int) -> str:

@@ -1,8 +1,12 @@
-"""Where the nodes of a binary tree go: geometry only, no meaning and no drawing."""
+"""Where the nodes of a binary tree go: geometry only, no meaning and no drawing.
+
+All drawings use this one rule; the report page has it once more in JavaScript (`report/page/layout.js`), because its
+branches open and close, and a test compares the two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,52 +16,79 @@ Children = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions of nodes: `column` counts from the root, `row` from the top; ends of branches are a row apart."""
+    """Positions of nodes: `level` counts from the root, `centre` is the middle of a node's box along its level.
 
-    column: dict[int, int]
-    row: dict[int, float]
+    All boxes together reach from 0 to `extent`.
+    """
+
+    level: dict[int, int]
+    centre: dict[int, float]
+    extent: float
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return max(self.column.values()) + 1
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows: one for each end of a branch."""
-        return round(max(self.row.values())) + 1
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return max(self.level.values()) + 1
 
 
-def layout(children: Children, root: int = 0) -> Layout:
-    """Place a tree from left to right: every end of a branch on a row of its own, a parent half way between its two.
+def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0, root: int = 0) -> Layout:
+    """Place the boxes of a tree: a parent half way between its two children, no two boxes of a level overlapping.
 
-    Nodes of one column never come nearer than a row, two parents never nearer than two.
+    The boxes below a node take a strip of their own along the levels; strips of siblings lie beside each other.
 
     Parameters
     ----------
-    children : mapping of node to (upper child, lower child)
+    children : mapping of node to (first child, second child)
         Nodes that are not in it are ends.
+    breadth : callable
+        How much of its level a node's box takes.
+    gap : float
+        What is left free between boxes.
 
     Examples
     --------
-    >>> layout({0: (1, 2), 1: (3, 4)}).row
-    {3: 0.0, 4: 1.0, 1: 0.5, 2: 2.0, 0: 1.25}
+    >>> places = layout({0: (1, 2), 1: (3, 4)}, breadth=lambda node: 1.0)
+    >>> places.centre
+    {0: 1.75, 1: 1.0, 2: 2.5, 3: 0.5, 4: 1.5}
+    >>> places.extent
+    3.0
     """
-    column, row = {root: 0}, {}
-    stack, n_ends = [(root, False)], 0
-    while stack:
-        node, children_placed = stack.pop()
-        if node not in children:
-            row[node] = float(n_ends)
-            n_ends += 1
-        elif children_placed:
-            upper, lower = children[node]
-            row[node] = (row[upper] + row[lower]) / 2
-        else:
-            upper, lower = children[node]
-            column[upper] = column[lower] = column[node] + 1
-            stack += [(node, True), (lower, False), (upper, False)]
-    return Layout(column, row)
+    level = _levels(children, root)
+    before = {node: breadth(node) / 2 for node in level}  # how far a node's strip reaches before its centre
+    after = dict(before)
+    apart: dict[int, float] = {}  # distance of a node's children
+    parents = [node for node in level if node in children]  # each before its children
+    for node in reversed(parents):
+        first, second = children[node]
+        apart[node] = after[first] + gap + before[second]
+        before[node] = max(before[node], apart[node] / 2 + before[first])
+        after[node] = max(after[node], apart[node] / 2 + after[second])
+    centre = {root: before[root]}
+    for node in parents:
+        first, second = children[node]
+        centre[first], centre[second] = centre[node] - apart[node] / 2, centre[node] + apart[node] / 2
+    return Layout(level, centre, before[root] + after[root])
+
+
+def _levels(children: Children, root: int) -> dict[int, int]:
+    """The level of each node, level by level."""
+    level, found = {root: 0}, [root]
+    for node in found:
+        for child in children.get(node, ()):
+            level[child] = level[node] + 1
+            found.append(child)
+    return level
+
+
+def children_above(pairs: Iterable[Iterable[int]], depths: np.ndarray, max_depth: int) -> dict[int, tuple[int, int]]:
+    """The children of a tree's splits above a depth: what is drawn of a tree that is cut there.
+
+    Examples
+    --------
+    >>> children_above([[1, 2], [3, 4]], np.array([0, 1, 1, 2, 2]), max_depth=1)
+    {0: (1, 2)}
+    """
+    return {node: (int(first), int(second)) for node, (first, second) in enumerate(pairs) if depths[node] < max_depth}
 
 
 def depth_that_fits(depths: np.ndarray, is_end: np.ndarray, most: int) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, text_color
 from treelu.view.labels import linear_form
 from treelu.view.pictures import plot_tree
@@ -204,8 +205,8 @@ def _number_regions(ax: Axes, tree: ObliqueTree, polygons: list[tuple[int, np.nd
 def _frame(ax: Axes, tree: ObliqueTree, low: np.ndarray, high: np.ndarray) -> None:
     ax.set_xlim(low[0], high[0])
     ax.set_ylim(low[1], high[1])
-    ax.set_xlabel(tree.feature_name(0), parse_math=False)
-    ax.set_ylabel(tree.feature_name(1), parse_math=False)
+    ax.set_xlabel(shown_name(tree.feature_name(0)), parse_math=False)
+    ax.set_ylabel(shown_name(tree.feature_name(1)), parse_math=False)
 
 
 def _draw_network(ax: Axes, network: LocallyConstantNetwork, tree: ObliqueTree) -> None:
@@ -223,7 +224,7 @@ def _draw_network(ax: Axes, network: LocallyConstantNetwork, tree: ObliqueTree) 
             _arrow(ax, places["a", k], places["a", i], u[i, k] / widest, bend)
     size = 9 if depth <= 6 else 6
     for (kind, index), place in places.items():
-        words = tree.feature_name(index) if kind == "x" else f"a{index + 1}"
+        words = shown_name(tree.feature_name(index), 19) if kind == "x" else f"a{index + 1}"
         ax.plot(*place, "o", markersize=2.6 * size, color="white", markeredgecolor=_INK, zorder=3)
         ax.text(*place, words, ha="center", va="center", size=size - 1, zorder=4, parse_math=False)
     lines = []

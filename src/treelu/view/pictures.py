@@ -1,15 +1,17 @@
-"""The tree in the style of the paper's Fig. 3: each node's largest weights, leaves by the rank of their output."""
+"""The tree in the style of the paper's Fig. 3: each question's strongest terms, leaves by the rank of their output."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
-from treelu.view.labels import check_scale, hidden_words, leaves_below, number, rows_words, top_terms
-from treelu.view.layout import Layout, depth_that_fits, layout
+from treelu.view.labels import check_scale, hidden_words, leaves_below, number, rows_words, strongest_terms
+from treelu.view.layout import children_above, depth_that_fits, layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,30 +27,32 @@ _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", 
 def plot_tree(
     tree: ObliqueTree,
     *,
-    top: int = 3,
+    top: int | None = None,
     max_depth: int | None = None,
     max_leaves: int = 32,
     scale: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the tree from left to right; rows that fail a node's test go up, rows that pass go down.
+    """Draw the tree from left to right; at each question "no" goes up and "yes" goes down.
 
-    A node shows its ``top`` weights, normalised so that the absolute values of all its weights add up to 1
-    (the paper's Fig. 3), what share the others hold, the threshold, and the rows that reach it where known. A leaf
-    shows the rank of its output among all leaves (the highest is the largest) and the output, or its class.
+    A node shows its question: the strongest terms with their weights, how many more there are, the threshold that
+    their sum has to reach for a yes, and the rows that come here where known. The length of a bar is a term's
+    effect (|weight| × spread) as a share of the effects of all the question's terms (the paper's Fig. 3). A leaf
+    shows its class and a probability, or the rank of its output among all leaves (1 is the lowest) and the output.
 
     Parameters
     ----------
     tree : ObliqueTree
-    top : int
-        Weights shown at a node.
+    top : int, optional
+        Terms shown of a question, the strongest first. None: all where there are at most six, else three.
     max_depth : int, optional
         Cut the picture at this depth; a branch cut off becomes one box that counts its leaves. None: as deep as
         ``max_leaves`` allows.
     max_leaves : int
         Ends of branches drawn at most when ``max_depth`` is None.
     scale : array of shape (n_features,), optional
-        Multiply weights by the spread of each feature before they are compared, for features of unlike units.
+        The spread of each feature by which terms are compared. None: the tree's own ``spreads``, or all the same
+        where it has none.
     ax : matplotlib Axes, optional
         Where to draw; a figure of fitting size is made if None.
 
@@ -60,8 +64,8 @@ def plot_tree(
     --------
     >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0], [1]], feature_names=["height", "age"])
     >>> ax = plot_tree(tree)
-    >>> sorted({text.get_text() for text in ax.texts} & {"height", "age", "≥ -0.25"})
-    ['age', 'height', '≥ -0.25']
+    >>> sorted({text.get_text() for text in ax.texts} & {"height", "age", "≥ -0.5"})
+    ['age', 'height', '≥ -0.5']
     """
     import matplotlib.pyplot as plt
 
@@ -70,10 +74,7 @@ def plot_tree(
         max_depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
     elif max_depth < 0:
         raise ValueError(f"max_depth must be at least 0, got {max_depth}")
-    shown = {node: (int(pair[0]), int(pair[1])) for node, pair in enumerate(tree.children) if depths[node] < max_depth}
-    spread = check_scale(tree, scale)
-    spread = np.ones(tree.n_features) if spread is None else spread
-    picture = _Picture(tree, layout(shown), shown, top, spread)
+    picture = _Picture(tree, children_above(tree.children, depths, max_depth), top, check_scale(tree, scale))
     if ax is None:
         ax = plt.figure(figsize=picture.size, layout="none").add_axes((0, 0, 1, 1))
     picture.draw(ax)
@@ -84,22 +85,24 @@ class _Picture:
     """The boxes and lines of one picture, in inches from its upper left corner."""
 
     def __init__(
-        self, tree: ObliqueTree, places: Layout, shown: dict[int, tuple[int, int]], top: int, spread: np.ndarray
+        self, tree: ObliqueTree, shown: dict[int, tuple[int, int]], top: int | None, scale: np.ndarray
     ) -> None:
-        self.tree, self.places, self.shown, self.top = tree, places, shown, top
-        self.forms = {node: _normalised(tree, node, spread) for node in shown}
-        counts = [np.count_nonzero(weights) for weights, _ in self.forms.values()]
-        self.has_more = max(counts, default=0) > top
-        self.n_lines = min(top, max(counts, default=0)) + self.has_more + 1
-        self.longest = max((np.abs(weights).max(initial=0) for weights, _ in self.forms.values()), default=0)
-        self.card_height = self.n_lines * _LINE + 2 * _PAD
+        self.tree, self.shown = tree, shown
+        self.cards = {node: _Card.of(tree, node, top, scale) for node in shown}
+        self.longest = max((max(card.shares, default=0.0) for card in self.cards.values()), default=0.0) or 1.0
         self.leaf_height = (2 if tree.n_samples is not None else 1) * _LINE + 2 * _PAD
-        self.row_height = max(self.leaf_height + _GAP, (self.card_height + _GAP) / 2)
+        self.places = layout(shown, self.height_of, _GAP)
         self.ranks, self.colors, self.below = leaf_ranks(tree), leaf_colors(tree), leaves_below(tree)
-        n_split_columns = max((places.column[node] for node in shown), default=-1) + 1
+        n_split_columns = max((self.places.level[node] for node in shown), default=-1) + 1
         width = n_split_columns * (_CARD_WIDTH + _STEP) + _LEAF_WIDTH + 0.3
-        height = max(places.n_rows * self.row_height, self.card_height + _GAP) + 0.3 + _CAPTION
-        self.size = (width, height)
+        self.size = (width, self.places.extent + 0.3 + _CAPTION)
+
+    def height_of(self, node: int) -> float:
+        """The height of a node's box."""
+        if node not in self.cards:
+            return self.leaf_height
+        card = self.cards[node]
+        return (len(card.features) + (card.n_others > 0) + 1) * _LINE + 2 * _PAD
 
     def draw(self, ax: Axes) -> None:
         """Draw everything in the middle of the axes, as large as they allow; text keeps its size in its box."""
@@ -116,7 +119,7 @@ class _Picture:
         for node, pair in self.shown.items():
             for side, child in enumerate(pair):
                 self._edge(ax, node, child, side)
-        for node in self.places.row:
+        for node in self.places.level:
             if node in self.shown:
                 self._card(ax, node)
             elif node < self.tree.n_splits:
@@ -126,9 +129,8 @@ class _Picture:
 
     def _place(self, node: int) -> tuple[float, float]:
         """Left edge and vertical centre of a node's box."""
-        free = self.size[1] + _CAPTION - self.places.n_rows * self.row_height
-        x = 0.15 + self.places.column[node] * (_CARD_WIDTH + _STEP)
-        return x, free / 2 + (self.places.row[node] + 0.5) * self.row_height
+        x = 0.15 + self.places.level[node] * (_CARD_WIDTH + _STEP)
+        return x, _CAPTION + 0.15 + self.places.centre[node]
 
     def _text(self, ax: Axes, x: float, y: float, words: str, **options: Any) -> None:
         if words:
@@ -159,35 +161,32 @@ class _Picture:
         self._text(ax, x1 - 0.04, y, words, ha="right", va=align, size=0.85 * self.font, color=_PALE)
 
     def _card(self, ax: Axes, node: int) -> None:
-        """A decision node: its largest weights with bars, what the others hold, the threshold and the rows."""
-        weights, bias = self.forms[node]
+        """A decision node: its strongest terms with bars, what share the others hold, the threshold and the rows."""
+        card, height = self.cards[node], self.height_of(node)
         x, y = self._place(node)
-        self._frame(ax, x, y, _CARD_WIDTH, self.card_height)
+        self._frame(ax, x, y, _CARD_WIDTH, height)
         left, right = x + 0.07, x + _CARD_WIDTH - 0.07
-        line = y - self.card_height / 2 + _PAD + _LINE / 2
-        named = top_terms(weights, self.top)
-        for feature in named:
-            self._term(ax, left, right, line, self.tree.feature_name(feature), float(weights[feature]))
+        line = y - height / 2 + _PAD + _LINE / 2
+        for feature, weight, share in zip(card.features, card.weights, card.shares, strict=True):
+            self._term(ax, left, right, line, self.tree.feature_name(feature), weight, share)
             line += _LINE
-        rest = int(np.count_nonzero(weights)) - len(named)
-        if rest > 0:
-            share = 1 - float(np.abs(weights[named]).sum())
-            self._text(ax, left, line, f"{rest:,} more", color=_PALE)
-            self._text(ax, right, line, f"±{share:.2g}", color=_PALE, ha="right")
-        line = y + self.card_height / 2 - _PAD - _LINE / 2
-        self._text(ax, left, line, f"≥ {number(-bias, 3)}", weight="bold")
+        if card.n_others:
+            self._text(ax, left, line, f"{card.n_others:,} more", color=_PALE)
+            self._text(ax, right, line, f"{card.others_share:.0%} of the effect", color=_PALE, ha="right")
+            line += _LINE
+        self._text(ax, left, line, f"≥ {number(-float(self.tree.biases[node]), 3)}", weight="bold")
         self._text(ax, right, line, rows_words(self.tree, node), color=_PALE, ha="right")
 
-    def _term(self, ax: Axes, left: float, right: float, y: float, name: str, weight: float) -> None:
+    def _term(self, ax: Axes, left: float, right: float, y: float, name: str, weight: float, share: float) -> None:
         from matplotlib.patches import Rectangle
 
         color = _PLUS if weight > 0 else _MINUS
-        bar = 0.45 * abs(weight) / self.longest
+        bar = 0.4 * share / self.longest
         ax.add_patch(
-            Rectangle((right - 0.52 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
+            Rectangle((right - 0.58 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
         )
-        self._text(ax, left, y, shortened(name, 19))
-        self._text(ax, right, y, f"{weight:+.2g}", ha="right", color=color)
+        self._text(ax, left, y, shown_name(name, 19))
+        self._text(ax, right, y, f"{weight:+.3g}", ha="right", color=color)
 
     def _leaf(self, ax: Axes, node: int) -> None:
         leaf = node - self.tree.n_splits
@@ -213,11 +212,27 @@ class _Picture:
             self._text(ax, x + 0.08, line + _LINE, rows, color=_PALE)
 
 
-def _normalised(tree: ObliqueTree, node: int, spread: np.ndarray) -> tuple[np.ndarray, float]:
-    """A node's weights on the scale ``spread``, divided by the sum of their absolute values, and its bias likewise."""
-    weights = tree.node_weights(node) * spread
-    length = float(np.abs(weights).sum()) or 1.0
-    return weights / length, float(tree.biases[node]) / length
+@dataclass(frozen=True)
+class _Card:
+    """What is shown of a question: its strongest terms, and how much of the effect they and the others have."""
+
+    features: list[int]
+    weights: list[float]
+    shares: list[float]  # of the effects |weight| × scale of all terms
+    n_others: int
+
+    @classmethod
+    def of(cls, tree: ObliqueTree, node: int, top: int | None, scale: np.ndarray) -> _Card:
+        weights = tree.node_weights(node)
+        effects = np.abs(weights) * scale
+        features = strongest_terms(weights, scale, top)
+        shares = (effects[features] / (effects.sum() or 1.0)).tolist()
+        return cls(features, weights[features].tolist(), shares, int(np.count_nonzero(weights)) - len(features))
+
+    @property
+    def others_share(self) -> float:
+        """The share of the effect that the terms not shown have."""
+        return max(0.0, 1 - sum(self.shares))
 
 
 def caption(tree: ObliqueTree) -> str:
@@ -227,36 +242,22 @@ def caption(tree: ObliqueTree) -> str:
         return f"{leaves}, each with a linear form; its largest weight is shown"
     if leaf_ranks(tree) is None:
         return leaves if tree.classes is None else f"{leaves}, each with its likeliest class and the probability"
-    output = "output" if tree.classes is None else f"probability p of class {tree.classes[1]}"
-    return f"{leaves} by the rank of their {output}; rank 1 is the lowest"
+    if tree.classes is None:
+        return f"{leaves} by the rank of their output; rank 1 is the lowest"
+    return f"{leaves}, each with its class and the probability p of class {shown_name(tree.classes[1], 30)}"
 
 
 def leaf_lines(tree: ObliqueTree, leaf: int, ranks: np.ndarray | None) -> tuple[str, str]:
-    """Two words for a leaf: its rank and output, or its class and probability."""
+    """Two words for a leaf: its rank and output, or its class and a probability."""
     if tree.leaf_weights is not None:
         weights = tree.leaf_weights[leaf, 0]
-        largest = top_terms(weights, 1)
-        name = shortened(tree.feature_name(largest[0]), 10) if largest else "constant"
+        largest = strongest_terms(weights, tree.effect_scale(), 1)
+        name = shown_name(tree.feature_name(largest[0]), 10) if largest else "constant"
         return "linear", f"{weights[largest[0]]:+.2g}·{name} …" if largest else number(tree.values[leaf, 0], 3)
     if tree.classes is None:
         output = ", ".join(number(value, 3) for value in tree.values[leaf][:3])
         return ("", output) if ranks is None else (f"rank {ranks[leaf]}", output)
     probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
-    if ranks is not None:
-        return f"rank {ranks[leaf]}", f"p = {probability[1]:.3f}"
     best = int(probability.argmax())
-    return shortened(str(tree.classes[best]), 14), f"{probability[best]:.3f}"
-
-
-def shortened(name: str, most: int) -> str:
-    """A name of at most so many characters, its middle left out where it is longer.
-
-    Examples
-    --------
-    >>> shortened("topological polar surface area", 19)
-    'topologic…face area'
-    """
-    if len(name) <= most:
-        return name
-    tail = (most - 1) // 2
-    return name[: most - 1 - tail] + "…" + name[-tail:]
+    second = f"p = {probability[1]:.3f}" if len(tree.classes) == 2 else f"{probability[best]:.3f}"
+    return shown_name(tree.classes[best], 14), second

@@ -41,7 +41,7 @@ class NodePanel {
     const { tree } = this.app;
     const { features, values, total } = tree.weights.row(node);
     const bias = tree.data.biases[node];
-    if (total <= 1) return h("p", { class: "formula" }, "Right where ", h("b", {}, tree.question(node)));
+    if (total <= 1) return h("p", { class: "formula" }, "Yes where ", h("b", {}, tree.question(node)));
     const shown = Math.min(3, features.length);
     const terms = [];
     for (let i = 0; i < shown; i += 1) {
@@ -49,7 +49,7 @@ class NodePanel {
       terms.push(`${sign}${brief(Math.abs(values[i]))}\u00a0×\u00a0`, h("b", {}, tree.names[features[i]]), " ");
     }
     const rest = total > shown ? `+ ${count(total - shown)} more ` : "";
-    return h("p", { class: "formula" }, "Right where ", ...terms, `${rest}${bias < 0 ? MINUS : "+"}\u00a0${brief(Math.abs(bias))} ≥\u00a00`);
+    return h("p", { class: "formula" }, "Yes where ", ...terms, `${rest}${bias < 0 ? MINUS : "+"}\u00a0${brief(Math.abs(bias))} ≥\u00a00`);
   }
 
   /** The decisions that lead to the node; on the path of a followed row with its scores. */
@@ -59,12 +59,12 @@ class NodePanel {
     const path = row && row.path.nodes.includes(node) ? row.path.nodes : [...tree.ancestors(node), node];
     if (path.length < 2) return null;
     const steps = path.slice(0, -1).map((at, i) => {
-      const right = tree.children[at][1] === path[i + 1];
+      const side = tree.children[at].indexOf(path[i + 1]);
       const value = path === row?.path.nodes ? tree.reading(at, row.path.scores[i]) : null;
       return h("li", { class: at === node ? "here" : null },
         h("button", { type: "button", class: "link", onclick: () => app.view.select(at) }, tree.question(at)),
         h("span", { class: "number muted" }, value),
-        h("span", { class: "turn" }, right ? "right" : "left"));
+        h("span", { class: "turn" }, tree.sideName(side)));
     });
     const last = path[path.length - 1];
     if (tree.isLeaf(last)) {
@@ -81,8 +81,7 @@ class NodePanel {
     const { tree } = app;
     if (!tree.data.n) return null;
     return h("ul", { class: "sides" }, tree.children[node].map((child, side) => h("li", {},
-      h("button", { type: "button", class: "link", onclick: () => app.view.select(child) }, side ? "Right" : "Left"),
-      h("span", { class: "muted" }, tree.sideName(node, side)),
+      h("button", { type: "button", class: "link", onclick: () => app.view.select(child) }, side ? "Yes" : "No"),
       nodeStack(app.summary, tree, child),
       h("span", { class: "number" }, count(tree.rowsAt(child))))));
   }
@@ -167,7 +166,7 @@ class NodePanel {
       .map(({ svg, name, value }) => featureDrawing(svg, name, name, value, withSign(value)));
     if (!drawn.length) return null;
     return h("section", {}, h("h3", {}, "Strongest substructures"),
-      h("p", { class: "muted" }, "A molecule that has one with + is pushed right, with − left."),
+      h("p", { class: "muted" }, "A molecule that has one with + is pushed to yes, with − to no."),
       h("div", { class: "gallery" }, drawn));
   }
 
@@ -285,7 +284,7 @@ function histogramChart(summary, { low, width: step, counts }, mark, read, width
     bars,
     s("line", { class: "threshold", x1: x(0), x2: x(0), y1: 2, y2: height - 16 }),
     s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, brief(read(0))),
-    x(0) > 80 ? s("text", { class: "tick", x: x(0) - 26, y: height - 4, "text-anchor": "end" }, "← left") : null,
-    x(0) < width - 80 ? s("text", { class: "tick", x: x(0) + 26, y: height - 4 }, "right →") : null,
+    x(0) > 80 ? s("text", { class: "tick", x: x(0) - 26, y: height - 4, "text-anchor": "end" }, "← no") : null,
+    x(0) < width - 80 ? s("text", { class: "tick", x: x(0) + 26, y: height - 4 }, "yes →") : null,
     marker);
 }

@@ -82,7 +82,7 @@ class Tree {
     return this.weights.dot(node, x) + this.data.biases[node];
   }
 
-  /** The nodes that x passes and its score at each split: right where the score is at least 0. */
+  /** The nodes that x passes and its score at each split: yes where the score is at least 0. */
   walk(x) {
     const nodes = [0];
     const scores = [];
@@ -112,7 +112,7 @@ class Tree {
   question(node) {
     const { features, values, total } = this.weights.row(node);
     const bias = this.data.biases[node];
-    if (total === 0) return bias >= 0 ? "always right" : "always left";
+    if (total === 0) return bias >= 0 ? "always yes" : "always no";
     const name = (i) => this.names[features[i]];
     if (total === 1) return `${name(0)} ${this.condition(node)}`;
     return `${this.term(node, 0)}, ${this.term(node, 1)}${total > 2 ? ", …" : ""}`;
@@ -130,9 +130,9 @@ class Tree {
     return total === 1 ? brief((score - this.data.biases[node]) / values[0]) : withSign(score);
   }
 
-  /** What takes a row to the left (0) or right (1) of a split. */
-  sideName(node, side) {
-    return (this.weights.row(node).total === 1 ? ["no", "yes"] : ["< 0", "≥ 0"])[side];
+  /** A split's answer on the way to its first (0) or second (1) child. */
+  sideName(side) {
+    return ["no", "yes"][side];
   }
 
   /** The i-th strongest feature of a split with the sign of its weight. */

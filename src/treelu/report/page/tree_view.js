@@ -72,31 +72,21 @@ class TreeView {
     return this.tree.weights.row(node).total > 1 ? CARD.tall : CARD.height;
   }
 
-  // Layout: levels from left to right, a parent halfway between its children.
-
+  /** Levels from left to right; along them the boxes as layout.js places them. */
   layout() {
-    const places = new Map();
     const drawn = Object.keys(this.summary.features.drawings).length > 0;
-    const gap = drawn ? CARD.drawnGap : CARD.gap;
-    let below = CARD.margin;
-    const place = (node) => {
-      const x = CARD.margin + this.tree.depth[node] * CARD.column;
-      const at = { x, y: 0, height: this.heightOf(node) }; // y of the middle
-      places.set(node, at);
-      if (this.isOpen(node)) {
-        const [left, right] = this.tree.children[node].map(place);
-        at.y = (left.y + right.y) / 2;
-      } else {
-        at.y = below + at.height / 2;
-        below += at.height + gap;
-      }
-      return at;
-    };
-    place(0);
-    const deepest = Math.max(...[...places.values()].map((at) => at.x));
-    this.places = places;
+    const heights = new Map();
+    const heightOf = (node) => heights.get(node) ?? heights.set(node, this.heightOf(node)).get(node);
+    const childrenOf = (node) => (this.isOpen(node) ? this.tree.children[node] : []);
+    const { centres, extent } = layoutCentres(0, childrenOf, heightOf, drawn ? CARD.drawnGap : CARD.gap);
+    this.places = new Map([...centres].map(([node, centre]) => [node, {
+      x: CARD.margin + this.tree.depth[node] * CARD.column,
+      y: CARD.margin + centre, // of the middle
+      height: heightOf(node),
+    }]));
+    const deepest = Math.max(...[...this.places.values()].map((at) => at.x));
     this.width = deepest + CARD.width + 60 + CARD.margin;
-    this.height = below - gap + CARD.margin;
+    this.height = extent + 2 * CARD.margin;
   }
 
   draw() {
@@ -131,7 +121,7 @@ class TreeView {
         "stroke-width": Math.max(lit ? 2.5 : 1.25, 9 * share).toFixed(2),
       }));
       const side = this.tree.children[parent].indexOf(node);
-      shapes[2].push(s("text", { class: lit ? "edge-label lit" : "edge-label", x: x2 - 5, y: side ? y2 + 13 : y2 - 6 }, this.tree.sideName(parent, side)));
+      shapes[2].push(s("text", { class: lit ? "edge-label lit" : "edge-label", x: x2 - 5, y: side ? y2 + 13 : y2 - 6 }, this.tree.sideName(side)));
     }
     this.edges.replaceChildren(...shapes.flat());
     fill(this.edges, { width: this.width, height: this.height }, []);

@@ -1,0 +1,146 @@
+"""The way of one row through a tree: each question, its answer and what the terms contribute; in words and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
+from treelu.tree.rows import node_scores
+from treelu.view.labels import FEW, leaf_words, number, strongest_terms
+
+_NAMED = 5  # contributions named of a question with more than six
+
+
+@dataclass(frozen=True)
+class Step:
+    """One question on the way: its score, and the parts that add up to it with the words for each."""
+
+    node: int
+    score: float
+    parts: list[tuple[float, str]]
+
+    @property
+    def answer(self) -> str:
+        """Whether the score is at least 0."""
+        return "yes" if self.score >= 0 else "no"
+
+
+class DescribedPath(str):
+    """Text that a notebook shows as a table; otherwise a string like any other."""
+
+    _html: str
+
+    def __new__(cls, text: str, html: str) -> DescribedPath:
+        path = super().__new__(cls, text)
+        path._html = html
+        return path
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # for pickle and copy
+        return str(self), self._html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+
+def describe_path(tree: ObliqueTree, x: Any, *, top: int | None = None, digits: int = 4) -> DescribedPath:
+    """The path of one row; see :meth:`treelu.tree.ObliqueTree.describe`."""
+    row = _one_row(tree, x)
+    node, steps = 0, []
+    while node < tree.n_splits:
+        score = float(node_scores(row[None, :], np.array([0]), tree.weights, tree.biases, node)[0])
+        steps.append(Step(node, score, _parts(tree, node, row, top, digits)))
+        node = int(tree.children[node, int(score >= 0)])
+    end = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits)}"
+    here = _linear_output(tree, row, digits)
+    return DescribedPath(_as_text(steps, end, here, digits), _as_html(steps, end, here, digits))
+
+
+def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
+    if not hasattr(x, "ndim"):
+        x = np.asarray(x)
+    rows = tree.read_rows(np.asarray(x)[None, :] if x.ndim == 1 else x)
+    if rows.shape[0] != 1:
+        raise ValueError(f"x must be one row, got {rows.shape[0]} rows")
+    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    return dense[0].astype(np.float64)
+
+
+def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:
+    """What adds up to a node's score: the largest contributions (weight times value), the others' sum, the bias.
+
+    A question of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
+    """
+    weights = tree.node_weights(node)
+    parts = weights * row
+    if np.count_nonzero(weights) <= FEW:
+        named = strongest_terms(weights, np.abs(row), top)
+    else:
+        most = _NAMED if top is None and np.count_nonzero(parts) > FEW else top
+        named = strongest_terms(parts, np.ones(len(row)), most)
+    entries = [
+        (float(parts[i]), f"{shown_name(tree.feature_name(i))} = {number(row[i], digits)} "
+         f"(weight {number(weights[i], digits)})")
+        for i in named
+    ]  # fmt: skip
+    others = np.setdiff1d(np.flatnonzero(parts), named)
+    if others.size:
+        words = "1 other feature" if others.size == 1 else f"{others.size:,} other features"
+        entries.append((float(parts[others].sum()), words))
+    return [*entries, (float(tree.biases[node]), "bias")]
+
+
+def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
+    """What a linear leaf answers for this row; nothing for constant leaves, which say it themselves."""
+    if tree.leaf_weights is None:
+        return ""
+    output = tree.link_outputs(tree.decision_function(row[None, :]).reshape(1, -1))[0]
+    kind = "value" if tree.classes is None else "probabilities"
+    return f"here: {kind} " + ", ".join(number(value, digits) for value in output)
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value + 0.0:+.{digits}g}"
+
+
+def _as_text(steps: list[Step], end: str, here: str, digits: int) -> str:
+    lines = []
+    for step in steps:
+        lines.append(f"node {step.node}: {number(step.score, digits)} >= 0? {step.answer}")
+        numbers = [_signed(value, digits) for value, _ in step.parts]
+        width = max(len(text) for text in numbers)
+        lines += [f"    {text:<{width}}  {words}" for text, (_, words) in zip(numbers, step.parts, strict=True)]
+    return "\n".join([*lines, end, *([f"    {here}"] if here else [])])
+
+
+# The same as a table, without scripts and style sheets: notebooks keep only plain elements and their styles.
+_CELL = 'style="text-align: {}; padding: 1px 8px; border: 0"'
+_PLUS, _MINUS = "#c2502e", "#2f62a8"
+_BAR = 120  # pixels of the largest contribution of a question
+
+
+def _as_html(steps: list[Step], end: str, here: str, digits: int) -> str:
+    left, right = _CELL.format("left"), _CELL.format("right")
+    rows = []
+    for step in steps:
+        question = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
+        rows.append(f'<tr style="background: none"><td {left} colspan="3">{question}</td></tr>')
+        longest = max(abs(value) for value, _ in step.parts) or 1.0
+        for value, words in step.parts:
+            color = _PLUS if value > 0 else _MINUS
+            bar = f'<div style="width: {round(_BAR * abs(value) / longest)}px; height: 9px; background: {color}"></div>'
+            rows.append(
+                f'<tr style="background: none"><td {right}>{_signed(value, digits)}</td><td {left}>{bar}</td>'
+                f"<td {left}>{escape(words)}</td></tr>"
+            )
+    rows.append(f'<tr style="background: none"><td {left} colspan="3"><b>{escape(end)}</b></td></tr>')
+    if here:
+        rows.append(f'<tr style="background: none"><td {left} colspan="3">{escape(here)}</td></tr>')
+    return f'<table style="border-collapse: collapse">{"".join(rows)}</table>'
