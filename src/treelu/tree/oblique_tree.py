@@ -10,10 +10,11 @@ from scipy import sparse
 
 from treelu.tree import check, rows
 from treelu.tree.doors import Doors
+from treelu.tree.questions.methods import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObliqueTree(Doors):
+class ObliqueTree(Doors, Questions):
     """A binary decision tree whose nodes test linear combinations of the features.
 
     A row x goes right at a node where ``weights @ x + bias >= 0`` and left elsewhere. Decision nodes

@@ -1,0 +1,207 @@
+"""The smallest change of a row that gives another answer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.permitted import one_row, permitted_rows
+from treelu.tree.questions.search import Effort, NearestSearch
+from treelu.tree.questions.wanted import wanted_answer
+from treelu.tree.questions.words import count, html_table, html_text, number, quoted, text_table
+
+
+@dataclass(frozen=True)
+class Change:
+    """One feature of a row before and after."""
+
+    feature: str
+    before: float
+    after: float
+
+    def __str__(self) -> str:
+        by = self.after - self.before
+        return f"{self.feature} {number(self.before)} -> {number(self.after)} ({'+' if by > 0 else ''}{number(by)})"
+
+
+@dataclass(frozen=True, eq=False)
+class NearestRow:
+    """A row that gets the wanted answer, the nearest of its leaf.
+
+    Attributes
+    ----------
+    row : array of shape (n_features,)
+    distance : float
+        From the row asked about, in units of ``scale``.
+    prediction : class label or value
+        By the tree's own `predict`.
+    leaf : int
+        Its leaf, as a node number.
+    changes : tuple of Change
+    """
+
+    row: np.ndarray
+    distance: float
+    prediction: Any
+    leaf: int
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactual:
+    """What :meth:`ObliqueTree.counterfactual` found; true where it found a row.
+
+    Attributes
+    ----------
+    wanted : str
+        What was asked for, in words.
+    before : class label or value
+        The prediction of the row asked about.
+    rows : tuple of NearestRow
+        Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved, except for
+        regions thinner than 1e-9 units of ``scale``.
+    norm : str
+    bound : float
+        No permitted row nearer than this gets the answer.
+    n_leaves, n_solved : int
+        Leaves of the tree, and of how many a programme had to be solved.
+    """
+
+    wanted: str
+    before: Any
+    rows: tuple[NearestRow, ...]
+    norm: str
+    bound: float
+    n_leaves: int
+    n_solved: int
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    @property
+    def row(self) -> np.ndarray:
+        """The nearest row that gets the answer."""
+        return self._nearest.row
+
+    @property
+    def distance(self) -> float:
+        """Its distance, in units of ``scale``; infinite where there is none."""
+        return self.rows[0].distance if self.rows else np.inf
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """What changes; nothing where the row already has the answer."""
+        return self._nearest.changes
+
+    @property
+    def prediction(self) -> Any:
+        """The tree's prediction of the nearest row."""
+        return self._nearest.prediction
+
+    @property
+    def _nearest(self) -> NearestRow:
+        if not self.rows:
+            raise ValueError(f"no permitted row is predicted {self.wanted}; see the result's text")
+        return self.rows[0]
+
+    def _heading(self) -> str:
+        now = f"predicted {answer(self.before)}"
+        if not self.rows:
+            proof = f"proved over {count(self.n_leaves, 'leaf')}"
+            return f"{now}; no permitted row is predicted {self.wanted}: {proof}"
+        if not self.rows[0].changes:
+            return f"{now}; that is as asked for ({self.wanted}), nothing has to change"
+        return f"{now}; the nearest row predicted {self.wanted} is {number(self.distance, 4)} away ({self.norm}):"
+
+    def __str__(self) -> str:
+        lines = [self._heading()]
+        for place, found in enumerate(self.rows if self else ()):
+            if place:
+                lines.append(f"or, {number(found.distance, 4)} away, predicted {answer(found.prediction)}:")
+            lines += text_table([[name, now, f"-> {then}", by] for name, now, then, by in change_cells(found.changes)])
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [html_text(self._heading())]
+        for place, found in enumerate(self.rows):
+            if place:
+                parts.append(html_text(f"or, {number(found.distance, 4)} away, predicted {answer(found.prediction)}:"))
+            if found.changes:
+                parts.append(html_table(["feature", "now", "then", "change"], change_cells(found.changes)))
+        return "".join(parts)
+
+
+def change_cells(changes: Sequence[Change]) -> list[list[str]]:
+    """Cells of a table of changes: feature, before, after, difference."""
+    rows = []
+    for change in changes:
+        by = change.after - change.before
+        rows.append(
+            [change.feature, number(change.before), number(change.after), f"{'+' if by > 0 else ''}{number(by)}"]
+        )
+    return rows
+
+
+def answer(prediction: Any) -> str:
+    """A prediction in words: a label as it is typed, a value with six digits."""
+    if isinstance(prediction, np.ndarray):
+        return ", ".join(number(value) for value in prediction)
+    return number(prediction) if isinstance(prediction, float) else quoted(prediction)
+
+
+def predicted(tree: ObliqueTree, row: np.ndarray) -> Any:
+    """The tree's own prediction of one row: a label, a number, or an array of several outputs."""
+    prediction = tree.predict(row[None])[0]
+    return prediction.item() if isinstance(prediction, np.generic) else prediction
+
+
+def counterfactual(
+    tree: ObliqueTree,
+    x: Any,
+    target: Any = None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    output: int = 0,
+    keep: Iterable[Any] = (),
+    bounds: Any = None,
+    rise: Iterable[Any] = (),
+    fall: Iterable[Any] = (),
+    whole: Iterable[Any] = (),
+    groups: Sequence[Iterable[Any]] = (),
+    scale: Any = None,
+    norm: str = "l1",
+    max_changes: int | None = None,
+    n: int = 1,
+) -> Counterfactual:
+    """The nearest rows that get a wanted answer; see :meth:`treelu.tree.ObliqueTree.counterfactual`."""
+    row = one_row(tree, x)
+    before = predicted(tree, row)
+    asked_other = tree.is_classifier and target is None and at_least is None and at_most is None
+    wanted = wanted_answer(tree, target, at_least=at_least, at_most=at_most, output=output,
+                           other_than=before if asked_other else None)  # fmt: skip
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    if max_changes is not None and max_changes < 1:
+        raise ValueError(f"max_changes must be at least 1, got {max_changes}")
+    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+    permitted = permitted.around(row, keep, rise, fall)
+    effort = Effort()
+    search = NearestSearch(tree, wanted, norm, max_changes)
+    found = [
+        NearestRow(item.row, item.distance, predicted(tree, item.row), tree.n_splits + item.leaf,
+                   changes_between(tree, row, item.row))
+        for item in itertools.islice(search.run(row, permitted, effort), n)
+    ]  # fmt: skip
+    return Counterfactual(wanted.words, before, tuple(found), norm, effort.bound, tree.n_leaves, effort.n_solved)
+
+
+def changes_between(tree: ObliqueTree, before: np.ndarray, after: np.ndarray) -> tuple[Change, ...]:
+    """The features in which two rows differ."""
+    return tuple(Change(tree.feature_name(j), float(before[j]), float(after[j]))
+                 for j in np.flatnonzero(before != after).tolist())  # fmt: skip

@@ -1,0 +1,181 @@
+"""The questions that a tree answers, as its methods; each imports its programmes when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treelu.tree.questions.counterfactual import Counterfactual
+    from treelu.tree.questions.ranges import OutputRange
+    from treelu.tree.questions.robustness import Robustness
+
+
+class Questions:
+    """The methods of `ObliqueTree` that ask about single rows and about all rows."""
+
+    def counterfactual(
+        self: Any,
+        x: Any,
+        target: Any = None,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+        output: int = 0,
+        keep: Iterable[Any] = (),
+        bounds: Any = None,
+        rise: Iterable[Any] = (),
+        fall: Iterable[Any] = (),
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
+        norm: str = "l1",
+        max_changes: int | None = None,
+        n: int = 1,
+    ) -> Counterfactual:
+        """The smallest change of a row that gives another answer.
+
+        Exact: each leaf is a polyhedron, and the nearest point of one is found by a linear programme (l1, l∞), a
+        projection (l2), or a programme with whole numbers. Leaves are taken in the order of a lower bound of their
+        distance. The row that comes back is predicted as asked by `predict` itself. Where no permitted row gets the
+        answer the result says so, which is a proof; regions thinner than 1e-9 units count as empty. Features that the
+        tree does not use never change.
+
+        Parameters
+        ----------
+        x : array, Series, one-row DataFrame or sparse row with n_features values
+        target : class label, optional
+            The class asked for; with ``at_least`` or ``at_most`` the class whose probability is meant. None: any
+            class but the predicted one.
+        at_least, at_most : float, optional
+            Limits of the probability of ``target``; of the value, in regression.
+        output : int
+            Which value, in a regression of several.
+        keep : features, by name or number
+            They stay as they are.
+        bounds : mapping or pair, optional
+            The range of features: ``{"age": (18, 100)}``, None for an open end; or a pair (low, high) for all, each a
+            number or an array of n_features.
+        rise, fall : features
+            They may only rise, or only fall.
+        whole : features
+            They take whole numbers only.
+        groups : sequence of features
+            One-hot groups: exactly one feature of each is 1, the others 0.
+        scale : array of shape (n_features,) or mapping, optional
+            The unit of each feature, such as its standard deviation: a change by it counts as 1. None: 1.
+        norm : {"l1", "linf", "l2"}
+            The sum of all changes, the largest, or the root of the sum of squares.
+        max_changes : int, optional
+            How many features may change; a group counts as one.
+        n : int
+            How many rows to find, each in another leaf, nearest first.
+
+        Returns
+        -------
+        Counterfactual
+            False as a truth value where there is none.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree(
+        ...     [[1.0, 2.0]], [-100.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["no", "yes"],
+        ...     feature_names=["income", "savings"],
+        ... )
+        >>> print(tree.counterfactual([50, 10], "yes"))
+        predicted 'no'; the nearest row predicted 'yes' is 15 away (l1):
+          savings  10  -> 25  +15
+        >>> print(tree.counterfactual([50, 10], "yes", bounds={"savings": (0, 20)}))
+        predicted 'no'; the nearest row predicted 'yes' is 20 away (l1):
+          income   50  -> 60  +10
+          savings  10  -> 20  +10
+        >>> print(tree.counterfactual([50, 10], "yes", keep=["savings"], fall=["income"]))
+        predicted 'no'; no permitted row is predicted 'yes': proved over 2 leaves
+        """
+        from treelu.tree.questions.counterfactual import counterfactual
+
+        return counterfactual(
+            self, x, target, at_least=at_least, at_most=at_most, output=output, keep=keep, bounds=bounds, rise=rise,
+            fall=fall, whole=whole, groups=groups, scale=scale, norm=norm, max_changes=max_changes, n=n,
+        )  # fmt: skip
+
+    def robustness(
+        self: Any,
+        X: Any,
+        norm: str = "l2",
+        *,
+        change: float | None = None,
+        keep: Iterable[Any] = (),
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
+    ) -> Robustness:
+        """How far rows are from the nearest other answer.
+
+        Parameters
+        ----------
+        X : one row, or rows of shape (n_rows, n_features)
+        norm : {"l1", "linf", "l2"}
+        change : float
+            In regression: the least difference of an output that counts as another answer.
+        keep, bounds, whole, groups, scale
+            As in :meth:`counterfactual`.
+
+        Returns
+        -------
+        Robustness
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[3.0, 4.0]], [-10.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=[0, 1])
+        >>> print(tree.robustness([0, 0]))
+        predicted 0; no permitted row nearer than 2 (l2) gets another answer
+        >>> tree.robustness([[0, 0], [2, 1]], "linf").distances.round(6)
+        array([1.428571, 0.      ])
+        """
+        from treelu.tree.questions.robustness import robustness
+
+        return robustness(
+            self, X, norm=norm, change=change, keep=keep, bounds=bounds, whole=whole, groups=groups, scale=scale
+        )
+
+    def output_range(
+        self: Any,
+        bounds: Any = None,
+        *,
+        target: Any = None,
+        output: int = 0,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
+    ) -> OutputRange:
+        """The least and the greatest value or probability within ranges, with rows that attain them.
+
+        Parameters
+        ----------
+        bounds, whole, groups, scale
+            As in :meth:`counterfactual`.
+        target : class label, optional
+            The class whose probability is meant; None: the second of two.
+        output : int
+            Which value, in a regression of several.
+
+        Returns
+        -------
+        OutputRange
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0, 2.0]], [-4.0], [[1, 2]], [[0.0], [7.0]])
+        >>> print(tree.output_range((0, 1)))
+        the prediction is from 0 to 0 for every permitted row
+        >>> tree.output_range((0, 2)).high
+        7.0
+        """
+        from treelu.tree.questions.ranges import output_range
+
+        return output_range(self, bounds, target=target, output=output, whole=whole, groups=groups, scale=scale)

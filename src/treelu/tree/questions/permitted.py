@@ -1,0 +1,215 @@
+"""Which rows a question may consider: ranges, kept features, directions, whole numbers, one-hot groups, units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.words import number
+from treelu.tree.rows import as_rows, dense_row
+
+
+@dataclass(frozen=True)
+class Permitted:
+    """The rows that may be answers, and the unit in which changes of each feature are measured.
+
+    Attributes
+    ----------
+    low, high : float arrays of shape (n_features,)
+        The range of each feature, its ends included; may be infinite.
+    whole : bool array of shape (n_features,)
+        Features that take whole numbers only.
+    groups : tuple of int arrays
+        One-hot groups: of each, exactly one feature is 1 and the others are 0.
+    scale : float array of shape (n_features,)
+        The unit of each feature: a change by ``scale`` counts as 1.
+    """
+
+    tree: ObliqueTree
+    low: np.ndarray
+    high: np.ndarray
+    whole: np.ndarray
+    groups: tuple[np.ndarray, ...]
+    scale: np.ndarray
+
+    @property
+    def discrete(self) -> bool:
+        """Whether some feature takes whole numbers only."""
+        return bool(self.whole.any())
+
+    def around(
+        self, x: np.ndarray, keep: Iterable[Any] = (), rise: Iterable[Any] = (), fall: Iterable[Any] = ()
+    ) -> Permitted:
+        """The rows that a row may become: some features stay, some only rise, some only fall."""
+        low, high, whole = self.low.copy(), self.high.copy(), self.whole.copy()
+        for option, features in (("keep", keep), ("rise", rise), ("fall", fall)):
+            for j in find_features(self.tree, features, option):
+                _check_within(self.tree, j, x[j], self.low[j], self.high[j], option)
+                if option != "fall":
+                    low[j] = x[j]
+                if option != "rise":
+                    high[j] = x[j]
+        for group in self.groups:
+            # A row of a category that training had not: all 0, and it stays so.
+            if not (np.isin(x[group], (0.0, 1.0)).all() and x[group].sum() == 1):
+                low[group] = high[group] = x[group]
+        groups = tuple(group for group in self.groups if (low[group] < high[group]).any())
+        whole &= low < high  # what stays may be any number
+        return replace(self, low=low, high=high, whole=whole, groups=groups)
+
+    def holds(self, x: np.ndarray) -> bool:
+        """Whether a row is one of them."""
+        inside = bool(((self.low <= x) & (x <= self.high)).all() and (x[self.whole] == np.round(x[self.whole])).all())
+        return inside and all(x[group].sum() == 1 for group in self.groups)
+
+
+def permitted_rows(
+    tree: ObliqueTree,
+    *,
+    bounds: Any = None,
+    whole: Iterable[Any] = (),
+    groups: Sequence[Iterable[Any]] = (),
+    scale: Any = None,
+) -> Permitted:
+    """Read the options that do not depend on a row."""
+    low, high = read_bounds(tree, bounds)
+    is_whole = np.zeros(tree.n_features, dtype=bool)
+    is_whole[find_features(tree, whole, "whole")] = True
+    found = []
+    taken: set[int] = set()
+    for group in groups:
+        members = find_features(tree, group, "groups")
+        if len(members) < 2:
+            raise ValueError(f"groups: a group needs at least two features, got {list(group)!r}")
+        if taken & set(members):
+            twice = tree.feature_name(min(taken & set(members)))
+            raise ValueError(f"groups: {twice!r} is in more than one group")
+        taken |= set(members)
+        found.append(np.array(members))
+        is_whole[members] = True
+        low[members], high[members] = np.maximum(low[members], 0.0), np.minimum(high[members], 1.0)
+    with np.errstate(invalid="ignore"):
+        empty = is_whole & (np.ceil(low) > np.floor(high))
+    if empty.any():
+        j = int(np.flatnonzero(empty)[0])
+        raise ValueError(
+            f"whole: no whole number lies in the range of {tree.feature_name(j)!r}, {number(low[j])} to "
+            f"{number(high[j])}; widen the range"
+        )
+    low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
+    return Permitted(tree, low, high, is_whole, tuple(found), read_scale(tree, scale))
+
+
+def find_features(tree: ObliqueTree, features: Iterable[Any], option: str) -> list[int]:
+    """Numbers of features that are given by name or number.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, 2.0]], [0.0], [[1, 2]], [[0], [1]], feature_names=["age", "income"])
+    >>> find_features(tree, ["income", 0], "keep")
+    [1, 0]
+    """
+    if isinstance(features, str | int | np.integer):
+        features = [features]
+    names = {tree.feature_name(j): j for j in range(tree.n_features)}
+    found = []
+    for feature in features:
+        if isinstance(feature, str) and feature in names:
+            found.append(names[feature])
+        elif isinstance(feature, int | np.integer) and 0 <= feature < tree.n_features:
+            found.append(int(feature))
+        else:
+            raise ValueError(f"{option}: the tree has no feature {feature!r}{_near(str(feature), list(names))}")
+    return found
+
+
+def _near(name: str, names: list[str]) -> str:
+    folded = {other.casefold(): other for other in reversed(names)}
+    near = get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {folded[near[0]]!r}?"
+    return f"; it has {', '.join(map(repr, names[:6]))}{', …' if len(names) > 6 else ''}"
+
+
+def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The range of each feature, from a mapping of features to (low, high) or a pair (low, high) for all."""
+    low, high = np.full(tree.n_features, -np.inf), np.full(tree.n_features, np.inf)
+    if bounds is None:
+        return low, high
+    if isinstance(bounds, Mapping):
+        for feature, ends in bounds.items():
+            (j,) = find_features(tree, [feature], "bounds")
+            try:
+                first, last = (infinite if end is None else float(end)
+                               for end, infinite in zip(ends, (-np.inf, np.inf), strict=True))  # fmt: skip
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"bounds: the range of {feature!r} must be a pair (low, high), None for no end, got {ends!r}"
+                ) from None
+            low[j], high[j] = first, last
+    else:
+        try:
+            low[:], high[:] = bounds
+        except (TypeError, ValueError):
+            raise ValueError(
+                "bounds must map features to (low, high), or be a pair (low, high) of numbers or of arrays of "
+                f"{tree.n_features}, got {bounds!r}"
+            ) from None
+    bad = ~(low <= high)
+    if bad.any():
+        j = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"bounds: the range of {tree.feature_name(j)!r} is empty, {number(low[j])} to {number(high[j])}; "
+            "give the smaller number first"
+        )
+    return low, high
+
+
+def read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
+    """The unit of each feature; 1 where none is given."""
+    units = np.ones(tree.n_features)
+    if scale is None:
+        return units
+    if isinstance(scale, Mapping):
+        for feature, unit in scale.items():
+            units[find_features(tree, [feature], "scale")] = unit
+    else:
+        array = np.asarray(scale, dtype=np.float64)
+        if array.shape not in ((), (tree.n_features,)):
+            raise ValueError(f"scale must be a number or have shape ({tree.n_features},), got {array.shape}")
+        units[:] = np.where(array == 0, 1.0, array)  # a feature without spread, such as one of training's constants
+    if not (np.isfinite(units) & (units > 0)).all():
+        j = int(np.flatnonzero(~(np.isfinite(units) & (units > 0)))[0])
+        raise ValueError(f"scale: the unit of {tree.feature_name(j)!r} must be positive, got {number(units[j])}")
+    return units
+
+
+def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
+    """One row of numbers, from a vector, a Series with the tree's names, a one-row frame or a sparse row."""
+    if hasattr(x, "index") and hasattr(x, "to_numpy") and getattr(x, "ndim", 0) == 1:
+        named = tree.feature_names is not None and x.index.dtype.kind not in "iu"
+        x = x.to_frame().T if named else x.to_numpy()[None]
+    elif np.ndim(x) == 1 and not hasattr(x, "tocsr"):
+        x = np.asarray(x)[None]
+    rows = as_rows(x, tree.n_features, tree.feature_names)
+    if rows.shape[0] != 1:
+        raise ValueError(f"x must be one row, got {rows.shape[0]}")
+    row = np.array(dense_row(rows, 0), dtype=np.float64)
+    if not np.isfinite(row).all():
+        j = int(np.flatnonzero(~np.isfinite(row))[0])
+        raise ValueError(f"x must be finite, got {row[j]} for {tree.feature_name(j)!r}")
+    return row
+
+
+def _check_within(tree: ObliqueTree, j: int, value: float, low: float, high: float, option: str) -> None:
+    if low <= value <= high:
+        return
+    raise ValueError(
+        f"{option}: {tree.feature_name(j)!r} is {number(value)}, outside its range {number(low)} to {number(high)}; "
+        f"widen the range or take it out of {option}"
+    )

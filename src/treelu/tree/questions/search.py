@@ -1,0 +1,226 @@
+"""The nearest rows with a wanted answer: leaves by lower bounds of their distance, until none can be nearer."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
+from treelu.tree.questions.permitted import Permitted
+from treelu.tree.questions.programmes import Discrete, nearest_point
+from treelu.tree.questions.projection import least_distance, project, project_discrete, surrogate_bound
+from treelu.tree.questions.wanted import Conditions, Wanted
+
+NORMS = ("l1", "linf", "l2")
+_MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
+_CUTS = 200
+
+
+@dataclass(frozen=True)
+class Found:
+    """A row with the wanted answer, the nearest of its leaf."""
+
+    row: np.ndarray
+    distance: float
+    leaf: int  # its number among the leaves
+
+
+@dataclass
+class Effort:
+    """What a search took.
+
+    Attributes
+    ----------
+    bound : float
+        No row nearer than this has the answer; infinite where there is none at all.
+    n_solved : int
+        Leaves whose programme was solved.
+    n_candidates : int
+        Leaves that may give the answer at all.
+    n_thin : int
+        Leaves that hold points in real numbers but no row of floats was found in them.
+    """
+
+    bound: float = np.inf
+    n_solved: int = 0
+    n_candidates: int = 0
+    n_thin: int = 0
+
+
+def length(y: np.ndarray, norm: str) -> float:
+    """The norm of a change."""
+    if norm == "l1":
+        return float(np.abs(y).sum())
+    return float(np.abs(y).max(initial=0.0)) if norm == "linf" else float(np.linalg.norm(y))
+
+
+def check_norm(norm: str) -> None:
+    """Raise unless ``norm`` is one of those that can be asked for."""
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
+
+
+class NearestSearch:
+    """Searches of one tree for one answer, from any number of rows."""
+
+    def __init__(self, tree: ObliqueTree, wanted: Wanted, norm: str, max_changes: int | None = None) -> None:
+        check_norm(norm)
+        self.tree, self.wanted, self.norm, self.max_changes = tree, wanted, norm, max_changes
+        self.splits = Splits(tree)
+        self.ways = [wanted.leaf(leaf) for leaf in range(tree.n_leaves)]
+        self.fits_below = self._fits_below()
+
+    def _fits_below(self) -> np.ndarray:
+        """Whether some leaf at or below each node may give the answer: bool (n_nodes,)."""
+        fits = np.zeros(self.tree.n_nodes, dtype=bool)
+        fits[self.tree.n_splits :] = [bool(ways) for ways in self.ways]
+        for node in range(self.tree.n_splits - 1, -1, -1):
+            fits[node] = fits[self.tree.children[node]].any()
+        return fits
+
+    def run(self, x: np.ndarray, permitted: Permitted, effort: Effort) -> Iterator[Found]:
+        """Rows in the order of their distance, one a leaf."""
+        return _Run(self, Surroundings(self.splits, permitted, x), effort).rows()
+
+
+_NODE, _LEAF, _SOLVED, _ROW = range(4)  # of entries of the queue; of equal bounds the later stage comes last
+
+
+class _Run:
+    """One search: a queue of nodes, leaves, solved leaves and rows by lower bounds of their distance."""
+
+    def __init__(self, search: NearestSearch, place: Surroundings, effort: Effort) -> None:
+        self.search, self.place, self.effort, self.norm = search, place, effort, search.norm
+        self.costs = place.side_costs(self.norm)
+        at = place.x[place.movable]
+        self.discrete = Discrete(place.whole, at, place.scale, place.groups, search.max_changes)
+        self.queue: list[tuple[float, int, int, Any]] = []
+        self.order = itertools.count()
+
+    def push(self, bound: float, stage: int, what: Any) -> None:
+        if np.isfinite(bound):
+            heapq.heappush(self.queue, (bound, stage, next(self.order), what))
+
+    def rows(self) -> Iterator[Found]:
+        tree, seen = self.search.tree, set()
+        self.effort.n_candidates = sum(bool(ways) for ways in self.search.ways)
+        if self.search.fits_below[0]:
+            self.push(0.0, _NODE, (0, ()))
+        while self.queue:
+            bound, stage, _, what = heapq.heappop(self.queue)
+            if stage == _NODE and what[0] < tree.n_splits:
+                self._branch(bound, *what)
+            elif stage == _NODE:
+                self._measure(bound, *what)
+            elif stage == _LEAF:
+                self._solve(bound, *what)
+            elif stage == _SOLVED:
+                self._realise(bound, *what)
+            elif what.leaf not in seen:
+                seen.add(what.leaf)
+                yield what
+
+    def _branch(self, bound: float, node: int, path: Path) -> None:
+        for side, child in enumerate(self.search.tree.children[node].tolist()):
+            if self.search.fits_below[child]:
+                self.push(max(bound, self.costs[node, side]), _NODE, (child, (*path, (node, side))))
+
+    def _measure(self, bound: float, node: int, path: Path) -> None:
+        """A better bound of a leaf's distance, from its path as a whole."""
+        leaf = node - self.search.tree.n_splits
+        for way in self.search.ways[leaf]:
+            scores = way.weights @ self.place.x + way.offsets
+            shape = self.place.polyhedron(path, way.weights, scores, way.strict)
+            if shape.empty_by_bounds():
+                continue
+            inside = np.clip(0.0, shape.low, shape.high)
+            better = max(bound, length(inside, self.norm))
+            if not len(shape.h) and way.softmax is None and not self.discrete.groups:
+                self._solved_box(shape, leaf, way)
+                continue
+            if self.norm != "l2" and len(shape.h):
+                _, multipliers = least_distance(shape.G, shape.h)
+                better = max(better, surrogate_bound(shape.G, shape.h, multipliers, self.norm))
+            self.push(better, _LEAF, (shape, leaf, way))
+
+    def _solved_box(self, shape: Polyhedron, leaf: int, way: Conditions) -> None:
+        """A leaf that is a box: its nearest point needs no programme."""
+        at = self.discrete.at
+        wished = np.where(self.discrete.whole, np.round(at), at)
+        y = (np.clip(wished, shape.first, shape.last) - at) / self.place.scale
+        most = self.search.max_changes
+        if most is None or np.count_nonzero(y) <= most:
+            self.push(length(y, self.norm), _SOLVED, (shape, leaf, way, y))
+
+    def _solve(self, bound: float, shape: Polyhedron, leaf: int, way: Conditions) -> None:
+        self.effort.n_solved += 1
+        y = self._nearest(shape, leaf, way, 0.0)
+        if y is not None:
+            self.push(max(bound, length(y, self.norm)), _SOLVED, (shape, leaf, way, y))
+
+    def _nearest(self, shape: Polyhedron, leaf: int, way: Conditions, margin: float) -> np.ndarray | None:
+        """The nearest point of a leaf; a convex limit is approached by planes that touch it."""
+        for _ in range(_CUTS):
+            y = self._nearest_flat(shape)
+            if y is None or way.softmax is None:
+                return y
+            excess, slope = self._softmax_excess(y, leaf, *way.softmax)
+            if excess <= 1e-10 - margin:
+                return y
+            size = float(np.linalg.norm(slope))
+            if size == 0:
+                return None
+            cut, limit = slope / size, (slope @ y - excess - margin) / size
+            shape = replace(
+                shape, G=np.vstack([shape.G, cut]), h=np.r_[shape.h, limit],
+                strict=np.r_[shape.strict, False], noise=np.r_[shape.noise, 0.0],
+            )  # fmt: skip
+        return y
+
+    def _nearest_flat(self, shape: Polyhedron) -> np.ndarray | None:
+        if self.norm != "l2":
+            return nearest_point(shape, self.norm, self.discrete)
+        return project_discrete(shape, self.discrete) if self.discrete.any else project(shape)
+
+    def _softmax_excess(self, y: np.ndarray, leaf: int, k: int, least: float) -> tuple[float, np.ndarray]:
+        """log Σ exp(s_j − s_k) + log p, which is at most 0 where class k has probability p or more; and its slope."""
+        tree, place = self.search.tree, self.place
+        assert tree.leaf_weights is not None
+        weights = tree.leaf_weights[leaf] - tree.leaf_weights[leaf, k]
+        levels = weights @ place.x + tree.values[leaf] - tree.values[leaf, k]
+        slopes = weights[:, place.movable] * place.scale
+        scores = levels + slopes @ y
+        top = scores.max()
+        parts = np.exp(scores - top)
+        return float(top + np.log(parts.sum()) + np.log(least)), (parts / parts.sum()) @ slopes
+
+    def _realise(self, bound: float, shape: Polyhedron, leaf: int, way: Conditions, y: np.ndarray) -> None:
+        """A row of floats at the nearest point, or as near to it as the tree's own sums permit."""
+        self.effort.bound = min(self.effort.bound, float(bound))
+        for row in self._rows_near(shape, leaf, way, y):
+            if self._is_answer(row):
+                distance = length((row - self.place.x) / self.place.permitted.scale, self.norm)
+                self.effort.bound = min(self.effort.bound, distance)
+                self.push(max(bound, distance), _ROW, Found(row, distance, leaf))
+                return
+        self.effort.n_thin += 1
+
+    def _rows_near(self, shape: Polyhedron, leaf: int, way: Conditions, y: np.ndarray) -> Iterator[np.ndarray]:
+        yield self.place.row(y, shape)
+        for further in (1e-13, 1e-11, 1e-9):  # beyond all planes that lie between the row and the leaf
+            yield self.place.row(y * (1 + further), shape)
+        for strict_only in (False, True):
+            for margin in _MARGINS:
+                inner = self._nearest(shape.inset(margin, strict_only=strict_only), leaf, way, margin)
+                if inner is None:
+                    break
+                yield self.place.row(inner, shape)
+
+    def _is_answer(self, row: np.ndarray) -> bool:
+        return self.place.permitted.holds(row) and bool(self.search.wanted.holds(row[None])[0])

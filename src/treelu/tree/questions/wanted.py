@@ -1,0 +1,260 @@
+"""The answer that a question asks for, as conditions on the leaves and as a check of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.words import number, quoted
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """``weights @ x + offsets >= 0``, > 0 where strict, and perhaps a convex limit on all scores.
+
+    Attributes
+    ----------
+    weights : array of shape (m, n_features)
+    offsets : array of shape (m,)
+    strict : bool array of shape (m,)
+    softmax : (int, float) or None
+        A class and the least probability that it must have by softmax: a convex set that is no polyhedron.
+    """
+
+    weights: np.ndarray
+    offsets: np.ndarray
+    strict: np.ndarray
+    softmax: tuple[int, float] | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for.
+
+    Attributes
+    ----------
+    words : str
+        Such as ``"'yes'"`` or ``"at least 3.5"``, after "predicted".
+    leaf : callable
+        The number of a leaf → the ways in which its rows may get that answer, each a set of conditions.
+    holds : callable
+        Rows (n, n_features) → bool (n,), by the tree's own prediction.
+    """
+
+    words: str
+    leaf: Callable[[int], list[Conditions]]
+    holds: Callable[[np.ndarray], np.ndarray]
+
+
+def wanted_answer(
+    tree: ObliqueTree,
+    target: Any = None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    output: int = 0,
+    other_than: Any = None,
+) -> Wanted:
+    """Read what is asked for: a class, another class, or a probability or value of at least or at most so much."""
+    limits = [limit for limit in (at_least, at_most) if limit is not None]
+    if not tree.is_classifier:
+        if target is not None:
+            raise ValueError("target names a class, and this tree predicts numbers; give at_least or at_most")
+        if not limits:
+            raise ValueError("this tree predicts numbers: give at_least, at_most or both")
+        _check_limits(at_least, at_most, -np.inf, np.inf)
+        if not 0 <= output < tree.n_outputs:
+            raise ValueError(f"output must be from 0 to {tree.n_outputs - 1}, got {output}")
+        wanted = _value(tree, at_least, at_most, output)
+    elif limits:
+        if target is None:
+            raise ValueError(
+                f"at_least and at_most need target, the class whose probability is meant: {_classes(tree)}"
+            )
+        _check_limits(at_least, at_most, 0.0, 1.0)
+        wanted = _probability(tree, find_class(tree, target), at_least, at_most)
+    elif target is not None:
+        k = find_class(tree, target)
+        wanted = _one_class(tree, {k}, quoted(tree.classes[k]))  # type: ignore[index]
+    else:
+        k = find_class(tree, other_than)
+        others = set(range(len(tree.classes))) - {k}  # type: ignore[arg-type]
+        wanted = _one_class(tree, others, f"other than {quoted(other_than)}")
+    _check_some_leaf(tree, wanted, limits, output, target)
+    return wanted
+
+
+def find_class(tree: ObliqueTree, target: Any) -> int:
+    """The number of a class; a text that reads like it will do, as from a command line."""
+    assert tree.classes is not None
+    labels = tree.classes.tolist()
+    target = target.item() if isinstance(target, np.generic) else target
+    if target in labels:
+        return labels.index(target)
+    texts = [str(label) for label in labels]
+    if isinstance(target, str) and target in texts:
+        return texts.index(target)
+    raise ValueError(f"target: the tree has no class {quoted(target)}; {_classes(tree)}")
+
+
+def _classes(tree: ObliqueTree) -> str:
+    assert tree.classes is not None
+    shown = [quoted(label) for label in tree.classes.tolist()]
+    return f"its classes are {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}"
+
+
+def _check_limits(at_least: float | None, at_most: float | None, low: float, high: float) -> None:
+    for name, limit in (("at_least", at_least), ("at_most", at_most)):
+        if limit is not None and not low <= limit <= high:
+            kind = "a probability from 0 to 1" if high == 1 else "a number"
+            raise ValueError(f"{name} must be {kind}, got {limit}")
+    if at_least is not None and at_most is not None and at_least > at_most:
+        raise ValueError(f"at_least must not exceed at_most, got {at_least} and {at_most}")
+
+
+def _check_some_leaf(tree: ObliqueTree, wanted: Wanted, limits: list[float], output: int, target: Any) -> None:
+    """Raise if no leaf gives the answer at all, wherever a row lies."""
+    if tree.leaf_weights is not None or any(wanted.leaf(leaf) for leaf in range(tree.n_leaves)):
+        return
+    if not tree.is_classifier or limits:
+        name = "value"
+        values = tree.values[:, output]
+        if tree.is_classifier:
+            name = f"probability of {quoted(target)}"
+            values = tree.link_outputs(tree.values)[:, find_class(tree, target)]
+        raise ValueError(
+            f"no leaf of this tree has a {name} of {wanted.words.rpartition(' of ')[2]}; they are from "
+            f"{number(values.min())} to {number(values.max())}"
+        )
+    assert tree.classes is not None
+    given = sorted({quoted(label) for label in tree.classes[leaf_classes(tree)].tolist()})
+    raise ValueError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
+
+
+# Classes
+
+
+def leaf_classes(tree: ObliqueTree) -> np.ndarray:
+    """The class number that each constant leaf answers; of equal scores the first."""
+    return (tree.values[:, 0] > 0).astype(np.int64) if tree.link == "logistic" else tree.values.argmax(axis=1)
+
+
+def _one_class(tree: ObliqueTree, accepted: set[int], words: str) -> Wanted:
+    labels = tree.classes[sorted(accepted)]  # type: ignore[index]
+    constant = None if tree.leaf_weights is not None else np.isin(leaf_classes(tree), sorted(accepted))
+
+    def leaf(number: int) -> list[Conditions]:
+        if constant is not None:
+            return [_none(tree)] if constant[number] else []
+        return [class_conditions(tree, number, k) for k in sorted(accepted)]
+
+    return Wanted(words, leaf, lambda X: np.isin(tree.predict(X), labels))
+
+
+def _none(tree: ObliqueTree) -> Conditions:
+    return Conditions(np.zeros((0, tree.n_features)), np.zeros(0), np.zeros(0, dtype=bool))
+
+
+def class_conditions(tree: ObliqueTree, leaf: int, k: int) -> Conditions:
+    """When a linear leaf answers class k: its score is above those of the classes before it, not below the others."""
+    assert tree.leaf_weights is not None
+    weights, values = tree.leaf_weights[leaf], tree.values[leaf]
+    if tree.link == "logistic":
+        sign = 1.0 if k == 1 else -1.0
+        return Conditions(sign * weights, sign * values, np.array([k == 1]))
+    others = [j for j in range(len(values)) if j != k]
+    return Conditions(weights[k] - weights[others], values[k] - values[others], np.array([j < k for j in others]))
+
+
+# Probabilities and values
+
+
+def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: float | None) -> Wanted:
+    label = quoted(tree.classes[k])  # type: ignore[index]
+    words = f"with a probability of {label} of {_limit_words(at_least, at_most)}"
+
+    def holds(X: np.ndarray) -> np.ndarray:
+        return _between(tree.predict_proba(X)[:, k], at_least, at_most)
+
+    if tree.leaf_weights is None:
+        return _constant(tree, words, tree.link_outputs(tree.values)[:, k], at_least, at_most, holds)
+    if tree.link == "softmax" and tree.n_outputs > 2 and at_most is not None and at_most < 1:
+        raise ValueError(
+            "at_most: rows of a linear leaf with three or more classes whose probability is at most so much form no "
+            "convex set, so that the nearest is not found exactly; ask for target with at_least, or for a class"
+        )
+
+    def leaf(number: int) -> list[Conditions]:
+        assert tree.leaf_weights is not None
+        weights, values = tree.leaf_weights[number], tree.values[number]
+        if tree.link == "softmax" and tree.n_outputs > 2:
+            none = _none(tree)
+            least = 0.0 if at_least is None else at_least
+            softmax = (k, least) if least > 0 else None
+            return [Conditions(none.weights, none.offsets, none.strict, softmax)]
+        if tree.link == "softmax":
+            weights, values = weights[[k]] - weights[[1 - k]], values[[k]] - values[[1 - k]]
+        elif k == 0:
+            weights, values = -weights, -values
+        return [_interval(weights[0], values[0], _logit(at_least), _logit(at_most))]
+
+    return Wanted(words, leaf, holds)
+
+
+def _logit(p: float | None) -> float | None:
+    """The score of a probability; at 0 and 1 the one from which floats round to it."""
+    if p is None:
+        return None
+    with np.errstate(divide="ignore"):
+        return float(np.clip(np.log(p) - np.log1p(-p), -745.0, 37.0))
+
+
+def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, output: int) -> Wanted:
+    words = f"{'' if tree.n_outputs == 1 else f'with output {output} of '}{_limit_words(at_least, at_most)}"
+
+    def holds(X: np.ndarray) -> np.ndarray:
+        return _between(tree.decision_function(X)[:, output], at_least, at_most)
+
+    if tree.leaf_weights is None:
+        return _constant(tree, words, tree.values[:, output], at_least, at_most, holds)
+    linear = tree.leaf_weights
+
+    def leaf(number: int) -> list[Conditions]:
+        return [_interval(linear[number, output], tree.values[number, output], at_least, at_most)]
+
+    return Wanted(words, leaf, holds)
+
+
+def _constant(
+    tree: ObliqueTree, words: str, values: np.ndarray, at_least: float | None, at_most: float | None, holds: Any
+) -> Wanted:
+    fits = _between(values, at_least, at_most)
+    return Wanted(words, lambda number: [_none(tree)] if fits[number] else [], holds)
+
+
+def _between(values: np.ndarray, at_least: float | None, at_most: float | None) -> np.ndarray:
+    return (values >= (-np.inf if at_least is None else at_least)) & (
+        values <= (np.inf if at_most is None else at_most)
+    )
+
+
+def _interval(weights: np.ndarray, value: float, low: float | None, high: float | None) -> Conditions:
+    """``low <= weights @ x + value <= high``."""
+    rows, offsets = [], []
+    if low is not None:
+        rows.append(weights)
+        offsets.append(value - low)
+    if high is not None:
+        rows.append(-weights)
+        offsets.append(high - value)
+    return Conditions(np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool))
+
+
+def _limit_words(at_least: float | None, at_most: float | None) -> str:
+    if at_least is not None and at_most is not None:
+        return f"{number(at_least)} to {number(at_most)}"
+    return f"at least {number(at_least)}" if at_least is not None else f"at most {number(at_most or 0.0)}"

@@ -1,0 +1,72 @@
+"""Numbers, features and tables in words, for the results of questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+
+def number(value: float, digits: int = 6) -> str:
+    """A number with up to six digits and marks between thousands.
+
+    Examples
+    --------
+    >>> number(32100.0), number(0.125), number(float("inf")), number(-0.0)
+    ('32,100', '0.125', 'infinity', '0')
+    """
+    value = float(value) + 0.0
+    if value in (float("inf"), -float("inf")):
+        return "infinity" if value > 0 else "-infinity"
+    return f"{value:,.{digits}g}"
+
+
+def quoted(label: Any) -> str:
+    """A class label as it is typed: texts in quotes, numbers plain.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quoted("yes"), quoted(np.int64(1))
+    ("'yes'", '1')
+    """
+    return repr(label.item() if hasattr(label, "item") else label)
+
+
+def count(n: int, word: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "leaf"), count(3, "leaf"), count(2, "programme")
+    ('1 leaf', '3 leaves', '2 programmes')
+    """
+    plural = {"leaf": "leaves", "is": "are"}.get(word, f"{word}s")
+    return f"{n:,} {word if n == 1 else plural}"
+
+
+def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
+    """Lines with aligned columns, the first one to the left, the others to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))] if rows else []
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) if k == 0 else cell.rjust(width)
+                 for k, (cell, width) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table for a notebook."""
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align:{"left" if k == 0 else "right"}">{escape(cell)}</td>'
+                         for k, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )  # fmt: skip
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_text(*paragraphs: str) -> str:
+    """Paragraphs for a notebook."""
+    return "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
