@@ -42,6 +42,13 @@ class TaskName(StrEnum):
     labels = "labels"
 
 
+class DateOrderName(StrEnum):
+    """How to read 03/04/2021."""
+
+    day_first = "day-first"
+    month_first = "month-first"
+
+
 class Format(StrEnum):
     """What to export."""
 
@@ -63,14 +70,15 @@ def _option(words: str, *names: str, metavar: str | None = None, **limits: Any) 
     return typer.Option(*names, help=words, metavar=metavar, **limits)
 
 
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `treelu fit` wrote.")]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `treelu fit`.")]
 Columns = list[str] | None
-Delimiter = Annotated[str | None, _option("Between columns; by default a comma, in .tsv a tab.", metavar="CHAR")]
-Decimal = Annotated[str, _option("Before decimals.", metavar="CHAR")]
+Delimiter = Annotated[str | None, _option("Character between columns; by default recognised.", metavar="CHAR")]
+Decimal = Annotated[str | None, _option("Decimal mark, . or , ; by default recognised in each column.", metavar="CHAR")]
+Encoding = Annotated[str | None, _option("Encoding of the text; by default recognised.", metavar="NAME")]
 AsJson = Annotated[bool, _option("Print JSON, for other programs.", "--json")]
-Force = Annotated[bool, _option("Replace what is there.", "--force")]
-Output = Annotated[Path | None, _option("Write there instead of to standard output.", metavar="FILE")]
-Label = Annotated[str | None, _option("Which target, if the model has several.", metavar="COL")]
+Force = Annotated[bool, _option("Overwrite what is there.", "--force")]
+Output = Annotated[Path | None, _option("File to write; by default standard output.", metavar="FILE")]
+Label = Annotated[str | None, _option("Which target to show, if the model has several.", metavar="COL")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -90,10 +98,10 @@ def _top(
 
 @app.command()
 def demo(
-    out: Annotated[Path, _option("Folder for reports and pictures.", metavar="DIR")] = Path("treelu-demo"),
-    seed: Annotated[int, _option("Of the hold-out and the training.", min=0)] = 0,
+    out: Annotated[Path, _option("Folder for the reports and pictures.", metavar="DIR")] = Path("treelu-demo"),
+    seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
 ) -> None:
-    """Train trees beside CART on data that are already here."""
+    """Train trees on two built-in data sets and compare them with CART."""
     from treelu.cli.demo import run_demo
 
     run_demo(out, seed)
@@ -101,46 +109,68 @@ def demo(
 
 @app.command()
 def fit(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet; - is CSV from standard input.")],
-    target: Annotated[list[str], _option("Column to predict; several (a,b,c) for 0/1 labels.", metavar="COL")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or .xlsx file; - reads CSV from standard input.")
+    ],
+    target: Annotated[list[str], _option("Column to predict; several (a,b,c) for several 0/1 labels.", metavar="COL")],
     out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
     method: Annotated[
         Method, _option("lcn: one tree; alcn: its smooth form; lln: linear leaves; elcn: an ensemble.")
     ] = Method.lcn,
-    task: Annotated[TaskName | None, _option("What the target is; by default inferred.")] = None,
+    task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
     smiles: Annotated[str | None, _option("Column of molecules, to become fingerprints.", metavar="COL")] = None,
-    features: Annotated[Columns, _option("Columns to use (a,b,c); with --smiles besides it.", metavar="COL")] = None,
+    features: Annotated[
+        Columns, _option("Columns to use (a,b,c); with --smiles, in addition to it.", metavar="COL")
+    ] = None,
     drop: Annotated[Columns, _option("Columns to leave out (a,b,c).", metavar="COL")] = None,
-    text: Annotated[Columns, _option("Columns to take for categories, not numbers.", metavar="COL")] = None,
-    max_categories: Annotated[int, _option("Features that one text column may become.", min=2)] = 30,
-    bits: Annotated[int, _option("Of a molecule's fingerprint.", min=1, max=1 << 20)] = 2048,
-    radius: Annotated[int, _option("Of a fingerprint's atom environments, in bonds.", min=0, max=10)] = 2,
-    hold_out: Annotated[float, _option("Share of the rows kept for the scores.", min=0.0, max=0.9)] = 0.2,
-    valid: Annotated[str | None, _option("Table for the scores, instead of a hold-out.", metavar="FILE")] = None,
-    depth: Annotated[int | None, _option("Neurons; the tree has up to 2^depth leaves.", min=1)] = None,
-    drop_connect: Annotated[float | None, _option("Share of weights dropped in training.", min=0.0, max=0.99)] = None,
-    epochs: Annotated[int | None, _option("Passes over the rows.", min=1)] = None,
-    batch_size: Annotated[int | None, _option("Rows a step.", min=1)] = None,
+    text: Annotated[
+        Columns, _option("Columns to read as categories, even if they hold numbers.", metavar="COL")
+    ] = None,
+    dates: Annotated[
+        DateOrderName | None, _option("How to read dates such as 03/04/2021; by default recognised.")
+    ] = None,
+    max_categories: Annotated[int, _option("Most features that one text column becomes.", min=2)] = 30,
+    bits: Annotated[int, _option("Number of bits in a fingerprint.", min=1, max=1 << 20)] = 2048,
+    radius: Annotated[int, _option("Radius of the fingerprint, in bonds.", min=0, max=10)] = 2,
+    hold_out: Annotated[float, _option("Share of the rows held out to score the model.", min=0.0, max=0.9)] = 0.2,
+    valid: Annotated[str | None, _option("Table to score the model on, instead of a hold-out.", metavar="FILE")] = None,
+    depth: Annotated[int | None, _option("Depth of the tree, which has up to 2^depth leaves.", min=1)] = None,
+    drop_connect: Annotated[
+        float | None, _option("Share of the weights dropped in each training step.", min=0.0, max=0.99)
+    ] = None,
+    epochs: Annotated[int | None, _option("Passes over the training rows.", min=1)] = None,
+    batch_size: Annotated[int | None, _option("Rows in each training step.", min=1)] = None,
     learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
-    max_features: Annotated[int | None, _option("Features that the tree may use; by default all.", min=1)] = None,
-    members: Annotated[int | None, _option("Networks of an elcn.", min=1)] = None,
-    balanced: Annotated[bool, _option("Give rare classes the weight of frequent ones.", "--balanced")] = False,
+    max_features: Annotated[int | None, _option("Most features that the tree may use; by default all.", min=1)] = None,
+    members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
+    balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
+    threshold: Annotated[
+        float | None, _option("Of two classes: probability from which the positive one is predicted.", min=0.0, max=1.0)
+    ] = None,
     early_stopping: Annotated[
-        bool, _option("Stop when a tenth of the training rows, kept apart, gain no more.", "--early-stopping")
+        bool,
+        _option("Stop when the score on a tenth of the training rows, set aside, no longer rises.", "--early-stopping"),
     ] = False,
     tune: Annotated[bool, _option("Choose depth and drop rate by cross-validation.", "--tune")] = False,
-    folds: Annotated[int, _option("Of the cross-validation.", min=2)] = 3,
-    cart: Annotated[bool, _option("Fit scikit-learn's tree for comparison.", "--cart/--no-cart")] = True,
-    seed: Annotated[int, _option("Of the hold-out and the training.", min=0)] = 0,
+    folds: Annotated[int, _option("Folds of the cross-validation.", min=2)] = 3,
+    cart: Annotated[bool, _option("Also fit scikit-learn's decision tree, for comparison.", "--cart/--no-cart")] = True,
+    seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     force: Force = False,
-    quiet: Annotated[bool, _option("Say nothing but errors and scores.", "--quiet")] = False,
+    quiet: Annotated[bool, _option("Print only errors and scores.", "--quiet")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model to a table: DATA in; model, tree and report.html out."""
+    """Fit a model to a table; write the model, its tree and a report."""
+    from treelu.cli.check import Reading, check_fit
+
+    reading = Reading(delimiter, decimal, encoding)
+    named = {"--features": features or (), "--drop": drop or (), "--text": text or ()}
+    check_fit(data, out, target=target, smiles=smiles, columns=named, valid=valid, reading=reading, force=force)
+
     from treelu.cli.fit import fit_table
-    from treelu.cli.prepare import ColumnChoice, Reading
+    from treelu.cli.prepare import ColumnChoice
 
     given: dict[str, Any] = {
         "depth": depth, "drop_connect": drop_connect, "epochs": epochs, "batch_size": batch_size,
@@ -154,8 +184,18 @@ def fit(
         task=None if task is None else task.value,
         method=method.value,
         parameters={name: value for name, value in given.items() if value is not None},
-        columns=ColumnChoice(smiles, features or (), drop or (), text or (), max_categories, bits, radius),
-        reading=Reading(delimiter, decimal),
+        columns=ColumnChoice(
+            smiles,
+            features or (),
+            drop or (),
+            text or (),
+            max_categories,
+            bits,
+            radius,
+            dates=None if dates is None else dates.value,
+        ),
+        reading=reading,
+        threshold=threshold,
         hold_out=hold_out,
         valid=valid,
         folds=folds if tune else None,
@@ -170,19 +210,26 @@ def fit(
 @app.command()
 def predict(
     model: ModelFolder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="CSV, TSV or Parquet; - is CSV from standard input.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or .xlsx file; - reads CSV from standard input.")
+    ],
     out: Output = None,
     keep: Annotated[Columns, _option("Columns to copy into the output (a,b,c).", metavar="COL")] = None,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     force: Force = False,
-    as_json: Annotated[bool, _option("Print a JSON object a line instead of CSV.", "--json")] = False,
+    as_json: Annotated[bool, _option("Print one JSON object per line instead of CSV.", "--json")] = False,
 ) -> None:
-    """Predict for a table of any size: a row out for each row in."""
-    from treelu.cli.predict import predict_table
-    from treelu.cli.prepare import Reading
+    """Predict each row of a table of any size."""
+    from treelu.cli.check import Reading, check_table
 
-    predict_table(model, data, out, keep=keep or (), reading=Reading(delimiter, decimal), force=force, as_json=as_json)
+    reading = Reading(delimiter, decimal, encoding)
+    check_table(data, reading)
+
+    from treelu.cli.predict import predict_table
+
+    predict_table(model, data, out, keep=keep or (), reading=reading, force=force, as_json=as_json)
 
 
 @app.command()
@@ -191,7 +238,7 @@ def export(
     format: Annotated[Format, _option("What to write.", "--format")] = Format.text,
     out: Output = None,
     leaves: Annotated[
-        Leaves | None, _option("Leaves that rows of the table reach, or all; by default all in json and onnx.")
+        Leaves | None, _option("Only leaves that rows reach, or all of them; by default all in json and onnx.")
     ] = None,
     label: Label = None,
     force: Force = False,
@@ -205,19 +252,27 @@ def export(
 @app.command()
 def report(
     model: ModelFolder,
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help="Table with the target, to be scored.")] = None,
-    out: Annotated[Path, _option("The page.", metavar="FILE")] = Path("report.html"),
+    data: Annotated[
+        str | None, typer.Argument(metavar="[DATA]", help="Table with the target, to score the model on.")
+    ] = None,
+    out: Annotated[Path, _option("HTML file to write.", metavar="FILE")] = Path("report.html"),
     label: Label = None,
     delimiter: Delimiter = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page on a model and its scores on DATA."""
-    from treelu.cli.export import write_report
-    from treelu.cli.prepare import Reading
+    """Write a report page on a model, with its scores on DATA."""
+    from treelu.cli.check import Reading, check_table
 
-    write_report(model, data, out, label=label, reading=Reading(delimiter, decimal), force=force, as_json=as_json)
+    reading = Reading(delimiter, decimal, encoding)
+    if data is not None:
+        check_table(data, reading)
+
+    from treelu.cli.export import write_report
+
+    write_report(model, data, out, label=label, reading=reading, force=force, as_json=as_json)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -268,7 +323,7 @@ def _report_error(error: Exception) -> int:
         say(f"treelu: {' '.join(text.split())} (see: {command} --help)")
         return 2
     text = " ".join(str(error).split())
-    tables, models = _loaded("treelu.tables", "TableError"), _loaded("treelu.persistence", "ModelFileError")
+    tables, models = _loaded("treelu.tables.errors", "TableError"), _loaded("treelu.persistence", "ModelFileError")
     if isinstance(error, (InputError, *tables, *models)):
         say(f"treelu: {text}")
         return 2

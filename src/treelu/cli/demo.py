@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treelu.cli.check import Reading
 from treelu.cli.fit import make_estimator, train, write_folder
 from treelu.cli.messages import InputError, Notes, say
 from treelu.cli.pages import score_lines, summarize_model
-from treelu.cli.prepare import ColumnChoice, Reading, prepare
+from treelu.cli.prepare import ColumnChoice, prepare
 from treelu.cli.trees import tree_text
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel

@@ -6,10 +6,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes, say, write_json
 from treelu.cli.pages import score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
-from treelu.cli.prepare import Reading, Rows, read_rows
+from treelu.cli.prepare import Rows, read_rows
 from treelu.cli.trees import tree_text
 from treelu.persistence import load
 from treelu.report import render, summarize

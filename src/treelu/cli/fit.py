@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from treelu import estimators
+from treelu.cli.check import Reading, check_folder
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_word, score_lines, summarize_model, write_pages
-from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare
+from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare
 from treelu.cli.trees import tree_text
 from treelu.cli.tune import tune
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, write_atomically
 from treelu.report import fit_cart
+from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.tree import ObliqueTree
 
@@ -35,6 +37,7 @@ def fit_table(
     parameters: dict[str, Any],
     columns: ColumnChoice,
     reading: Reading,
+    threshold: float | None,
     hold_out: float,
     valid: str | None,
     folds: int | None,
@@ -59,6 +62,8 @@ def fit_table(
         notes=notes,
     )
     estimator = make_estimator(method, table.task, parameters, seed)
+    if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
+        raise InputError("--threshold is for a target of two classes; leave it out")
     if folds is not None:
         estimator = tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
     if not quiet:
@@ -66,6 +71,8 @@ def fit_table(
         depth = "" if estimator.depth == "auto" else f" (depth {estimator.depth})"
         say(f"training {type(estimator).__name__}{depth} on {rows}")
     model = train(estimator, table, quiet=quiet, with_cart=with_cart)
+    if threshold is not None:
+        model = replace(model, threshold=threshold)
     summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
     files = write_folder(model, summaries, out)
     if as_json:
@@ -98,13 +105,30 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
         estimator.set_params(callbacks=None)
         for member in getattr(estimator, "estimators_", ()):
             member.set_params(callbacks=None)
-    model = TableModel(table.encoder, estimator, table.task, tuple(table.targets), notes=tuple(table.notes.texts))
+    model = TableModel(
+        table.encoder,
+        estimator,
+        table.task,
+        tuple(table.targets),
+        notes=tuple(table.notes.texts),
+        warnings=tuple(table.notes.warnings),
+        styles=table.styles,
+        digest=table.digest,
+        positive=_positive(estimator, table),
+    )
     model = replace(model, trees=visited_trees(model, table.training, table.held_out))
     if with_cart:
         if not quiet:
             say("fitting CART, scikit-learn's decision tree, for comparison")
         model = replace(model, carts=_fit_carts(model, table.training))
     return model
+
+
+def _positive(estimator: Any, table: Prepared) -> int:
+    """The number of the class that recall and precision speak of."""
+    if table.task != "classification" or len(estimator.classes_) != 2:
+        return 1
+    return positive_class(estimator.classes_, table.training.y == estimator.classes_[1])
 
 
 def n_rounds(estimator: Any, n_rows: int) -> int:
@@ -144,21 +168,14 @@ def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
     for column in training.y.T if training.y.ndim == 2 else [training.y]:
         known = column == column  # not NaN
         X = training.X[known] if hasattr(training.X, "columns") else training.X[known.nonzero()[0]]
-        cart = ObliqueTree.from_sklearn(fit_cart(X, column[known], classifier=model.task != "regression"))
+        weight = getattr(model.estimator, "class_weight", None)
+        fitted = fit_cart(X, column[known], classifier=model.task != "regression", class_weight=weight)
+        cart = ObliqueTree.from_sklearn(fitted)
         carts.append(replace(cart, feature_names=model.encoder.feature_names))
     return tuple(carts)
 
 
 # The folder
-
-
-def check_folder(folder: Path, force: bool) -> None:
-    """Raise unless a model may be written there."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; give a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        what = "already holds a model" if (folder / MANIFEST).exists() else "is not empty"
-        raise InputError(f"--out {folder} {what}; add --force to write there all the same, or choose another folder")
 
 
 def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder: Path) -> list[str]:

@@ -16,30 +16,41 @@ class InputError(ValueError):
 
 
 class Notes:
-    """Collects what is done with a table and says it aloud, each thing once.
+    """Collects what is done with a table, and warnings about it, and prints each once.
 
     Examples
     --------
     >>> notes = Notes(quiet=True)
-    >>> notes("column 'a' left out")
-    >>> notes.texts
-    ["column 'a' left out"]
+    >>> notes("column 'a': 3 of 10 values missing")
+    >>> notes.warn("column 'id' only rises")
+    >>> notes.texts, notes.warnings
+    (["column 'a': 3 of 10 values missing"], ["column 'id' only rises"])
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.texts: list[str] = []
+        self.warnings: list[str] = []
         self.quiet = quiet
 
     def __call__(self, text: str) -> None:
         if text in self.texts:
             return
         self.texts.append(text)
-        if not self.quiet and len(self.texts) <= SHOWN_NOTES:
-            say(f"  {text}")
+        # A note of several lines is a list that whoever reads must see.
+        if not self.quiet and (len(self.texts) <= SHOWN_NOTES or "\n" in text):
+            say("\n".join(f"  {line}" for line in text.splitlines()))
+
+    def warn(self, text: str) -> None:
+        """Print a warning now; the scores and the report repeat it."""
+        if text in self.warnings:
+            return
+        self.warnings.append(text)
+        if not self.quiet:
+            say(f"  warning: {text}")
 
     def finish(self) -> None:
-        """Say how many notes were kept back."""
-        more = len(self.texts) - SHOWN_NOTES
+        """Print how many notes were kept back."""
+        more = sum("\n" not in text for text in self.texts[SHOWN_NOTES:])
         if not self.quiet and more > 0:
             say(f"  … and {more} more notes; the report lists them all")
 

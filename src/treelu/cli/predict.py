@@ -6,11 +6,13 @@ import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
-from treelu.cli.prepare import Reading, column_names
+from treelu.cli.prepare import column_names
 from treelu.persistence import load
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel, check_columns, iterate_table
@@ -29,6 +31,7 @@ def predict_table(
     if out is not None:
         check_file(out, force)
     model = load_table_model(folder)
+    model = replace(model, encoder=model.encoder.with_decimal(reading.decimal))
     rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
     notes = Notes()
     first_row = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes, count
+from treelu.report.digest import RowDigest
 from treelu.tables import (
     TableEncoder,
     TableError,
@@ -21,27 +24,13 @@ from treelu.tables import (
     read_table,
     read_targets,
 )
+from treelu.tables.dates import DateOrder
+from treelu.tables.encoder import far_values
+from treelu.tables.layout import split_names
+from treelu.tables.numbers import NumberFormat
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How text tables are read."""
-
-    delimiter: str | None = None
-    decimal: str = "."
-
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of `read_table`."""
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise InputError(
-                f"--delimiter must be one character, got {self.delimiter!r}; a tab is $'\\t' in most shells"
-            )
-        if self.decimal not in (".", ","):
-            raise InputError(f"--decimal must be . or , got {self.decimal!r}")
-        return {"delimiter": self.delimiter, "decimal": self.decimal}
 
 
 @dataclass(frozen=True)
@@ -55,6 +44,7 @@ class ColumnChoice:
     max_categories: int = 30
     bits: int = 2048
     radius: int = 2
+    dates: DateOrder | None = None
 
     def named_in(self, frame: pd.DataFrame) -> ColumnChoice:
         """The same with all names checked."""
@@ -68,6 +58,8 @@ class ColumnChoice:
 
     def choose(self, frame: pd.DataFrame, targets: Sequence[str], note: Notes) -> list[str]:
         """Names of the columns to use."""
+        if self.smiles is None:
+            _hint_at_molecules([name for name in frame.columns if name not in (*targets, *self.drop)], note)
         both = [name for name in (*self.features, self.smiles) if name in targets]
         if both:
             raise InputError(f"column {both[0]!r} is a --target and cannot be a feature too")
@@ -81,13 +73,21 @@ class ColumnChoice:
         return [self.smiles, *(name for name in self.features if name not in (self.smiles, *self.drop))]
 
 
+def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
+    """Say how to use a column of molecules that was not named as one."""
+    for name in names:
+        if re.fullmatch(r"(.*[\s_-])?smiles([\s_-].*)?", name, flags=re.IGNORECASE):
+            notes.warn(f"column {name!r} seems to hold molecules; add --smiles {name} to use their structures")
+
+
 @dataclass(frozen=True)
 class Rows:
-    """Features and targets of some rows, and the SMILES of those rows where they are molecules."""
+    """Features and targets of some rows, their SMILES where they are molecules, and their numbers in the file."""
 
     X: Any
     y: NDArray[Any]
     names: list[str] | None = None
+    numbers: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -103,6 +103,8 @@ class Prepared:
     training: Rows
     held_out: Rows | None
     notes: Notes = field(repr=False)
+    styles: tuple[NumberFormat, ...] = ()
+    digest: RowDigest | None = None
 
 
 def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> list[str]:
@@ -114,11 +116,7 @@ def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> lis
     >>> column_names(["a,b", "x, y"], pd.DataFrame(columns=["a", "b", "x, y"]), "--drop")
     ['a', 'b', 'x, y']
     """
-    known = set(frame.columns)
-    names = [name for value in values for name in ([value] if value in known else value.split(","))]
-    names = list(dict.fromkeys(name if name in known else name.strip() for name in names))
-    check_columns(names, frame, option=option)
-    return names
+    return split_names(values, [str(name) for name in frame.columns], option)
 
 
 def prepare(
@@ -138,14 +136,14 @@ def prepare(
     What is learned from the columns (medians, categories) is learned from the training rows alone.
     """
     as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
-    frame = read_table(data, text=as_text, **reading.options())
+    frame = read_table(data, text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
     names = column_names(targets, frame, "--target")
     columns = columns.named_in(frame)
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
-    table = _Table(frame, read_targets(frame, names, task, notes))
+    table = _Table(frame, read_targets(frame, names, task, notes, decimal=reading.decimal))
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))
-        held_out = _Table.read(valid, as_text, names, table.y.task, reading)
+        held_out = _Table.read(valid, as_text, names, table.y.task, reading, table.y.styles)
         if table.y.task == "classification":
             _check_known(held_out.y.y, table.y.y, valid)
     else:
@@ -154,25 +152,60 @@ def prepare(
     encoder = TableEncoder.learn(
         training.features[columns.choose(frame, names, notes)],
         note=notes,
+        warn=notes.warn,
         text=columns.text,
         smiles=columns.smiles,
         radius=columns.radius,
         n_bits=columns.bits,
         max_categories=columns.max_categories,
+        decimal=reading.decimal,
+        dates=columns.dates,
     )
     training_rows = training.encode(encoder, notes, data)
     held_out_rows = held_out.encode(encoder, notes, valid or data) if len(held_out.y.y) else None
     _check_learnable(training_rows.y, table.y.task, names)
+    digest = RowDigest.of(training_rows.X)
+    _warn_of_rows(training_rows, held_out_rows, table.y.task, names, digest, notes)
     notes.finish()
-    return Prepared(encoder, table.y.task, names, training_rows, held_out_rows, notes)
+    return Prepared(
+        encoder, table.y.task, names, training_rows, held_out_rows, notes, styles=table.y.styles, digest=digest
+    )
+
+
+def _warn_of_rows(
+    training: Rows, held_out: Rows | None, task: Task, names: Sequence[str], digest: RowDigest, notes: Notes
+) -> None:
+    """Say where a few targets outweigh all others, and where rows stand on both sides of the split."""
+    for name, column in zip(names, training.y.T if training.y.ndim == 2 else [training.y], strict=True):
+        found = far_values(column) if task == "regression" else None
+        if found is not None:
+            low, high, far = found
+            notes.warn(
+                f"target {name!r}: {len(far):,} of {len(column):,} values lie far from the others, such as "
+                f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² speak of these few rows only"
+            )
+    shared = None if held_out is None else digest.share_of(held_out.X)
+    if shared is not None and shared >= 0.1:
+        notes.warn(
+            f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
+            "are rows repeated?"
+        )
 
 
 def read_rows(model: TableModel, path: str, reading: Reading, notes: Notes) -> Rows:
     """The rows of a table with targets, encoded for a fitted model."""
-    table = _Table.read(path, model.encoder.text_columns, list(model.targets), model.task, reading)
+    encoder = model.encoder.with_decimal(reading.decimal)
+    styles = None if reading.decimal else model.styles or None
+    as_text = [*encoder.text_columns, *_formatted(model)]
+    table = _Table.read(path, as_text, list(model.targets), model.task, reading, styles)
     if model.task == "classification":
         _check_known(table.y.y, model.estimator.classes_, path)
-    return table.encode(model.encoder, notes, path)
+    return table.encode(encoder, notes, path)
+
+
+def _formatted(model: TableModel) -> list[str]:
+    """Targets whose numbers are not written as in Python."""
+    return [name for name, style in zip(model.targets, model.styles, strict=False) if not style.is_plain]
 
 
 @dataclass(frozen=True)
@@ -188,15 +221,27 @@ class _Table:
         return self.frame.iloc[self.y.rows]
 
     @classmethod
-    def read(cls, path: str, as_text: list[str], targets: list[str], task: Task, reading: Reading) -> _Table:
+    def read(
+        cls,
+        path: str,
+        as_text: list[str],
+        targets: list[str],
+        task: Task,
+        reading: Reading,
+        styles: Sequence[NumberFormat] | None,
+    ) -> _Table:
         """A table to be scored, whose target may well be constant."""
         frame = read_table(path, text=as_text, **reading.options())
         check_columns(targets, frame, option=path)
-        return cls(frame, read_targets(frame, targets, task, Notes(quiet=True), varied=False))
+        known = styles if styles and task == "regression" else None
+        quiet = Notes(quiet=True)
+        return cls(
+            frame, read_targets(frame, targets, task, quiet, varied=False, decimal=reading.decimal, styles=known)
+        )
 
     def part(self, rows: NDArray[np.int64]) -> _Table:
         """Some of the rows that have targets."""
-        return _Table(self.frame, TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows]))
+        return _Table(self.frame, TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows], self.y.styles))
 
     def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> Rows:
         """Features and targets of these rows, less those with an unreadable SMILES."""
@@ -211,7 +256,7 @@ class _Table:
             notes(f"{count(len(lost), 'row')} of {path} left out, RDKit cannot read their SMILES (rows {shown})")
         molecules = encoder.smiles_column
         texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
-        return Rows(encoded.X, self.y.y[encoded.rows], texts)
+        return Rows(encoded.X, self.y.y[encoded.rows], texts, self.y.rows[encoded.rows] + 1)
 
 
 def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:

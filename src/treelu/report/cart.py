@@ -10,7 +10,7 @@ DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 
 
 def fit_cart(
-    X: Any, y: Any, *, classifier: bool, random_state: int = 0
+    X: Any, y: Any, *, classifier: bool, class_weight: Any = None, random_state: int = 0
 ) -> DecisionTreeClassifier | DecisionTreeRegressor:
     """Fit scikit-learn's decision tree, its depth (1 to 12) chosen by five-fold cross-validation.
 
@@ -22,6 +22,8 @@ def fit_cart(
     classifier : bool
         Whether ``y`` holds classes (the depth of the highest AUC is chosen) or real targets (of the least
         squared error).
+    class_weight : dict or "balanced", optional
+        The weights of the model that CART stands beside.
     random_state : int
 
     Returns
@@ -37,7 +39,8 @@ def fit_cart(
     tree: DecisionTreeClassifier | DecisionTreeRegressor
     if classifier:
         sizes = np.unique(y, return_counts=True)[1]
-        tree, score = DecisionTreeClassifier(random_state=random_state), "roc_auc" if len(sizes) == 2 else "roc_auc_ovr"
+        tree = DecisionTreeClassifier(class_weight=class_weight, random_state=random_state)
+        score = "roc_auc" if len(sizes) == 2 else "roc_auc_ovr"
         folds = int(min(5, sizes.min()))  # each fold needs rows of every class
     else:
         tree, score = DecisionTreeRegressor(random_state=random_state), "neg_mean_squared_error"

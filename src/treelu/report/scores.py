@@ -26,6 +26,27 @@ def number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
+_POSITIVE_WORDS = {"1", "1.0", "true", "yes", "y", "t", "positive", "pos", "+"}
+
+
+def positive_class(classes: NDArray[Any], is_second: NDArray[np.bool_]) -> int:
+    """Of two classes, the number of the one that recall and precision speak of.
+
+    That is the one named like an answer in the affirmative (1, true, yes, positive), else the rarer one.
+
+    Examples
+    --------
+    >>> rare_first = np.array([False, True, True])
+    >>> positive_class(np.array(["fraud", "fine"]), rare_first), positive_class(np.array([0, 1]), rare_first)
+    (0, 1)
+    """
+    names = [str(label).strip().lower() for label in classes]
+    affirmative = [name in _POSITIVE_WORDS for name in names]
+    if sum(affirmative) == 1:
+        return affirmative.index(True)
+    return 1 if is_second.mean() <= 0.5 else 0
+
+
 def _mean_of(values: Floats) -> Scorer:
     return lambda counts: float(counts @ values / counts.sum())
 

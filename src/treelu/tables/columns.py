@@ -1,18 +1,22 @@
-"""Columns of a table as features: numbers, texts and molecules, each with what it learned from training rows."""
+"""Columns of a table as features: numbers, texts, dates and molecules, each with what it learned from training rows.
+
+A column is a recipe: a few explicit parameters (`to_dict`), with which any row of any table becomes features alike.
+"""
 
 from __future__ import annotations
 
 import math
-import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.files import TableError
+from treelu.tables.dates import PARTS, date_parts, parse_dates
+from treelu.tables.errors import TableError
+from treelu.tables.numbers import PLAIN, NumberFormat, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
     from treelu.chem import MorganFingerprint
 
 MISSING, OTHER = "(missing)", "(other)"
-NUMERIC_SHARE = 0.9  # a column is one of numbers where at least this share of its values are
 MAX_BITS = 1 << 20
 _NO_ROWS: dict[str, Any] = {"n_rows": 0, "refused": []}  # which training rows were read matters to nobody later
 Note = Callable[[str], None]
@@ -35,6 +38,7 @@ class NumberColumn:
     median: float
     indicator: bool  # whether training rows had missing values
     strays: tuple[str, ...] = ()  # texts among the numbers that count as missing
+    style: NumberFormat = PLAIN  # how they are written
 
     @property
     def features(self) -> list[str]:
@@ -42,9 +46,11 @@ class NumberColumn:
         return [self.name, f"{self.name}={MISSING}"] if self.indicator else [self.name]
 
     @classmethod
-    def learn(cls, column: pd.Series, note: Note) -> NumberColumn:
+    def learn(cls, column: pd.Series, note: Note, style: NumberFormat = PLAIN) -> NumberColumn:
         """Take the median of the training rows."""
-        values, strays = to_numbers(column)
+        values, strays = to_numbers(column, style)
+        if not style.is_plain:
+            note(_written(column, style))
         missing = np.isnan(values)
         median = float(np.median(values[~missing])) if not missing.all() else 0.0
         if strays:
@@ -54,18 +60,14 @@ class NumberColumn:
                 f"column {column.name!r}: {missing.sum():,} of {len(values):,} values missing, replaced by the median "
                 f"{median:.6g} and marked in '{column.name}={MISSING}'"
             )
-        return cls(str(column.name), median, bool(missing.any()), tuple(strays))
+        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
-        values, strays = to_numbers(column)
+        values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
-            row = first_row + int(np.flatnonzero(column.astype(str).str.strip() == unknown[0])[0])
-            raise TableError(
-                f"column {self.name!r}, row {row + 1}: {unknown[0]!r} is not a number; correct it, or leave it empty "
-                "if it is missing"
-            )
+            raise _unreadable(self.name, column, unknown[0], first_row, "a number")
         if unknown:
             note(f"column {self.name!r}: {_listed(unknown)} among numbers count as missing")
         if np.isinf(values).any():
@@ -81,7 +83,8 @@ class NumberColumn:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
+        recipe: dict[str, Any] = {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
+        return recipe if self.style.is_plain else recipe | {"style": self.style.to_dict()}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
@@ -89,7 +92,8 @@ class NumberColumn:
         median, indicator, strays = data["median"], data["indicator"], data["strays"]
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
-        return cls(name, float(median), indicator, _texts(strays))
+        style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
+        return cls(name, float(median), indicator, _texts(strays), style)
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,90 @@ class TextColumn:
 
 
 @dataclass(frozen=True)
+class DateColumn:
+    """Dates as year, month, day of the week (Monday is 1), hour and days since 1970; the middle date where missing."""
+
+    kind: ClassVar[str] = "date"
+    name: str
+    format: str | None  # as `strptime` writes it; None is ISO 8601
+    parts: tuple[str, ...]  # of `dates.PARTS`: those that differ between training rows
+    middle: float  # days since 1970, in place of a missing date
+    indicator: bool  # whether training rows had missing values
+    strays: tuple[str, ...] = ()  # texts among the dates that count as missing
+
+    @property
+    def features(self) -> list[str]:
+        """Names of its features."""
+        return [f"{self.name} ({part})" for part in self.parts] + [f"{self.name}={MISSING}"] * self.indicator
+
+    @classmethod
+    def learn(cls, column: pd.Series, format: str | None, note: Note) -> DateColumn:
+        """Take the parts that vary, and the middle date of the training rows."""
+        moments = parse_dates(column, format)
+        missing = np.isnat(moments)
+        known = np.sort(moments[~missing])
+        values = date_parts(known, PARTS)
+        varying = tuple(part for part, column in zip(PARTS, values.T, strict=True) if (column != column[0]).any())
+        example = str(to_texts(column).dropna().iloc[0])
+        first = np.datetime_as_string(moments[~missing][0].astype("datetime64[D]"))
+        note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}")
+        texts = to_texts(column)[missing]
+        strays = tuple(dict.fromkeys(str(text) for text in texts.dropna()))
+        if strays:
+            note(f"column {column.name!r}: {_listed(list(strays))} among dates count as missing")
+        if missing.any():
+            middle = np.datetime_as_string(known[len(known) // 2].astype("datetime64[D]"))
+            note(
+                f"column {column.name!r}: {missing.sum():,} of {len(moments):,} values missing, replaced by the middle "
+                f"date {middle} and marked in '{column.name}={MISSING}'"
+            )
+        middle_day = float(values[len(known) // 2, -1])
+        return cls(str(column.name), format, varying, middle_day, bool(missing.any()), strays)
+
+    def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
+        """One feature a part, and one that marks missing dates."""
+        moments = parse_dates(column, self.format)
+        missing = np.isnat(moments)
+        texts = to_texts(column)[missing].dropna()
+        unknown = [text for text in dict.fromkeys(map(str, texts)) if text not in self.strays]
+        if unknown and not lenient:
+            written = "a date" if self.format is None else f"a date like {self.format}"
+            raise _unreadable(self.name, column, unknown[0], first_row, written)
+        if unknown:
+            note(f"column {self.name!r}: {_listed(unknown)} among dates count as missing")
+        middle = np.datetime64(round(self.middle * 86_400_000_000), "us")
+        values = date_parts(np.where(missing, middle, moments), self.parts)
+        if self.indicator:
+            return np.column_stack([values, missing])
+        if missing.any():
+            shown = np.datetime_as_string(middle.astype("datetime64[D]"))
+            note(f"column {self.name!r}: missing values, of which training had none, replaced by {shown}")
+        return values
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "format": self.format,
+            "parts": list(self.parts),
+            "middle": self.middle,
+            "indicator": self.indicator,
+            "strays": list(self.strays),
+        }
+
+    @classmethod
+    def from_dict(cls, name: str, data: dict[str, Any]) -> DateColumn:
+        """The inverse of `to_dict`."""
+        format, parts, middle, indicator = data["format"], data["parts"], data["middle"], data["indicator"]
+        if not isinstance(format, str | None) or not isinstance(indicator, bool):
+            raise ValueError(f"column {name!r} must have a format of dates")
+        if not isinstance(middle, int | float) or not abs(middle) < 1e7:
+            raise ValueError(f"column {name!r} must have a middle date")
+        if not parts or not set(_texts(parts)) <= set(PARTS):
+            raise ValueError(f"column {name!r}: parts of a date are {', '.join(PARTS)}")
+        return cls(name, format, tuple(parts), float(middle), indicator, _texts(data["strays"]))
+
+
+@dataclass(frozen=True)
 class SmilesColumn:
     """Molecules as the bits of a Morgan fingerprint."""
 
@@ -212,47 +300,23 @@ class SmilesColumn:
         return cls(name, fingerprint)
 
 
-Column = NumberColumn | TextColumn | SmilesColumn
-KINDS: dict[str, Any] = {kind.kind: kind for kind in (NumberColumn, TextColumn, SmilesColumn)}
+Column = NumberColumn | TextColumn | DateColumn | SmilesColumn
+KINDS: dict[str, Any] = {kind.kind: kind for kind in (NumberColumn, TextColumn, DateColumn, SmilesColumn)}
 
 
-def to_numbers(column: pd.Series) -> tuple[NDArray[np.float64], list[str]]:
-    """Values as numbers, NaN where one is missing or a text, and those texts.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_numbers(pd.Series(["1", "?", None, "2.5"]))
-    (array([1. , nan, nan, 2.5]), ['?'])
-    """
-    import pandas as pd
-
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return column.to_numpy(np.float64, na_value=np.nan), []
-    values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
-    rows = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
-    texts = column.iloc[rows].astype(str).str.strip()
-    values[rows] = texts.str.lower().map({"true": 1.0, "false": 0.0}).to_numpy(np.float64, na_value=np.nan)
-    strays = texts[np.isnan(values[rows]) & (texts != "").to_numpy()]
-    return values, list(dict.fromkeys(strays))
+def _written(column: pd.Series, style: NumberFormat) -> str:
+    """What is said of numbers that are not written as in Python, by an example."""
+    texts = [str(text) for text in to_texts(column).dropna()]
+    example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
+    value = style.parse(example)
+    return f"column {column.name!r}: read as numbers, {example!r} is {value:.10g}"
 
 
-def to_texts(column: pd.Series) -> pd.Series:
-    """Values as texts without blanks around them, missing where one is missing or blank."""
-    texts = column.astype(str).str.strip()
-    return texts.where(column.notna() & (texts != ""))
-
-
-def looks_decimal(texts: Iterable[str]) -> bool:
-    """Whether texts are numbers with decimal commas, nearly all of them.
-
-    Examples
-    --------
-    >>> looks_decimal(["1,5", "-20,25"]), looks_decimal(["a", "1,5"])
-    (True, False)
-    """
-    fits = [re.fullmatch(r"\s*[-+]?\d+,\d+\s*", str(text)) is not None for text in texts]
-    return bool(fits) and sum(fits) >= NUMERIC_SHARE * len(fits)
+def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str) -> TableError:
+    row = first_row + int(np.flatnonzero(column.astype(str).str.strip() == text)[0])
+    return TableError(
+        f"column {name!r}, row {row + 1}: {text!r} is not {wanted}; correct it, or leave it empty if it is missing"
+    )
 
 
 def _listed(texts: list[str]) -> str:

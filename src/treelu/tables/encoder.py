@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import (
-    KINDS,
-    NUMERIC_SHARE,
-    Column,
-    Note,
-    NumberColumn,
-    SmilesColumn,
-    TextColumn,
-    looks_decimal,
-    to_numbers,
-    to_texts,
-)
-from treelu.tables.files import TableError
+from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.dates import DateOrder, parse_dates, recognise_date
+from treelu.tables.errors import TableError
+from treelu.tables.layout import check_columns_named
+from treelu.tables.numbers import NumberFormat, decimal_marks, number_format, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +68,8 @@ class TableEncoder:
     @property
     def text_columns(self) -> list[str]:
         """Columns to be read as text, whatever they look like."""
-        return [column.name for column in self.columns if not isinstance(column, NumberColumn)]
+        plain = [column for column in self.columns if isinstance(column, NumberColumn) and column.style.is_plain]
+        return [column.name for column in self.columns if column not in plain]
 
     @property
     def smiles_column(self) -> SmilesColumn | None:
@@ -89,11 +82,14 @@ class TableEncoder:
         frame: pd.DataFrame,
         *,
         note: Note,
+        warn: Note | None = None,
         text: Sequence[str] = (),
         smiles: str | None = None,
         radius: int = 2,
         n_bits: int = 2048,
         max_categories: int = MAX_CATEGORIES,
+        decimal: str | None = None,
+        dates: DateOrder | None = None,
     ) -> TableEncoder:
         """Decide how each column becomes features, from training rows.
 
@@ -102,7 +98,9 @@ class TableEncoder:
         frame : DataFrame
             The columns to use, training rows only.
         note : callable
-            Told, in a sentence, what is done with a column.
+            Told, in a sentence, what is done with a column; at the end, in one block, which are left out.
+        warn : callable, optional
+            Told what may be wrong with a column; by default `note`.
         text : sequence of str
             Columns to take for text even if they hold numbers.
         smiles : str, optional
@@ -111,25 +109,48 @@ class TableEncoder:
             Of their fingerprints.
         max_categories : int
             Features that one text column may have, before missing values.
+        decimal : {".", ","}, optional
+            The decimal mark; by default recognised in each column.
+        dates : {"day-first", "month-first"}, optional
+            How to read 03/04/2021; by default recognised where a value tells.
         """
         columns: list[Column] = []
+        left_out: dict[str, str] = {}
+        marks = decimal_marks(frame) if decimal is None else set()
         for name in frame.columns:
             if name == smiles:
                 columns.append(SmilesColumn.learn(frame[name], radius, n_bits, note))
                 continue
-            is_text = name in text or _is_text(frame[name])
-            reason = _useless(frame[name], is_text, forced=name in text, max_categories=max_categories)
-            if reason:
-                note(f"column {name!r} left out: {reason}")
-            elif is_text:
-                columns.append(TextColumn.learn(frame[name], max_categories, note))
-            else:
-                columns.append(NumberColumn.learn(frame[name], note))
-                if _counts_rows(frame[name]):
-                    note(f"column {name!r} rises from row to row; --drop {name} if it only numbers the rows")
+            reason = _unusable(frame[name])
+            learned = reason or _learn_column(
+                frame[name], note, name in text, max_categories, decimal=decimal, marks=marks, dates=dates
+            )
+            if isinstance(learned, str):
+                left_out[str(name)] = learned
+                continue
+            columns.append(learned)
+            if _counts_rows(frame[name], learned):
+                (warn or note)(f"column {name!r} only rises from row to row; --drop {name} if it numbers the rows")
+            elif isinstance(learned, NumberColumn):
+                _warn_of_outliers(frame[name], learned.style, warn or note)
+        if left_out:
+            note(_block(left_out))
         if not columns:
             raise TableError("no column is left to learn from; see what was left out, and why, above")
         return cls(tuple(columns))
+
+    def with_decimal(self, mark: str | None) -> TableEncoder:
+        """The same for tables with another decimal mark; None changes nothing."""
+        if mark is None:
+            return self
+        columns = []
+        for column in self.columns:
+            if isinstance(column, NumberColumn) and column.style.decimal != mark:
+                style = column.style
+                between = style.thousands if style.thousands in ("", " ", "'") else style.decimal
+                column = replace(column, style=NumberFormat(mark, between, style.marks))
+            columns.append(column)
+        return TableEncoder(tuple(columns))
 
     def encode(
         self, frame: pd.DataFrame, *, note: Note | None = None, lenient: bool = False, first_row: int = 0
@@ -160,12 +181,12 @@ class TableEncoder:
         bits = None
         molecules = self.smiles_column
         if molecules is not None:
-            bits, rows = molecules.encode(frame[molecules.name])
+            bits, rows = molecules.encode(frame[_known_name(molecules.name, frame)])
             if len(self.columns) == 1:
                 return Encoded(bits, rows)
         parts = [
             bits.toarray() if bits is not None and column is molecules
-            else column.encode(frame[column.name], note, lenient=lenient, first_row=first_row)[rows]  # type: ignore[call-arg]
+            else column.encode(frame[_known_name(column.name, frame)], note, lenient=lenient, first_row=first_row)[rows]  # type: ignore[call-arg]
             for column in self.columns
         ]  # fmt: skip
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
@@ -196,66 +217,130 @@ def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | N
     >>> check_columns(["Age"], pd.DataFrame({"age": [1]}))
     Traceback (most recent call last):
     ...
-    treelu.tables.files.TableError: the table has no column 'Age'; did you mean 'age'?
+    treelu.tables.errors.TableError: the table has no column 'Age'; did you mean 'age'?
     """
-    names = [str(name) for name in frame.columns]
-    missing = [name for name in wanted if name not in names]
-    if not missing:
-        return
-    whose = f"{option}: " if option else ""
-    if len(missing) > 1:
-        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise TableError(f"{whose}the table lacks {len(missing)} columns: {shown}")
-    raise TableError(f"{whose}the table has no column {missing[0]!r}{_did_you_mean(missing[0], names)}")
+    check_columns_named(wanted, [str(name) for name in frame.columns], option=option)
 
 
-def _did_you_mean(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
+def _learn_column(
+    column: pd.Series,
+    note: Note,
+    as_text: bool,
+    max_categories: int,
+    *,
+    decimal: str | None,
+    marks: set[str],
+    dates: DateOrder | None,
+) -> Column | str:
+    """The recipe of a column, or why it is left out."""
+    if column.dtype.kind == "M":
+        return _useless_date(column, None) or DateColumn.learn(column, None, note)
+    style = None if as_text else number_format(column, decimal, marks)
+    if style is not None:
+        return _useless_number(column, style) or NumberColumn.learn(column, note, style)
+    format = None if as_text else recognise_date(column, dates)
+    if format is not None:
+        return _useless_date(column, format) or DateColumn.learn(column, format, note)
+    reason = _useless_text(column, forced=as_text, max_categories=max_categories)
+    return reason or TextColumn.learn(column, max_categories, note)
 
-    folded = {other.casefold().strip(): other for other in reversed(names)}
-    near = get_close_matches(name.casefold().strip(), list(folded), n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {folded[near[0]]!r}?"
-    return f"; it has {', '.join(map(repr, names[:8]))}{', …' if len(names) > 8 else ''}"
 
-
-def _is_text(column: pd.Series) -> bool:
-    if column.dtype.kind in "biuf":
-        return False
-    values, _ = to_numbers(column)
-    return bool((~np.isnan(values)).sum() < NUMERIC_SHARE * to_texts(column).notna().sum())
-
-
-def _useless(column: pd.Series, is_text: bool, *, forced: bool, max_categories: int) -> str | None:
-    """Why a column cannot help, or None."""
+def _unusable(column: pd.Series) -> str | None:
+    """Why a column of this name or type is left out."""
     if str(column.name).startswith("Unnamed: "):
         return "it has no name (row numbers?)"
-    if column.dtype.kind in "mMc":
-        return "dates, times and complex numbers are not used"
-    if not is_text:
-        values, _ = to_numbers(column)
-        known = values[~np.isnan(values)]
-        if not len(known):
-            return "it has no values"
-        return "it has one value only" if len(known) == len(values) and (known == known[0]).all() else None
+    if column.dtype.kind == "m":
+        return "it holds durations; give them as numbers"
+    if column.dtype.kind == "c":
+        return "it holds complex numbers; give real and imaginary part as two columns"
+    if column.dtype.kind == "O":
+        kinds = {type(value) for value in column.dropna().iloc[:1000]}
+        nested = sorted(
+            kind.__name__ for kind in kinds if issubclass(kind, list | tuple | dict | set | np.ndarray | bytes)
+        )
+        if nested:
+            return f"it holds values of type {nested[0]}, not numbers or texts"
+    return None
+
+
+def _useless_number(column: pd.Series, style: NumberFormat) -> str | None:
+    """Why a column of numbers cannot help, or None."""
+    values, _ = to_numbers(column, style)
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return "it has no values"
+    return "it has one value only" if len(known) == len(values) and (known == known[0]).all() else None
+
+
+def _useless_date(column: pd.Series, format: str | None) -> str | None:
+    moments = parse_dates(column, format)
+    known = moments[~np.isnat(moments)]
+    if not len(known):
+        return "it has no values"
+    return "it has one date only" if (known == known[0]).all() else None
+
+
+def _useless_text(column: pd.Series, *, forced: bool, max_categories: int) -> str | None:
     texts = to_texts(column)
     counts = texts.value_counts()
     if not len(counts):
         return "it has no values"
     if len(counts) == 1 and texts.notna().all():
         return "it has one value only"
-    if looks_decimal(counts.index):
-        raise TableError(f"column {column.name!r} holds numbers with decimal commas; add --decimal ,")
     if not forced and len(counts) > max(max_categories, _IDENTIFIER_SHARE * len(column)):
         few = f"text with {len(counts):,} different values in {len(column):,} rows (names?)"
         return f"{few}; --text {column.name} keeps it"
     return None
 
 
-def _counts_rows(column: pd.Series) -> bool:
-    if column.dtype.kind not in "iu" or len(column) < 20:
+def _block(left_out: dict[str, str]) -> str:
+    """The columns that are left out, as one note of several lines."""
+    width = min(24, max(map(len, left_out)))
+    count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
+    return "\n".join([f"left out, {count}:", *(f"  {name:<{width}}  {reason}" for name, reason in left_out.items())])
+
+
+def _counts_rows(column: pd.Series, learned: Column) -> bool:
+    """Whether numbers or dates rise from each row to the next."""
+    if len(column) < 20 or isinstance(learned, TextColumn | SmilesColumn):
         return False
-    return bool((np.diff(column.to_numpy()) > 0).all())
+    if isinstance(learned, DateColumn):
+        return bool((np.diff(parse_dates(column, learned.format)) > np.timedelta64(0)).all())
+    return bool((np.diff(to_numbers(column, learned.style)[0]) > 0).all())
+
+
+def _warn_of_outliers(column: pd.Series, style: NumberFormat, warn: Note) -> None:
+    """Say where a few values lie far from all others."""
+    values, _ = to_numbers(column, style)
+    found = far_values(values)
+    if found is not None:
+        low, high, far = found
+        warn(
+            f"column {column.name!r}: {len(far):,} of {len(values):,} values lie far from the others, such as "
+            f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); typing errors?"
+        )
+
+
+def far_values(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]] | None:
+    """The range of nearly all values, and the few that lie more than thirty times as far out; None if there are none.
+
+    Examples
+    --------
+    >>> far_values(np.r_[np.arange(200.0), 1e9])
+    (0.0, 199.0, array([1.e+09]))
+    """
+    known = values[np.isfinite(values)]
+    if len(known) < 50:
+        return None
+    low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
+    reach = high - low
+    if not reach > 0:
+        return None
+    far = np.abs(known - middle) > 30 * reach
+    if not far.any() or far.mean() > 0.05:
+        return None
+    near = known[~far]
+    return float(near.min()), float(near.max()), known[far]
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
@@ -266,6 +351,11 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
         seen[name] = seen.get(name, 0) + 1
         result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return tuple(result)
+
+
+def _known_name(name: str, frame: pd.DataFrame) -> str:
+    """A name as the table has it: models of version 0.1 kept the blanks around names."""
+    return name if name in frame.columns else name.strip()
 
 
 def _silent(text: str) -> None:

@@ -1,44 +1,60 @@
-"""Table files as pandas frames, whole or a piece at a time: CSV, TSV and Parquet, gzip as well."""
+"""Table files as pandas frames, whole or a piece at a time: CSV, TSV, Parquet and .xlsx, gzip as well."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import re
-import sys
 import warnings
-import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treelu.tables.errors import TableError
+from treelu.tables.layout import (
+    BLANKS,
+    Layout,
+    check_distinct,
+    file_kind,
+    is_packed,
+    look_at_sample,
+    look_at_text,
+    open_bytes,
+    plain_errors,
+)
+from treelu.tables.numbers import decimal_marks, point_is_open, reads_two_ways
+
 if TYPE_CHECKING:
     import pandas as pd
 
-DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
-_GZIP = b"\x1f\x8b"
-_SHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # the first bytes of .xlsx, .ods and .xls
-
-
-class TableError(ValueError):
-    """A table that cannot be used as it is; the message says what to change."""
+__all__ = ["TableError", "iterate_table", "read_table"]
 
 
 def read_table(
-    path: str | Path, *, delimiter: str | None = None, decimal: str = ".", text: Collection[str] = ()
+    path: str | Path,
+    *,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    text: Collection[str] = (),
+    note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """Read a whole table.
 
     Parameters
     ----------
     path : path
-        CSV (also "-", standard input), TSV (``.tsv``, ``.tab``) or Parquet; each may be gzip-compressed.
-    delimiter : str, optional
-        What stands between columns; by default a tab in a TSV and a comma elsewhere.
-    decimal : str
-        What stands before decimals.
+        CSV (also "-", standard input), TSV, Parquet or .xlsx; text may be gzip-compressed.
+    delimiter, encoding : str, optional
+        What stands between columns, and the encoding of the text; by default recognised.
+    decimal : {".", ","}, optional
+        What stands before decimals. By default columns whose numbers are not written with a point, or may not be,
+        are left as text, for `TableEncoder` to recognise.
     text : collection of str
         Columns to be read as text even if they hold numbers.
+    note : callable, optional
+        Told what was recognised, where it is not what the file's name suggests.
 
     Returns
     -------
@@ -49,17 +65,21 @@ def read_table(
     --------
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
-    ...     _ = file.write("x,y\\n1,a\\n2,b\\n")
+    ...     _ = file.write("x;y\\n1;a\\n2;b\\n")
     ...     file.flush()
-    ...     read_table(file.name).shape
-    (2, 2)
+    ...     read_table(file.name, note=print).shape == (2, 2)
+    columns separated by semicolons
+    True
     """
-    with _plain_errors(path, delimiter):
-        if _is_parquet(path):
-            frame = _parquet_file(path).read().to_pandas()
-        else:
-            frame = _read_csv(path, delimiter, decimal, text)
-    _check_columns(frame, path, delimiter)
+    note = note or (lambda text: None)
+    with plain_errors(path):
+        kind = file_kind(path)
+    if kind == "text":
+        frame = _read_text(path, delimiter, decimal, encoding, text, note)
+    else:
+        with _reader_errors(path):
+            frame = _parquet_file(path).read().to_pandas() if kind == "parquet" else _read_sheet(path, text, note)
+    frame = _named(frame, path)
     if not len(frame):
         raise TableError(f"{path} has a header but no rows; add rows below it")
     return frame
@@ -70,70 +90,99 @@ def iterate_table(
     rows: int,
     *,
     delimiter: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    encoding: str | None = None,
     text: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`."""
-    with _plain_errors(path, delimiter):
-        if _is_parquet(path):
+    with plain_errors(path):
+        kind = file_kind(path)
+    with _reader_errors(path):
+        if kind == "parquet":
             pieces = (batch.to_pandas() for batch in _parquet_file(path).iter_batches(batch_size=rows))
+        elif kind == "xlsx":
+            sheet = _read_sheet(path, text, lambda text: None)
+            pieces = (sheet.iloc[first : first + rows] for first in range(0, len(sheet), rows))
         else:
-            pieces = iter(_read_csv(path, delimiter, decimal, text, chunksize=rows))
+            file, layout = _look(path, delimiter, encoding)
+            pieces = iter(_read_csv(file, layout, decimal, text, chunksize=rows))
     empty = True
     while True:
-        with _plain_errors(path, delimiter):
+        with _reader_errors(path):
             piece = next(pieces, None)
         if piece is None:
             break
-        _check_columns(piece, path, delimiter)
         if len(piece):
             empty = False
-            yield piece
+            yield _named(piece, path)
     if empty:
         raise TableError(f"{path} has a header but no rows; add rows below it")
 
 
-def _read_csv(path: str | Path, delimiter: str | None, decimal: str, text: Collection[str], **options: Any) -> Any:
+# Text
+
+
+def _read_text(
+    path: str | Path,
+    delimiter: str | None,
+    decimal: str | None,
+    encoding: str | None,
+    text: Collection[str],
+    note: Callable[[str], None],
+) -> pd.DataFrame:
+    file, layout = _look(path, delimiter, encoding)
+    for remark in layout.remarks:
+        note(remark)
+    content = io.BytesIO(file.read()) if str(path) == "-" else None  # read twice, maybe
+    with _reader_errors(path):
+        frame = _read_csv(content or file, layout, decimal, text)
+        if decimal is not None:
+            return frame
+        doubtful = _doubtful(frame)
+        if doubtful:
+            again = io.BytesIO(content.getvalue()) if content is not None else open_bytes(path)
+            # The numbers as they stand, so that 1.234 can be told from 1.2340.
+            texts = _read_csv(again, layout, ".", doubtful, usecols=doubtful)
+            commas = decimal_marks(frame) == {","}
+            for name in doubtful:
+                if point_is_open(texts[name], commas):
+                    frame[name] = texts[name].astype(object)
+    return frame
+
+
+def _look(path: str | Path, delimiter: str | None, encoding: str | None) -> tuple[Any, Layout]:
+    """The open file and its layout."""
+    if str(path) != "-":
+        return open_bytes(path), look_at_text(path, delimiter=delimiter, encoding=encoding)
+    file = open_bytes(path)
+    return file, look_at_sample(file.peek(1), path, delimiter=delimiter, encoding=encoding)
+
+
+def _read_csv(file: Any, layout: Layout, decimal: str | None, text: Collection[str], **options: Any) -> Any:
     import pandas as pd
 
     return pd.read_csv(
-        _open(path),
-        sep=_separator(path, delimiter),
-        decimal=decimal,
+        file,
+        sep=layout.delimiter,
+        decimal=decimal or ".",
+        header=0,
+        names=None if layout.delimiter == BLANKS else list(layout.names),  # without the blanks around them
         dtype=dict.fromkeys(text, str),
-        encoding="utf-8-sig",
+        encoding=layout.encoding,
+        skiprows=layout.first_line,
+        skipinitialspace=layout.delimiter != BLANKS,
         index_col=False,  # a row longer than the header is a mistake, not a row with a name
         low_memory=False,
         **options,
     )
 
 
-def _separator(path: str | Path, delimiter: str | None) -> str:
-    return delimiter or ("\t" if _base_suffix(path) in (".tsv", ".tab") else ",")
+def _doubtful(frame: pd.DataFrame) -> list[str]:
+    """Columns that were read with a decimal point, which may be a thousands point."""
+    return [name for name in frame.columns if frame[name].dtype.kind == "f" and reads_two_ways(frame[name].to_numpy())]
 
 
-def _open(path: str | Path) -> Any:
-    """The bytes of a text table, unpacked."""
-    if str(path) == "-":
-        return sys.stdin.buffer
-    file = open(path, "rb")  # noqa: SIM115 (pandas reads from it piece by piece; it closes with its last reference)
-    start = file.read(4)
-    file.seek(0)
-    if start.startswith(_SHEETS):
-        raise TableError(f"{path} is a spreadsheet or an archive; save the sheet as CSV")
-    return gzip.open(file) if start.startswith(_GZIP) else file
-
-
-def _is_packed(path: str | Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == _GZIP
-
-
-def _is_parquet(path: str | Path) -> bool:
-    if str(path) == "-":
-        return False
-    with open(path, "rb") as file:
-        return file.read(4) == b"PAR1" or _base_suffix(path) in (".parquet", ".pq")
+# Other formats
 
 
 def _parquet_file(path: str | Path) -> Any:
@@ -141,46 +190,56 @@ def _parquet_file(path: str | Path) -> Any:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(f"reading {path} needs pyarrow: pip install 'treelu[parquet]'") from error
-    return parquet.ParquetFile(gzip.open(path) if _is_packed(path) else path)
+    return parquet.ParquetFile(gzip.open(path) if is_packed(path) else path)
 
 
-def _base_suffix(path: str | Path) -> str:
-    name = Path(path)
-    return Path(name.stem).suffix.lower() if name.suffix.lower() == ".gz" else name.suffix.lower()
+def _read_sheet(path: str | Path, text: Collection[str], note: Callable[[str], None]) -> pd.DataFrame:
+    """The first sheet of a workbook."""
+    import pandas as pd
+
+    try:
+        import openpyxl  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs openpyxl: pip install 'treelu[excel]'") from error
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        names = [str(name) for name in book.sheet_names]
+        header = book.parse(names[0], header=None, nrows=1)
+        if not header.shape[1]:
+            raise TableError(f"{path}: the sheet {names[0]!r} is empty; a table needs a line of column names")
+        check_distinct([str(name).strip() for name in header.iloc[0].dropna()], path)
+        frame = book.parse(names[0], dtype=dict.fromkeys(text, str))
+    if len(names) > 1:
+        note(f"the first of {len(names)} sheets, {names[0]!r}, was read")
+    return frame
+
+
+def _named(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
+    """The same with names that are texts without blanks around them."""
+    names = [str(name).strip() for name in frame.columns]
+    check_distinct(names, path)
+    frame.columns = names
+    return frame
 
 
 @contextmanager
-def _plain_errors(path: str | Path, delimiter: str | None) -> Iterator[None]:
-    """What pandas, pyarrow and the system say of a bad file, as a `TableError` that says what to do."""
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("error", message="Length of header")
-            yield
-    except (TableError, ImportError):
-        raise
-    except FileNotFoundError:
-        raise TableError(f"{path} does not exist; {_where_it_might_be(Path(path))}") from None
-    except IsADirectoryError:
-        raise TableError(f"{path} is a folder; give a table file (CSV, TSV or Parquet)") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{path} is not UTF-8 text (byte {error.start}); convert it: iconv -f latin1 -t utf-8 {path} > utf8.csv"
-        ) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise TableError(f"{path} is cut short or damaged: it cannot be unpacked; copy it again") from None
-    except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror or error}") from None
-    except Exception as error:
-        raise TableError(_parser_message(path, delimiter, error)) from None
+def _reader_errors(path: str | Path) -> Iterator[None]:
+    """What pandas and pyarrow say of a bad file, as a `TableError` that says what to do."""
+    with plain_errors(path):
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("error", message="Length of header")
+                yield
+        except (TableError, ImportError, OSError, EOFError, UnicodeDecodeError):
+            raise
+        except Exception as error:
+            if type(error).__name__ == "error" and type(error).__module__ == "zlib":
+                raise
+            raise TableError(_parser_message(path, error)) from None
 
 
-def _parser_message(path: str | Path, delimiter: str | None, error: Exception) -> str:
+def _parser_message(path: str | Path, error: Exception) -> str:
     if type(error).__name__ == "EmptyDataError":
         return f"{path} is empty; a table needs a line of column names and rows below it"
-    wrong = _wrong_delimiter(_first_line(path), path, delimiter)
-    if wrong:
-        decimal = ", and --decimal , if its commas are decimal" if _separator(path, delimiter) == "," else ""
-        return wrong + decimal
     ragged = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if ragged:
         header, line, found = ragged.groups()
@@ -188,48 +247,4 @@ def _parser_message(path: str | Path, delimiter: str | None, error: Exception) -
     if "Length of header" in str(error):
         return f"{path}: rows have more fields than the header has names; check --delimiter, or name all columns"
     reason = str(error).strip().splitlines()[0].removeprefix("Error tokenizing data. ").removeprefix("C error: ")
-    return f"{path} cannot be read as a table ({reason}); check that it is CSV, TSV or Parquet"
-
-
-def _first_line(path: str | Path) -> str:
-    """The line of column names; none for standard input, which has been read."""
-    if str(path) == "-" or _is_parquet(path):
-        return ""
-    return _open(path).readline(1 << 16).decode("utf-8-sig", "replace").strip()
-
-
-def _wrong_delimiter(header: str, path: str | Path, delimiter: str | None) -> str | None:
-    """What to say of a header that is a single name, with another delimiter in it."""
-    if _separator(path, delimiter) in header:
-        return None
-    for other, word in DELIMITERS.items():
-        if other in header:
-            option = "$'\\t'" if other == "\t" else f"'{other}'"
-            shown = header if len(header) <= 60 else f"{header[:60]}…"
-            return (
-                f"{path} has one column only, {shown!r}: it seems to be separated by {word}; add --delimiter {option}"
-            )
-    return None
-
-
-def _check_columns(frame: pd.DataFrame, path: str | Path, delimiter: str | None) -> None:
-    """Give names as text; an error where the header shows that the table was read in a wrong way."""
-    frame.columns = [str(name) for name in frame.columns]
-    names = list(frame.columns)
-    wrong = _wrong_delimiter(names[0], path, delimiter) if len(names) == 1 else None
-    if wrong:
-        raise TableError(wrong)
-    numbered = [str(number) for number in range(len(names))]  # how pandas names columns that have no names
-    if names != numbered and all(re.fullmatch(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?(\.\d+)?", name) for name in names):
-        raise TableError(f"the first line of {path} holds numbers only; add a first line with the columns' names")
-
-
-def _where_it_might_be(path: Path) -> str:
-    """What to do about a file that is not there: one with nearly the same name, or a look at the path."""
-    from difflib import get_close_matches
-
-    try:
-        near = get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1, cutoff=0.75)
-    except OSError:
-        return f"there is no folder {path.parent} either"
-    return f"did you mean {path.parent / near[0]}?" if near else "check its name and folder"
+    return f"{path} cannot be read as a table ({reason}); check that it is CSV, TSV, Parquet or .xlsx"

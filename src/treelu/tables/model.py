@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.files import TableError
+from treelu.tables.errors import TableError
+from treelu.tables.numbers import NumberFormat
 from treelu.tables.targets import Task
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# What models of version 0.1 do not have.
+_ADDED: dict[str, Any] = {"warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5}
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,16 @@ class TableModel:
         scikit-learn's decision tree on the same rows for each target, the report's yardstick. May be empty.
     notes : tuple of str
         What was said about columns and rows at fit.
+    warnings : tuple of str
+        What may be wrong with them.
+    styles : tuple of NumberFormat
+        How the numbers of each target are written in tables.
+    digest : RowDigest or None
+        Of the training rows, to tell whether scores come from them.
+    positive : int
+        Of two classes, the number of the one that recall, precision and `threshold` speak of.
+    threshold : float
+        The probability from which the positive class is predicted.
     """
 
     encoder: TableEncoder
@@ -45,6 +60,11 @@ class TableModel:
     trees: tuple[ObliqueTree, ...] = ()
     carts: tuple[ObliqueTree, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    styles: tuple[NumberFormat, ...] = ()
+    digest: RowDigest | None = None
+    positive: int = 1
+    threshold: float = 0.5
 
     @property
     def method(self) -> str:
@@ -53,7 +73,8 @@ class TableModel:
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table."""
-        return self.estimator.predict(self._features(frame))
+        X = self._features(frame)
+        return self._decide(self.estimator.predict_proba(X)) if self._has_threshold else self.estimator.predict(X)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
@@ -82,14 +103,24 @@ class TableModel:
         if self.task == "labels":
             chances = self.estimator.predict_proba(X)
             return {f"probability_{name}": chances[:, k] for k, name in enumerate(self.targets)}
-        predicted = self.estimator.predict(X)
         if self.task == "regression":
+            predicted = self.estimator.predict(X)
             if predicted.ndim == 1:
                 return {"prediction": predicted}
             return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
         chances = self.estimator.predict_proba(X)
+        predicted = self._decide(chances) if self._has_threshold else self.estimator.predict(X)
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
+
+    @property
+    def _has_threshold(self) -> bool:
+        return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
+
+    def _decide(self, chances: NDArray[np.float64]) -> NDArray[Any]:
+        """The class of each row by the threshold."""
+        chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        return np.asarray(self.estimator.classes_)[chosen]
 
     @property
     def spread(self) -> NDArray[np.float64]:
@@ -113,6 +144,11 @@ class TableModel:
             "task": self.task,
             "targets": list(self.targets),
             "notes": list(self.notes),
+            "warnings": list(self.warnings),
+            "styles": [style.to_dict() for style in self.styles],
+            "digest": None if self.digest is None else self.digest.to_dict(),
+            "positive": self.positive,
+            "threshold": self.threshold,
         }
 
     @classmethod
@@ -122,7 +158,8 @@ class TableModel:
         """The inverse of `to_dict`; a ValueError where the parts do not fit."""
         encoder = TableEncoder.from_dict(data["table"])
         task, targets = data["task"], data["targets"]
-        for name in ("targets", "notes"):
+        data = _ADDED | data
+        for name in ("targets", "notes", "warnings"):
             if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
                 raise ValueError(f"{name} must be a list of texts")
         width = getattr(estimator, "n_features_in_", None)
@@ -134,7 +171,28 @@ class TableModel:
         shown = len(targets) if task == "labels" else 1
         if len(trees) not in (0, shown) or len(carts) not in (0, len(targets)):
             raise ValueError(f"{len(trees)} trees and {len(carts)} of CART's do not fit {len(targets)} targets")
-        return cls(encoder, estimator, task, tuple(targets), trees, carts, tuple(data["notes"]))
+        positive, threshold = data["positive"], data["threshold"]
+        if type(positive) is not int or positive not in (0, 1):
+            raise ValueError(f"positive must be 0 or 1, got {positive!r}")
+        if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+            raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
+        styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
+        if len(styles) not in (0, len(targets)):
+            raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
+        return cls(
+            encoder,
+            estimator,
+            task,
+            tuple(targets),
+            trees,
+            carts,
+            notes=tuple(data["notes"]),
+            warnings=tuple(data["warnings"]),
+            styles=styles,
+            digest=None if data["digest"] is None else RowDigest.from_dict(data["digest"]),
+            positive=positive,
+            threshold=float(threshold),
+        )
 
     def _features(self, frame: pd.DataFrame) -> Any:
         encoded = self.encoder.encode(frame)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import NUMERIC_SHARE, Note, looks_decimal, to_numbers, to_texts
-from treelu.tables.files import TableError
+from treelu.tables.columns import Note
+from treelu.tables.errors import TableError
+from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, number_format, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,15 +32,25 @@ class TableTargets:
     y : array of shape (n,) or (n, targets)
     rows : int array of shape (n,)
         Their rows in the table; those without a target are left out.
+    styles : tuple of NumberFormat
+        How the numbers of each target are written.
     """
 
     task: Task
     y: NDArray[Any]
     rows: NDArray[np.int64]
+    styles: tuple[NumberFormat, ...] = ()
 
 
 def read_targets(
-    frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note, *, varied: bool = True
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    task: Task | None,
+    note: Note,
+    *,
+    varied: bool = True,
+    decimal: str | None = None,
+    styles: Sequence[NumberFormat] | None = None,
 ) -> TableTargets:
     """Read one or several target columns.
 
@@ -55,6 +66,10 @@ def read_targets(
         Told what was decided and which rows are left out.
     varied : bool
         Whether a constant target is an error, as it is for training.
+    decimal : {".", ","}, optional
+        The decimal mark; by default recognised.
+    styles : sequence of NumberFormat, optional
+        How the numbers of each target are written, where that is known; by default recognised.
 
     Examples
     --------
@@ -65,11 +80,21 @@ def read_targets(
     >>> targets.y, targets.rows
     (array(['a', 'b'], dtype='<U1'), array([0, 1]))
     """
+    marks = set() if decimal is not None or styles is not None else decimal_marks(frame)
+    found: list[NumberFormat | None] = list(styles or ()) or [
+        number_format(frame[name], decimal, marks) for name in names
+    ]
     if len(names) > 1 or task == "labels":
-        return _several(frame, names, task, note, varied)
+        return _several(frame, names, task, note, varied, [style or PLAIN for style in found])
     column = frame[names[0]]
-    values, strays = to_numbers(column)
-    is_text = _is_text(column, values)
+    is_text = found[0] is None
+    style = found[0] or PLAIN
+    values, strays = to_numbers(column, style)
+    if not style.is_plain:
+        example = max(
+            to_texts(column).dropna().astype(str), key=lambda text: (style.parse(text) is not None, len(text))
+        )
+        note(f"target {names[0]!r}: read as numbers, {example!r} is {style.parse(example):.10g}")
     known = to_texts(column).notna().to_numpy() if is_text else ~np.isnan(values)
     if strays and not is_text:
         note(f"target {names[0]!r}: {', '.join(strays[:3])} among numbers count as missing")
@@ -90,14 +115,21 @@ def read_targets(
         _check_classes(names[0], y)
     if task is None:
         note(_inference(names[0], chosen, y))
-    return TableTargets(chosen, y, rows)
+    return TableTargets(chosen, y, rows, (style,))
 
 
-def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note: Note, varied: bool) -> TableTargets:
+def _several(
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    task: Task | None,
+    note: Note,
+    varied: bool,
+    styles: Sequence[NumberFormat],
+) -> TableTargets:
     """Several columns: labels, or real values that are all known."""
     columns = []
-    for name in names:
-        values, strays = to_numbers(frame[name])
+    for name, style in zip(names, styles, strict=True):
+        values, strays = to_numbers(frame[name], style)
         if strays:
             raise TableError(
                 f"target {name!r} holds text such as {strays[0]!r}; several targets must be numbers (0 and 1 for "
@@ -119,15 +151,9 @@ def _several(frame: pd.DataFrame, names: Sequence[str], task: Task | None, note:
     if is_labels:
         share = np.isnan(y[rows]).mean()
         note(f"{whose}: {len(names)} labels of 0 and 1, {share:.0%} missing; one model for each")
-        return TableTargets("labels", y[rows], rows)
+        return TableTargets("labels", y[rows], rows, tuple(styles))
     note(f"{whose}: numbers, so regression of {len(names)} values")
-    return TableTargets("regression", y[rows], rows)
-
-
-def _is_text(column: pd.Series, values: NDArray[np.float64]) -> bool:
-    """Whether a column is one of texts: fewer of its values than `NUMERIC_SHARE` are numbers."""
-    known = to_texts(column).notna().sum() if column.dtype.kind not in "biuf" else 0
-    return bool((~np.isnan(values)).sum() < NUMERIC_SHARE * known)
+    return TableTargets("regression", y[rows], rows, tuple(styles))
 
 
 def _known_rows(known: NDArray[np.bool_], whose: str, note: Note) -> NDArray[np.int64]:
@@ -174,9 +200,7 @@ def _check_varied(name: str, y: NDArray[Any]) -> None:
 def _check_classes(name: str, y: NDArray[Any]) -> None:
     n_classes = len(set(y.tolist()))
     if n_classes > MAX_CLASSES or n_classes > max(2, len(y) / 2):
-        hint = "use --task regression"
-        if isinstance(y[0], str):
-            hint = "add --decimal ," if looks_decimal(y) else "is it a name or a comment?"
+        hint = "is it a name or a comment?" if isinstance(y[0], str) else "use --task regression"
         raise TableError(
             f"target {name!r} has {n_classes:,} different values in {len(y):,} rows, too many for classes; {hint}"
         )

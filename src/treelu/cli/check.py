@@ -1,0 +1,86 @@
+"""What can be refused at once: a file that is no table, a column that is not there, a folder that is not empty.
+
+Imports nothing heavy, so that a slip costs a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treelu.cli.messages import InputError
+from treelu.tables.errors import TableError
+from treelu.tables.layout import check_columns_named, file_kind, look_at_text, plain_errors, split_names
+
+MANIFEST = "model.json"  # of a saved model
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text tables are read; None is recognised."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of `read_table`."""
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise InputError(
+                f"--delimiter must be one character, got {self.delimiter!r}; a tab is $'\\t' in most shells"
+            )
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"--decimal must be . or , got {self.decimal!r}")
+        return {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Raise unless a model may be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; give a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        what = "already holds a model" if (folder / MANIFEST).exists() else "is not empty"
+        raise InputError(f"--out {folder} {what}; add --force to write there all the same, or choose another folder")
+
+
+def check_table(path: str, reading: Reading) -> tuple[str, ...] | None:
+    """The column names of a text table; None where only other packages can read them. Raises for bad tables."""
+    options = reading.options()
+    if path == "-":
+        return None
+    with plain_errors(path):
+        kind = file_kind(path)
+    if kind != "text":
+        return None
+    layout = look_at_text(path, delimiter=options["delimiter"], encoding=options["encoding"])
+    if not layout.has_rows:
+        raise TableError(f"{path} has a header but no rows; add rows below it")
+    return layout.names
+
+
+def check_fit(
+    data: str,
+    out: Path,
+    *,
+    target: Sequence[str],
+    smiles: str | None,
+    columns: dict[str, Sequence[str]],
+    valid: str | None,
+    reading: Reading,
+    force: bool,
+) -> None:
+    """Raise for what is wrong with a fit before it begins. `columns`: names that were given, by option."""
+    check_folder(out, force)
+    names = check_table(data, reading)
+    if names is not None:
+        targets = split_names(target, names, "--target")
+        check_columns_named([smiles] if smiles else [], names, option="--smiles")
+        for option, values in columns.items():
+            split_names(values, names, option)
+        names = tuple(targets)
+    if valid is not None:
+        others = check_table(valid, reading)
+        if names is not None and others is not None:
+            check_columns_named(names, others, option=valid)

@@ -1,0 +1,126 @@
+"""Dates as people write them, and what a tree can ask of them: year, month, day of the week, hour, day number."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.tables.errors import TableError
+from treelu.tables.numbers import NUMERIC_SHARE, to_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DateOrder = Literal["day-first", "month-first"]
+PARTS = ("year", "month", "day of week", "hour", "days since 1970")  # Monday is 1; the last one has decimals
+_DAYS = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y",
+    "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y",
+)  # fmt: skip
+_TIMES = (
+    "", " %H:%M", " %H:%M:%S", "T%H:%M", "T%H:%M:%S", " %H:%M:%S.%f", "T%H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p",
+    "T%H:%M:%S%z", " %H:%M:%S%z", "T%H:%M:%S.%f%z", " %H:%M:%S.%f%z",
+)  # fmt: skip
+FORMATS = tuple(day + time for day, time in product(_DAYS, _TIMES))
+_TWINS = {"%d/%m/": "%m/%d/", "%d-%m-": "%m-%d-"}  # what can be read in two ways
+
+
+def recognise_date(column: pd.Series, order: DateOrder | None = None) -> str | None:
+    """The format of a text column of dates, as `strptime` writes it; None where it holds no dates.
+
+    Raises
+    ------
+    TableError
+        Where day and month can change places.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> recognise_date(pd.Series(["2021-03-04", "2021-12-24"]))
+    '%Y-%m-%d'
+    >>> recognise_date(pd.Series(["03/04/2021", "24/12/2021"]))
+    '%d/%m/%Y'
+    """
+    texts = to_texts(column).dropna().drop_duplicates()
+    if not len(texts) or not any(letter.isdigit() for letter in str(texts.iloc[0])):
+        return None
+    few = [str(text) for text in texts.iloc[:200]]
+    fitting = [style for style in FORMATS if _fits(few, style)]
+    if not fitting:
+        return None
+    shares = {style: float((~np.isnat(parse_dates(texts, style))).mean()) for style in fitting}
+    best = max(shares.values())
+    if best < NUMERIC_SHARE:
+        return None
+    fitting = [style for style in fitting if shares[style] == best]
+    chosen = fitting[0]
+    twin = next((_TWINS[day] + chosen.removeprefix(day) for day in _TWINS if chosen.startswith(day)), None)
+    if twin not in fitting or twin is None:
+        return chosen
+    if order is not None:
+        return chosen if order == "day-first" else twin
+    differing = texts[parse_dates(texts, chosen) != parse_dates(texts, twin)]
+    if not len(differing):
+        return chosen
+    text = str(differing.iloc[0])
+    readings = [datetime.strptime(text, style) for style in (chosen, twin)]
+    first, second = (f"{reading.day} {reading:%B}" for reading in readings)
+    raise TableError(
+        f"column {column.name!r}: {text!r} may be {first} or {second}; add --dates day-first or --dates month-first"
+    )
+
+
+def _fits(texts: list[str], style: str) -> bool:
+    """Whether a format reads nearly all of some texts."""
+    misses = 0
+    for text in texts:
+        try:
+            datetime.strptime(text, style)
+        except ValueError:
+            misses += 1
+            if misses > max(1 - NUMERIC_SHARE, 0) * len(texts):
+                return False
+    return True
+
+
+def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
+    """Values as moments without a time zone, "not a time" where one cannot be read; None is ISO 8601.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> parse_dates(pd.Series(["3.4.2021", "?"]), "%d.%m.%Y").astype("datetime64[D]")
+    array(['2021-04-03', 'NaT'], dtype='datetime64[D]')
+    """
+    import pandas as pd
+
+    if column.dtype.kind != "M":
+        texts = to_texts(column)
+        moments = pd.to_datetime(texts, format=style or "ISO8601", errors="coerce", utc=True)
+    else:
+        moments = pd.to_datetime(column, utc=True)
+    return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+
+
+def date_parts(moments: NDArray[np.datetime64], parts: tuple[str, ...]) -> NDArray[np.float64]:
+    """Features of moments, of shape (n, len(parts)).
+
+    Examples
+    --------
+    >>> date_parts(np.array(["1970-01-02T12:00"], dtype="datetime64[us]"), PARTS).tolist()
+    [[1970.0, 1.0, 5.0, 12.0, 1.5]]
+    """
+    days = moments.astype("datetime64[D]")
+    months = moments.astype("datetime64[M]").astype(np.int64)
+    known: dict[str, Any] = {
+        "year": 1970 + months // 12,
+        "month": 1 + months % 12,
+        "day of week": 1 + (days.astype(np.int64) + 3) % 7,
+        "hour": (moments - days) // np.timedelta64(1, "h"),
+        "days since 1970": moments.astype(np.int64) / 86_400_000_000,
+    }
+    return np.column_stack([np.asarray(known[part], dtype=np.float64) for part in parts])

@@ -1,0 +1,366 @@
+"""Numbers as people write them: decimal commas, thousands marks, currencies, per cent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.tables.errors import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NUMERIC_SHARE = 0.9  # a column is one of numbers where at least this share of its values are
+CURRENCIES = ("$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "Fr.", "kr", "zł", "R$")
+MARKS = (*sorted(CURRENCIES, key=len, reverse=True), "%")
+_SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a column are written.
+
+    Attributes
+    ----------
+    decimal : {".", ","}
+    thousands : {"", ",", ".", " ", "'"}
+        Stands between groups of three digits, and may be left out.
+    marks : tuple of str
+        Currencies or "%" before or after the number, which are left out: "37 %" is read as 37.
+
+    Examples
+    --------
+    >>> dollars = NumberFormat(thousands=",", marks=("$",))
+    >>> [dollars.parse(text) for text in ("$1,234.50", "12", "-$3", "($7)", "1,2", "n/a")]
+    [1234.5, 12.0, -3.0, -7.0, None, None]
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    marks: tuple[str, ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are written as in Python."""
+        return self == NumberFormat()
+
+    def parse(self, text: str) -> float | None:
+        """A text as a number; None where it is none."""
+        core = _core(text, self.marks)
+        if not re.fullmatch(self._pattern(), core):
+            return None
+        if self.thousands:
+            core = core.replace(self.thousands, "")
+        return float(core.replace(self.decimal, "."))
+
+    def _pattern(self) -> str:
+        groups = rf"|\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
+        point = re.escape(self.decimal)
+        return rf"[-+]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+)(?:[eE][-+]?\d+)?"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"decimal": self.decimal, "thousands": self.thousands, "marks": list(self.marks)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> NumberFormat:
+        """The inverse of `to_dict`."""
+        decimal, thousands, marks = data["decimal"], data["thousands"], data["marks"]
+        if decimal not in (".", ",") or thousands not in ("", ",", ".", " ", "'") or thousands == decimal:
+            raise ValueError(f"numbers cannot be written with {decimal!r} before decimals and {thousands!r} in between")
+        if not isinstance(marks, list) or not all(mark in MARKS for mark in marks):
+            raise ValueError(f"unknown marks of numbers {marks!r}")
+        return cls(decimal, thousands, tuple(marks))
+
+
+PLAIN = NumberFormat()
+
+
+def _core(text: str, marks: Iterable[str]) -> str:
+    """A text without its marks; parentheses are the minus sign of accounts."""
+    core = text.translate(_SPACES).strip()
+    for mark in marks:
+        core = core.replace(mark, "", 1)
+    core = core.strip()
+    if core.startswith("(") and core.endswith(")"):
+        core = f"-{core[1:-1].strip()}"
+    return re.sub(r"^([-+])\s+", r"\1", core)
+
+
+def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[np.float64], list[str]]:
+    """Values as numbers, NaN where one is missing or a text, and those texts.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> to_numbers(pd.Series(["1", "?", None, "2.5"]))
+    (array([1. , nan, nan, 2.5]), ['?'])
+    >>> to_numbers(pd.Series(["1.250,5", "7"]), NumberFormat(decimal=",", thousands="."))
+    (array([1250.5,    7. ]), [])
+    """
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(np.float64, na_value=np.nan), []
+    if style.is_plain:
+        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
+    else:
+        values = _parsed(column, style)
+    rows = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
+    texts = column.iloc[rows].astype(str).str.strip()
+    values[rows] = texts.str.lower().map({"true": 1.0, "false": 0.0}).to_numpy(np.float64, na_value=np.nan)
+    strays = texts[np.isnan(values[rows]) & (texts != "").to_numpy()]
+    return values, list(dict.fromkeys(strays))
+
+
+def _parsed(column: pd.Series, style: NumberFormat) -> NDArray[np.float64]:
+    texts = column.where(column.notna(), "").astype(str)
+    read = {text: style.parse(text) for text in texts.unique()}
+    return np.array([np.nan if read[text] is None else read[text] for text in texts], dtype=np.float64)
+
+
+def to_texts(column: pd.Series) -> pd.Series:
+    """Values as texts without blanks around them, missing where one is missing or blank."""
+    texts = column.astype(str).str.strip()
+    return texts.where(column.notna() & (texts != ""))
+
+
+# Recognising how a column is written
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """An example of each way in which the values of a column use points and commas; "" where there is none."""
+
+    comma_decimal: str = ""  # 1,5: can only be read in one way
+    comma_thousands: str = ""  # 1,234,567
+    comma_open: str = ""  # 1,234: can be read in two ways
+    dot_decimal: str = ""
+    dot_thousands: str = ""
+    dot_open: str = ""
+    grouped: str = ""  # "1 234" or "1'234": the mark
+    small: str = ""  # plain whole numbers below 1000, and above
+    large: str = ""
+    padded: str = ""  # 2.500: an open one with an unneeded zero
+
+
+def _evidence(cores: Iterable[str]) -> _Evidence:
+    found: dict[str, str] = {}
+    for core in cores:
+        for kind in _kinds(core.lstrip("+-").strip()):
+            found.setdefault(kind[0], kind[1] or core)
+    return _Evidence(**found)
+
+
+def _kinds(core: str) -> list[tuple[str, str]]:
+    """What one value shows."""
+    if re.fullmatch(r"\d+", core):
+        return [("small" if len(core.lstrip("0")) < 4 else "large", core)]
+    spaced = re.fullmatch(r"\d{1,3}(?:([ '])\d{3})(?:\1\d{3})*([.,]\d*)?", core)
+    if spaced:
+        tail = {",": [("comma_decimal", core)], ".": [("dot_decimal", core)]}.get((spaced.group(2) or " ")[0], [])
+        return [("grouped", spaced.group(1)), *tail]
+    for name, mark, other in (("comma", ",", "."), ("dot", ".", ",")):
+        m, o = re.escape(mark), re.escape(other)
+        if re.fullmatch(rf"[1-9]\d{{0,2}}{m}\d{{3}}", core):
+            padded = [("padded", core)] if core.endswith("0") else []
+            return [(f"{name}_open", core), *padded]
+        if re.fullmatch(rf"\d{{1,3}}(?:{m}\d{{3}}){{2,}}", core):
+            return [(f"{name}_thousands", core)]
+        if re.fullmatch(rf"\d{{1,3}}(?:{m}\d{{3}})+{o}\d*", core):
+            return [(f"{name}_thousands", core), (f"{'dot' if name == 'comma' else 'comma'}_decimal", core)]
+        if re.fullmatch(rf"\d*{m}\d+", core) or re.fullmatch(rf"\d+{m}", core):
+            return [(f"{name}_decimal", core)]
+    return []
+
+
+def decimal_marks(frame: pd.DataFrame) -> set[str]:
+    """The decimal marks that a table's values show beyond doubt.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> decimal_marks(pd.DataFrame({"a": ["1,5", "2"], "b": ["x", "y"]}))
+    {','}
+    """
+    marks = set()
+    for name in frame.columns:
+        column = frame[name]
+        if column.dtype.kind == "f":
+            known = column.to_numpy()
+            known = known[np.isfinite(known)]
+            if (np.round(1000 * known) != 1000 * known).any() or ((known != 0) & (np.abs(known) < 1)).any():
+                marks.add(".")
+        elif column.dtype.kind == "O":
+            texts = _sample(column)
+            cores = [_core(text, MARKS) for text in texts]
+            seen = _evidence(cores)
+            if _share_of_numbers(cores) < NUMERIC_SHARE:
+                continue
+            marks |= {","} if seen.comma_decimal or seen.dot_thousands else set()
+            marks |= {"."} if seen.dot_decimal or seen.comma_thousands else set()
+    return marks
+
+
+def _share_of_numbers(cores: Sequence[str]) -> float:
+    fits = [bool(_kinds(core.lstrip("+-").strip())) for core in cores]
+    return sum(fits) / len(fits) if fits else 0.0
+
+
+def _sample(column: pd.Series, most: int = 20_000) -> list[str]:
+    """Different texts of a column."""
+    return [str(text) for text in to_texts(column).dropna().unique()[:most]]
+
+
+def number_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:
+    """How a column's numbers are written, whatever its type; None where it holds texts."""
+    if column.dtype.kind in "biuf" or not to_texts(column).notna().any():
+        return PLAIN
+    return recognise_format(column, decimal=decimal, marks=marks)
+
+
+def recognise_format(
+    column: pd.Series, *, decimal: str | None = None, marks: Iterable[str] = ()
+) -> NumberFormat | None:
+    """How the numbers of a text column are written; None where it is not one of numbers.
+
+    Parameters
+    ----------
+    column : Series
+    decimal : {".", ","}, optional
+        The decimal mark, where it is known.
+    marks : iterable of {".", ","}
+        The decimal marks that other columns of the table show; they settle what this one leaves open.
+
+    Returns
+    -------
+    NumberFormat or None
+
+    Raises
+    ------
+    TableError
+        Where the values can be read in two ways, with both.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> recognise_format(pd.Series(["2,418", "270", "12"]))
+    NumberFormat(decimal='.', thousands=',', marks=())
+    >>> recognise_format(pd.Series(["2,418", "1,270"]))
+    Traceback (most recent call last):
+    ...
+    treelu.tables.errors.TableError: column None: '2,418' may be 2418 or 2.418; add --decimal . or --decimal ,
+    """
+    texts = _sample(column)
+    used = tuple(mark for mark in MARKS if any(mark in text for text in texts))
+    used = tuple(mark for mark in used if not any(mark != other and mark in other for other in used))
+    cores = [_core(text, used) for text in texts]
+    if not texts or (_share_of_numbers(cores) < NUMERIC_SHARE):
+        plain = NumberFormat(decimal or ".")
+        return plain if texts and _read_share(texts, plain) >= NUMERIC_SHARE else None
+    _check_marks(column.name, texts, cores, used)
+    point, between = _resolve(column.name, _evidence(cores), decimal, set(marks))
+    style = NumberFormat(point, between, used)
+    return style if _read_share(texts, style) >= NUMERIC_SHARE else None
+
+
+def _read_share(texts: Sequence[str], style: NumberFormat) -> float:
+    truth = ("true", "false")
+    return sum(style.parse(text) is not None or text.lower() in truth for text in texts) / len(texts)
+
+
+def _check_marks(name: Any, texts: Sequence[str], cores: Sequence[str], used: tuple[str, ...]) -> None:
+    """Raise where a column mixes currencies, or per cent and shares."""
+    if len(used) > 1:
+        examples = [next(text for text in texts if mark in text) for mark in used[:2]]
+        raise TableError(f"column {name!r} mixes {examples[0]!r} and {examples[1]!r}; write all values in one unit")
+    if used == ("%",):
+        without = [core for text, core in zip(texts, cores, strict=True) if "%" not in text and core not in ("0", "")]
+        without = [core for core in without if _kinds(core.lstrip("+-"))]
+        if without:
+            example = next(text for text in texts if "%" in text)
+            raise TableError(
+                f"column {name!r} mixes {example!r} and {without[0]!r}; write all values with % or none of them"
+            )
+
+
+def _resolve(name: Any, seen: _Evidence, decimal: str | None, marks: set[str]) -> tuple[str, str]:
+    """The decimal mark and the thousands mark of a column."""
+    commas = seen.comma_decimal or seen.comma_thousands or seen.comma_open
+    dots = seen.dot_decimal or seen.dot_thousands or seen.dot_open
+    if decimal is None:
+        decimal = _decimal_of(name, seen, marks)
+    other, present = (",", commas) if decimal == "." else (".", dots)
+    return decimal, other if present else seen.grouped
+
+
+def _decimal_of(name: Any, seen: _Evidence, marks: set[str]) -> str:
+    for for_comma, for_dot in (
+        (seen.comma_decimal, seen.comma_thousands),
+        (seen.dot_thousands, seen.dot_decimal),
+        (seen.comma_decimal, seen.dot_decimal),
+    ):
+        if for_comma and for_dot:
+            raise TableError(
+                f"column {name!r} mixes {for_comma!r} and {for_dot!r}, which use points and commas in different ways; "
+                "correct one of them"
+            )
+    if seen.comma_decimal or seen.dot_thousands:
+        return ","
+    if seen.comma_thousands or seen.dot_decimal:
+        return "."
+    if seen.comma_open and seen.dot_open:
+        raise TableError(
+            f"column {name!r} mixes {seen.comma_open!r} and {seen.dot_open!r}, which use points and commas in "
+            "different ways; correct one of them"
+        )
+    if len(marks) == 1:
+        return next(iter(marks))
+    if seen.comma_open:
+        if seen.small and not seen.large:
+            return "."
+        raise _ambiguous(name, seen.comma_open)
+    if seen.padded and seen.small and not seen.large:
+        raise _ambiguous(name, seen.padded)
+    return "."
+
+
+def _ambiguous(name: Any, example: str) -> TableError:
+    digits = example.replace(",", "").replace(".", "")
+    small = example.replace(",", ".")
+    return TableError(f"column {name!r}: {example!r} may be {digits} or {small}; add --decimal . or --decimal ,")
+
+
+def reads_two_ways(values: NDArray[np.float64]) -> bool:
+    """Whether numbers that were read with a decimal point may have had a thousands point: 1.234, 2.500 and 980.
+
+    Examples
+    --------
+    >>> reads_two_ways(np.array([1.234, 2.5, 980.0])), reads_two_ways(np.array([1.234, 2.5, 0.1]))
+    (True, False)
+    """
+    known = np.abs(values[np.isfinite(values)])
+    broken = known[known != np.round(known)]
+    if not len(broken) or not (broken >= 1).all() or not (known < 1000).all():
+        return False
+    return bool(np.allclose(1000 * broken, np.round(1000 * broken), rtol=0, atol=1e-6))
+
+
+def point_is_open(column: pd.Series, commas: bool) -> bool:
+    """Whether the points of a column of texts may be thousands points; `commas`: other columns have decimal commas.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> [point_is_open(pd.Series(texts), False) for texts in (["1.234", "2.500", "980"], ["1.234", "2.5", "980"])]
+    [True, False]
+    """
+    seen = _evidence(_core(text, ()) for text in _sample(column))
+    if not seen.dot_open or seen.dot_decimal:
+        return False
+    return commas or bool(seen.padded and seen.small and not seen.large)
