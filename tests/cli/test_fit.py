@@ -31,9 +31,10 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     assert typed.err.splitlines() == [
         f"  {table}: 80 rows, 4 columns",
         "  target 'survived': 2 classes (0, 1), so classification (--task regression if they are quantities)",
-        "  column 'name' left out: text with 64 different values in 64 rows (names?); --text name keeps it",
         *[line for line in typed.err.splitlines() if line.startswith("  column 'age': ")],
         "  column 'sex': text with 2 categories (female, male), one-hot encoded as 'sex=female', …",
+        "  left out, 1 column:",
+        "    name  text with 64 different values in 64 rows (names?); --text name keeps it",
         "training LCNClassifier (depth 2) on 64 rows, 4 features",
         "fitting CART, scikit-learn's decision tree, for comparison",
     ]
@@ -340,17 +341,14 @@ def test_messages_of_mistakes(words: list[str], message: str, table: Path, tmp_p
         (None, "treelu: {path} does not exist; check its name and folder"),
         ("", "treelu: {path} is empty; a table needs a line of column names and rows below it"),
         ("x,y\n", "treelu: {path} has a header but no rows; add rows below it"),
-        (
-            "x;y\n1;2\n",
-            "treelu: {path} has one column only, 'x;y': it seems to be separated by semicolons; add --delimiter ';'",
-        ),
+        ("x,y,x\n1,2,3\n", "treelu: {path} has two columns named 'x', columns 1 and 3; rename one of them"),
         (
             "x,y\n1,0\n2,0\n",
             "treelu: target 'y' is 0 in all 2 rows: there is nothing to learn; choose another --target",
         ),
         (
-            'x,y\n1,"1,5"\n2,"2,5"\n3,"3,5"\n',
-            "treelu: target 'y' has 3 different values in 3 rows, too many for classes; add --decimal ,",
+            'x,y\n1,"1,500"\n2,"2,500"\n3,"3,500"\n',
+            "treelu: column 'y': '1,500' may be 1500 or 1.500; add --decimal . or --decimal ,",
         ),
     ],
 )

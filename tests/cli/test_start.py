@@ -117,3 +117,28 @@ def test_warnings_for_the_user_are_plain_lines(capsys: pytest.CaptureFixture[str
     app._show_warning(UserWarning("mind this"), UserWarning, "file", 1)
     app._show_warning(DeprecationWarning("not for users"), DeprecationWarning, "file", 1)
     assert capsys.readouterr().err == "  mind this\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "message"),
+    [
+        ("x;y\n1;2\n", ["--delimiter", ","], "it seems to be separated by semicolons; add --delimiter ';'"),
+        ("x,y\n1,2\n", ["--target", "z"], "the table has no column 'z'"),
+        ("x,y,x\n1,2,3\n", [], "two columns named 'x', columns 1 and 3"),
+        ("x,y\n1,2\n", ["--valid", "none.csv"], "none.csv does not exist"),
+        ("x,y\n1,2\n", ["--smiles", "m"], "--smiles: the table has no column 'm'"),
+    ],
+)
+def test_a_bad_header_is_refused_before_anything_heavy_is_imported(
+    content: str, words: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data.csv").write_text(content)
+    typed = ["fit", str(tmp_path / "data.csv"), "--target", "y", "--out", str(tmp_path / "m"), *words]
+    code = (
+        f"import sys; from treelu.cli import main; code = main({typed!r}); "
+        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'pandas', 'numba', 'rdkit', 'matplotlib', 'rich'}; "
+        "print(code, sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "2 []"
+    assert message in result.stderr

@@ -5,7 +5,7 @@ Imports nothing heavy, so that a slip costs a moment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def check_fit(
     *,
     target: Sequence[str],
     smiles: str | None,
-    columns: dict[str, Sequence[str]],
+    columns: Mapping[str, Sequence[str]],
     valid: str | None,
     reading: Reading,
     force: bool,

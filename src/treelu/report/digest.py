@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 KEPT = 4096  # hashes; tables of up to so many different rows are recognised exactly
 
@@ -76,7 +75,8 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
     >>> np.array_equal(row_hashes(X), row_hashes(sparse.csr_array(X)))
     True
     """
-    rows: Any = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    given: Any = X
+    rows: Any = given.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
     n_rows, n_features = rows.shape
     keys = _mixed(np.arange(1, n_features + 1, dtype=np.uint64))
     total = np.zeros(n_rows, dtype=np.uint64)

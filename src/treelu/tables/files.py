@@ -203,11 +203,11 @@ def _read_sheet(path: str | Path, text: Collection[str], note: Callable[[str], N
         raise ImportError(f"reading {path} needs openpyxl: pip install 'treelu[excel]'") from error
     with pd.ExcelFile(path, engine="openpyxl") as book:
         names = [str(name) for name in book.sheet_names]
-        header = book.parse(names[0], header=None, nrows=1)
+        header = pd.read_excel(book, sheet_name=names[0], header=None, nrows=1)
         if not header.shape[1]:
             raise TableError(f"{path}: the sheet {names[0]!r} is empty; a table needs a line of column names")
         check_distinct([str(name).strip() for name in header.iloc[0].dropna()], path)
-        frame = book.parse(names[0], dtype=dict.fromkeys(text, str))
+        frame = pd.read_excel(book, sheet_name=names[0], dtype=dict.fromkeys(text, str))
     if len(names) > 1:
         note(f"the first of {len(names)} sheets, {names[0]!r}, was read")
     return frame
