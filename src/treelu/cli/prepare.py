@@ -185,7 +185,7 @@ def _warn_of_rows(
                 f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² speak of these few rows only"
             )
     shared = None if held_out is None else digest.share_of(held_out.X)
-    if shared is not None and shared >= 0.1:
+    if shared is not None and shared >= 0.5:
         notes.warn(
             f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
             "are rows repeated?"
