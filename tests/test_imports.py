@@ -31,7 +31,11 @@ ROOMS = (
     "cli",
 )
 # The modules whose methods lead into later rooms, each imported when its method is called, and which rooms those are.
-DOORS = {"treelu.tree.doors": {"view", "export", "persistence"}, "treelu.estimators._saving": {"persistence"}}
+DOORS = {
+    "treelu.tree.doors": {"view", "export", "report", "persistence"},
+    "treelu.estimators._saving": {"persistence"},
+    "treelu.estimators._showing": {"view", "report"},
+}
 
 
 def room_of(module: str) -> str:

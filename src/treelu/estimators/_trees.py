@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._missing import MissingValues
+from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
 from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.training import Sample
@@ -83,6 +84,16 @@ class TreeMixin:
             counts = node_counts(tree, self.visits_, self.network_.depth)
             built = self._tree = self.network_, replace(tree, n_samples=counts)
         return built[1]
+
+    def _tree_to_show(self) -> ObliqueTree | str | None:
+        if hasattr(self, "estimators_"):
+            return "one tree per label: estimators_[label].tree_"
+        if not hasattr(self, "network_"):
+            return None
+        depth = self.network_.depth
+        if 2**depth > MOST_LEAVES:
+            return f"a tree of up to 2^{depth} leaves: to_tree(visited_by=X) is the part that rows X reach"
+        return self.tree_
 
     def to_tree(self, *, visited_by: Any = None) -> ObliqueTree:
         """The network as an `ObliqueTree` on the raw features.

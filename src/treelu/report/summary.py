@@ -108,6 +108,8 @@ def summarize(
 
     names = _feature_names(tree, estimator, rows)
     scale = np.ones(len(names)) if rows is None else spread(rows.X)
+    if tree is not None and tree.spreads is not None:
+        scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
     entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
     if estimator is not None:

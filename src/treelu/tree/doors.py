@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from treelu.tree.oblique_tree import ObliqueTree
+    from treelu.view.notebook import PageFrame
 
 
 class Doors:
@@ -92,6 +93,18 @@ class Doors:
         from treelu.view import plot_tree
 
         return plot_tree(self, **options)
+
+    def _repr_html_(self: Any) -> str:
+        """The tree as a notebook shows it; see :mod:`treelu.view.notebook`."""
+        from treelu.view.notebook import tree_html
+
+        return tree_html(self)
+
+    def report(self: Any, X: Any = None, y: Any = None, **options: Any) -> PageFrame:
+        """The report page of this tree; see :func:`treelu.report.notebook.report_page`."""
+        from treelu.report.notebook import report_page
+
+        return report_page(self, X, y, **options)
 
     def save(self: Any, path: str | Path) -> None:
         """Write the tree into a folder that :func:`treelu.load` reads; see :mod:`treelu.persistence`."""

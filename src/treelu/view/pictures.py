@@ -15,7 +15,9 @@ from treelu.view.layout import children_above, depth_that_fits, layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+MAX_LEAVES = 32  # ends of branches in a picture
 # Inches; the axes are laid out in them, so that text of a fixed size fits its box.
 _LINE, _PAD, _GAP = 0.155, 0.05, 0.10
 _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.2, 1.75, 0.5
@@ -29,7 +31,7 @@ def plot_tree(
     *,
     top: int | None = None,
     max_depth: int | None = None,
-    max_leaves: int = 32,
+    max_leaves: int = MAX_LEAVES,
     scale: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -67,18 +69,25 @@ def plot_tree(
     >>> sorted({text.get_text() for text in ax.texts} & {"height", "age", "≥ -0.5"})
     ['age', 'height', '≥ -0.5']
     """
-    import matplotlib.pyplot as plt
-
-    depths = tree.node_depths()
-    if max_depth is None:
-        max_depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
-    elif max_depth < 0:
-        raise ValueError(f"max_depth must be at least 0, got {max_depth}")
-    picture = _Picture(tree, children_above(tree.children, depths, max_depth), top, check_scale(tree, scale))
+    picture = _Picture.of(tree, top, max_depth, max_leaves, scale)
     if ax is None:
+        import matplotlib.pyplot as plt
+
         ax = plt.figure(figsize=picture.size, layout="none").add_axes((0, 0, 1, 1))
     picture.draw(ax)
     return ax
+
+
+def draw_figure(tree: ObliqueTree) -> Figure:
+    """The tree as a figure that no window and no notebook shows by itself."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    picture = _Picture.of(tree)
+    figure = Figure(figsize=picture.size)
+    FigureCanvasAgg(figure)
+    picture.draw(figure.add_axes((0, 0, 1, 1)))
+    return figure
 
 
 class _Picture:
@@ -96,6 +105,23 @@ class _Picture:
         n_split_columns = max((self.places.level[node] for node in shown), default=-1) + 1
         width = n_split_columns * (_CARD_WIDTH + _STEP) + _LEAF_WIDTH + 0.3
         self.size = (width, self.places.extent + 0.3 + _CAPTION)
+
+    @classmethod
+    def of(
+        cls,
+        tree: ObliqueTree,
+        top: int | None = None,
+        max_depth: int | None = None,
+        max_leaves: int = MAX_LEAVES,
+        scale: Any = None,
+    ) -> _Picture:
+        """The picture of a tree, cut at a depth or where so many ends of branches fit."""
+        depths = tree.node_depths()
+        if max_depth is None:
+            max_depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+        elif max_depth < 0:
+            raise ValueError(f"max_depth must be at least 0, got {max_depth}")
+        return cls(tree, children_above(tree.children, depths, max_depth), top, check_scale(tree, scale))
 
     def height_of(self, node: int) -> float:
         """The height of a node's box."""

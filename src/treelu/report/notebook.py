@@ -1,0 +1,49 @@
+"""The report page from Python: one call, shown in a notebook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treelu.report.render import render
+from treelu.report.summary import summarize
+from treelu.tree import ObliqueTree
+from treelu.view.notebook import PageFrame
+
+
+def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, **options: Any) -> PageFrame:
+    """The report of a tree or a fitted estimator, which a notebook shows in a frame.
+
+    Parameters
+    ----------
+    model : ObliqueTree or fitted estimator
+    X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
+        Rows that were not used for training. Without them the page shows the tree alone.
+    y : array of shape (n_rows,), optional
+        Their targets.
+    height : int
+        Height of the frame in pixels.
+    **options
+        What :func:`treelu.report.summarize` takes besides: title, target, baselines, notes, …
+
+    Returns
+    -------
+    PageFrame
+        ``.html`` is the page itself, to be written into a file.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    >>> page = report_page(tree, [[-1.0], [2.0]], [0.1, 0.9], title="Two leaves")
+    >>> "<title>Two leaves</title>" in page.html
+    True
+    """
+    tree, estimator = (model, None) if isinstance(model, ObliqueTree) else (_tree_of(model), model)
+    return PageFrame(render(summarize(tree, X=X, y=y, estimator=estimator, **options)), height)
+
+
+def _tree_of(estimator: Any) -> ObliqueTree | None:
+    """The estimator's tree; None where it is no tree, and its predictions alone are shown."""
+    if isinstance(getattr(estimator, "classes_", None), list):
+        raise ValueError("there is one report per label: use estimators_[label].report(X, y[:, label])")
+    tree = getattr(estimator, "tree_", None)
+    return tree if isinstance(tree, ObliqueTree) else None

@@ -1,0 +1,127 @@
+"""Accuracy against size: the path of trees that a fit has walked, and which of them it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treelu.tree.check import float_array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK, _PALE, _CHOSEN = "#1a1a1a", "#6b6b68", "#c2502e"
+_COLORS = ("#2f62a8", "#4a9960", "#8e65ae", "#c99e37", "#4da4b0", "#7a7a7a")
+_MOST_LINES = 6
+
+
+def plot_sizes(
+    leaves: Any,
+    terms: Any,
+    scores: Any,
+    standard_errors: Any,
+    *,
+    chosen: int | None = None,
+    score_name: str = "cross-validated score",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the scores of trees of several sizes, with one standard error to each side.
+
+    Trees with the same number of terms are joined by a line. A dashed line marks one standard error below the best
+    score: a smaller tree above it is as good as the best, as far as the rows can tell.
+
+    Parameters
+    ----------
+    leaves : array of shape (n_trees,)
+        Leaves of each tree.
+    terms : array of shape (n_trees,)
+        The most terms that a question of the tree has.
+    scores, standard_errors : array of shape (n_trees,)
+        Cross-validated score, higher is better, and its standard error.
+    chosen : int, optional
+        Which of the trees was chosen; it is marked.
+    score_name : str
+        What the scores are, for the axis.
+    ax : matplotlib Axes, optional
+        Where to draw; a figure is made if None.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_sizes([2, 4, 8], [2, 2, 3], [0.90, 0.95, 0.96], [0.02, 0.015, 0.012], chosen=1)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['2 terms', '3 terms', 'one standard error below the best', 'chosen: 4 leaves, 2 terms']
+    """
+    import matplotlib.pyplot as plt
+
+    leaves, terms = _whole("leaves", leaves, None), _whole("terms", terms, len(np.atleast_1d(leaves)))
+    scores = float_array("scores", scores, (len(leaves),))
+    errors = float_array("standard_errors", standard_errors, (len(leaves),))
+    if not len(leaves):
+        raise ValueError("leaves must name at least one tree, got none")
+    if ax is None:
+        ax = plt.figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
+    _draw_lines(ax, leaves, terms, scores, errors)
+    best = int(scores.argmax())
+    ax.axhline(scores[best] - errors[best], color=_PALE, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1,
+               label="one standard error below the best")  # fmt: skip
+    if chosen is not None:
+        words = f"chosen: {_plural(leaves[chosen], 'leaf', 'leaves')}, {_plural(terms[chosen], 'term', 'terms')}"
+        ax.plot(leaves[chosen], scores[chosen], "o", markersize=13, markerfacecolor="none", markeredgecolor=_CHOSEN,
+                markeredgewidth=1.8, zorder=4, label=words)  # fmt: skip
+    _label_axes(ax, leaves, score_name)
+    return ax
+
+
+def _whole(name: str, value: Any, length: int | None) -> np.ndarray:
+    array = float_array(name, value, (length,))
+    if (array != np.round(array)).any() or (array < 0).any():
+        raise ValueError(f"{name} must be whole numbers from 0, got {array.tolist()}")
+    return array.astype(np.int64)
+
+
+def _draw_lines(ax: Axes, leaves: np.ndarray, terms: np.ndarray, scores: np.ndarray, errors: np.ndarray) -> None:
+    """A line for each number of terms; where there are many, one for all of them."""
+    kinds = np.unique(terms)
+    joined = len(kinds) > _MOST_LINES
+    for number, kind in enumerate(kinds[:1] if joined else kinds):
+        part = np.arange(len(leaves)) if joined else np.flatnonzero(terms == kind)
+        part = part[np.lexsort((scores[part], leaves[part]))]
+        # Bars of several lines stand beside each other: sizes are drawn by their logarithm.
+        shift = 1 + 0.02 * (number - (0 if joined else len(kinds) - 1) / 2)
+        words = f"up to {kinds[-1]} terms" if joined else _plural(int(kind), "term", "terms") if kind else "no question"
+        ax.errorbar(leaves[part] * shift, scores[part], errors[part], fmt="o-", color=_COLORS[number], markersize=4.5,
+                    linewidth=1.2, elinewidth=0.8, capsize=2, zorder=3, label=words)  # fmt: skip
+
+
+def _plural(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def _label_axes(ax: Axes, leaves: Sequence[int] | np.ndarray, score_name: str) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+    ax.set_xscale("log", base=2)
+    sizes = np.unique(leaves)
+    named: list[int] = []  # numbers that have room beside each other
+    for size in sizes.tolist():
+        if not named or size >= 1.12 * named[-1]:
+            named.append(size)
+    ax.xaxis.set_major_locator(FixedLocator(named))
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xlim(max(0.5, sizes[0]) / 1.2, max(1, sizes[-1]) * 1.2)
+    ax.set_xlabel("leaves")
+    ax.set_ylabel(score_name, parse_math=False)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.grid(axis="y", color="#e4e4e0", linewidth=0.7)
+    ax.set_axisbelow(True)
+    handles, words = ax.get_legend_handles_labels()
+    order = sorted(range(len(words)), key=lambda i: handles[i] not in ax.containers)  # trees first, then the marks
+    ax.legend([handles[i] for i in order], [words[i] for i in order], frameon=False, fontsize=8.5, loc="lower right")
