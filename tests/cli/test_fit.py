@@ -1,8 +1,8 @@
 """`treelu fit`: what it writes, what it says, and the mistakes it names."""
 
 import json
-import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,13 @@ from rdkit import Chem
 
 import treelu
 from tests.cli.conftest import QUICK, Type, people
+from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare, split_rows
-from treelu.tables import TableModel, TableTargets
+from treelu.cli.trees import substructures
+from treelu.tables import TableEncoder, TableModel, TableTargets
+from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
 
 
@@ -130,20 +133,25 @@ def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
     assert result.isna().all(axis=1).to_numpy().nonzero()[0].tolist() == [5]
 
 
-def test_text_trees_of_molecules_say_what_their_bits_are(labels_model: Path, type_: Type) -> None:
+def test_text_trees_of_molecules_name_substructures(labels_model: Path, type_: Type) -> None:
     text = type_("export", labels_model, "--label", "toxic").out
     assert text == (labels_model / "tree-toxic.txt").read_text()
-    tree, legend = text.split("\n\nbits, and the substructures that set them:\n")
-    lines = [line.split() for line in legend.splitlines()]
-    assert [name for name, _ in lines] == list(dict.fromkeys(re.findall(r"bit_\d+", tree)))
-    fingerprint = treelu.load(labels_model).encoder.smiles_column.fingerprint
-    for name, smiles in lines:
-        example = fingerprint.examples(int(name.removeprefix("bit_")))[0]
-        whole = Chem.MolFromSmiles(example.smiles)
-        assert whole.HasSubstructMatch(Chem.MolFromSmarts(smiles))
-        assert (
-            Chem.MolFromSmarts(smiles).GetAtomWithIdx(0).GetSymbol() == whole.GetAtomWithIdx(example.atom).GetSymbol()
-        )
+    features = treelu.load(labels_model).encoder.smiles_column.fingerprint
+    named = [name for name in features.get_feature_names_out() if f"{name} " in text]
+    assert named
+    for name in named:
+        whole = Chem.MolFromSmiles(features.examples(name)[0].smiles)
+        assert whole.HasSubstructMatch(Chem.MolFromSmarts(features.smarts(name)))
+
+
+def test_hashed_bits_of_older_models_are_explained(labels_model: Path) -> None:
+    fingerprint = MorganFingerprint(n_bits=64).fit(["CCO", "CCN.Cl"])
+    column = SmilesColumn("smiles", fingerprint)
+    older = replace(treelu.load(labels_model), encoder=TableEncoder((column,)))
+    set_bits = sorted(fingerprint.examples_)
+    found = substructures(older, " ".join(f"bit_{bit:02d}" for bit in range(64)))
+    assert list(found) == [f"bit_{bit:02d}" for bit in set_bits]
+    assert all(Chem.MolFromSmarts(smarts) is not None for smarts in found.values())
 
 
 def test_what_it_says_to_type_next_can_be_typed(molecules: Path, tmp_path: Path, type_: Type) -> None:
@@ -158,7 +166,7 @@ def test_what_it_says_to_type_next_can_be_typed(molecules: Path, tmp_path: Path,
 def test_molecules_with_further_columns(molecules: Path, tmp_path: Path, type_: Type) -> None:
     words = ["--smiles", "smiles", "--features", "id", "--target", "size", "--bits", 32, "--out", tmp_path / "m"]
     assert type_("fit", molecules, *words, *QUICK).code == 0
-    assert treelu.load(tmp_path / "m").encoder.feature_names[-2:] == ("bit_31", "id")
+    assert treelu.load(tmp_path / "m").encoder.feature_names[30:] == ("C(CCl)C[CH2]~*", "C(CN)C[CH2]~*", "id")
 
 
 def test_choosing_columns(table: Path, tmp_path: Path, type_: Type) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
+from treelu.chem import MorganFingerprint
 from treelu.tables import TableEncoder, TableError, check_columns
 
 
@@ -145,21 +146,45 @@ def test_names_stay_distinct() -> None:
     assert encoder.feature_names == ("c=a", "c=b", "c=a (2)")
 
 
-def test_molecules_become_bits_and_unreadable_ones_are_left_out() -> None:
+def test_molecules_become_columns_and_unreadable_ones_are_left_out() -> None:
     frame = pd.DataFrame({"smiles": ["CCO", "no smiles", "CCN", "c1ccccc1"], "x": [1.0, 2.0, 3.0, 4.0]})
     encoder, notes = learn(frame[["smiles"]], smiles="smiles", n_bits=64, radius=1)
-    assert notes == ["column 'smiles': molecules, as 64 bits of a Morgan fingerprint of radius 1"]
+    assert notes == ["column 'smiles': molecules, as 3 substructures (of up to 1 bonds from an atom)"]
     encoded = encoder.encode(frame)
-    assert encoded.X.shape == (3, 64)
+    assert encoded.X.shape == (3, 3)
+    assert encoder.feature_names == ("[CH2](~*)~*", "[CH3]~*", "C[CH2]~*")
     assert encoded.rows.tolist() == [0, 2, 3]
     mixed, _ = learn(frame, smiles="smiles", n_bits=64, radius=1)
     both = mixed.encode(frame)
-    assert np.array_equal(both.X.to_numpy()[:, :64], encoded.X.toarray())
+    assert np.array_equal(both.X.to_numpy()[:, :3], encoded.X.toarray())
     assert both.X["x"].tolist() == [1, 3, 4]
     again = TableEncoder.from_dict(json.loads(json.dumps(mixed.to_dict())))
     assert np.array_equal(again.encode(frame).X.to_numpy(), both.X.to_numpy())
     assert again.smiles_column is not None
-    assert again.smiles_column.fingerprint.examples_ == mixed.smiles_column.fingerprint.examples_  # type: ignore[union-attr]
+    assert again.smiles_column.fingerprint.columns_ == mixed.smiles_column.fingerprint.columns_  # type: ignore[union-attr]
+
+
+def test_blocks_of_molecules() -> None:
+    frame = pd.DataFrame({"smiles": ["CCO", "CCN", "c1ccccc1"]})
+    encoder, notes = learn(frame, smiles="smiles", blocks=("substructures", "maccs"), radius=0)
+    assert notes == ["column 'smiles': molecules, as 2 substructures (of up to 0 bonds from an atom), 166 maccs"]
+    assert encoder.encode(frame).X.shape == (3, 168)
+
+
+def test_hashed_fingerprints_of_version_0_1_are_read() -> None:
+    fingerprint = MorganFingerprint(n_bits=64).fit(["CCO", "CCN"])
+    column = {"name": "smiles", "kind": "smiles", "fingerprint": fingerprint.to_dict()}
+    encoder = TableEncoder.from_dict(json.loads(json.dumps({"columns": [column]})))
+    frame = pd.DataFrame({"smiles": ["CCO", "c1ccccc1"]})
+    assert np.array_equal(encoder.encode(frame).X.toarray(), fingerprint.transform(frame["smiles"]).toarray())
+    assert encoder.feature_names[:2] == ("bit_00", "bit_01")
+
+
+def test_no_molecule_and_no_common_substructure() -> None:
+    with pytest.raises(TableError, match="RDKit can read none of the SMILES of column 'smiles'; check --smiles"):
+        learn(pd.DataFrame({"smiles": ["x", "y"]}), smiles="smiles")
+    with pytest.raises(TableError, match="no substructure is in 2 of the 2 training molecules"):
+        learn(pd.DataFrame({"smiles": ["C", "O"]}), smiles="smiles")
 
 
 words = st.text(max_size=4)

@@ -1,7 +1,9 @@
 """Molecules: fingerprints, public tables, splits and drawings (``pip install 'treelu[chem]'``)."""
 
+from treelu.chem._environments import environment_name
 from treelu.chem.complexes import Complex, ComplexFeatures, contact_counts, pair_fingerprint, read_complex
-from treelu.chem.drawing import draw_bit, draw_substructure
+from treelu.chem.drawing import draw_bit, draw_column, draw_substructure
+from treelu.chem.features import MolecularColumn, MolecularFeatures
 from treelu.chem.fingerprints import Environment, MorganFingerprint
 from treelu.chem.moleculenet import MOLECULENET_NAMES, MOLECULENET_URL, MoleculeTable, load_moleculenet
 from treelu.chem.pdbbind import ComplexTable, GridFeatures, load_pdbbind, read_grid_features
@@ -15,8 +17,12 @@ __all__ = [
     "pair_fingerprint",
     "read_complex",
     "draw_bit",
+    "draw_column",
     "draw_substructure",
     "Environment",
+    "environment_name",
+    "MolecularColumn",
+    "MolecularFeatures",
     "MorganFingerprint",
     "MOLECULENET_NAMES",
     "MOLECULENET_URL",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -50,6 +51,27 @@ def parse(smiles: Sequence[str | None]) -> list[Any]:
         return [None if text is None else Chem.MolFromSmiles(text) for text in smiles]
 
 
+def without_isotopes(smiles: str | None) -> str | None:
+    """The SMILES of a molecule without marks of isotopes; deuterium becomes hydrogen like any other.
+
+    Morgan's numbers tell some isotopes apart (carbon-14, deuterium) and others not (carbon-13).
+
+    Examples
+    --------
+    >>> without_isotopes("[2H]C([2H])([2H])O"), without_isotopes("CO")
+    ('CO', 'CO')
+    """
+    if smiles is None or not re.search(r"\[\d", smiles):
+        return smiles
+    (molecule,) = parse([smiles])
+    if molecule is None:
+        return smiles
+    for atom in molecule.GetAtoms():
+        atom.SetIsotope(0)
+    Chem = chem_extra("rdkit.Chem")
+    return Chem.MolToSmiles(Chem.RemoveHs(molecule))
+
+
 def check_refused(
     refused: np.ndarray, smiles: Sequence[str | None], invalid: str, consequence: str, remedy: str
 ) -> None:
@@ -66,3 +88,21 @@ def check_refused(
 
 def _shortened(text: str | None, length: int = 40) -> str:
     return repr(text if text is None or len(text) <= length else f"{text[:length]}…")
+
+
+def check_invalid(invalid: str) -> None:
+    """Raise unless ``invalid`` says what to do with SMILES that RDKit refuses."""
+    if invalid not in ("error", "drop", "empty"):
+        raise ValueError(f"invalid must be 'error', 'drop' or 'empty', got {invalid!r}")
+
+
+def about_refused(invalid: str) -> tuple[str, str]:
+    """What happens to refused rows of a transformer, and what to pass to avoid the error."""
+    consequence = "They are left out." if invalid == "drop" else "They become rows of zeros."
+    return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
+
+
+def kept_rows(n_rows: int, refused: np.ndarray, invalid: str) -> np.ndarray:
+    """Rows that a transformer returns."""
+    rows = np.arange(n_rows)
+    return np.delete(rows, refused) if invalid == "drop" else rows

@@ -1,39 +1,42 @@
-"""Pictures of fingerprint bits: the atoms and bonds behind a bit, in a molecule or alone, as SVG."""
+"""Pictures of molecular columns: the atoms and bonds behind one, in a molecule or alone, as SVG."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import Any
 
+from treelu.chem._environments import Fragment, Place, cut_out, environment_parts
 from treelu.chem._molecules import as_smiles, chem_extra, parse
+from treelu.chem.features import MolecularFeatures
 from treelu.chem.fingerprints import MorganFingerprint
 
 _CENTRE = (0.45, 0.62, 0.95)
 _AROUND = (1.0, 0.82, 0.42)
 _RIM = (0.88, 0.88, 0.88)
+_STUB = 0.7  # length of a bond that leads out of a substructure, to others
 
 
 def draw_bit(
-    fingerprint: MorganFingerprint,
+    fingerprint: MolecularFeatures | MorganFingerprint,
     bit: int | str,
     *,
     smiles: str | None = None,
     example: int = 0,
     size: tuple[int, int] = (300, 220),
 ) -> str:
-    """Draw a molecule with the atoms and bonds behind a bit highlighted; blue is an environment's centre.
+    """Draw a molecule with the atoms and bonds behind a column highlighted; blue is an environment's centre.
 
     Parameters
     ----------
-    fingerprint : MorganFingerprint
-        Fitted, unless ``smiles`` is given.
+    fingerprint : MolecularFeatures or MorganFingerprint
+        Fitted; a MorganFingerprint need not be where ``smiles`` is given.
     bit : int or str
-        The bit, or its feature name such as ``"bit_0042"``.
+        The column, or its feature name such as ``"C[OH]"`` or ``"bit_0042"``.
     smiles : str, optional
-        The molecule to draw, with every environment of the bit. By default a remembered training molecule
-        with one environment.
+        The molecule to draw, with every place where it has what the column counts. By default a remembered training
+        molecule with one place.
     example : int, default 0
-        Which of the remembered environments (0 is the most frequent one).
+        Which of the environments that a MorganFingerprint remembers (0 is the most frequent one).
     size : (int, int)
         Width and height in pixels.
 
@@ -44,33 +47,50 @@ def draw_bit(
 
     Examples
     --------
-    >>> from treelu.chem import MorganFingerprint, draw_bit
-    >>> fingerprint = MorganFingerprint().fit(["CCO", "CCN", "c1ccccc1O"])
-    >>> svg = draw_bit(fingerprint, "bit_0807")
-    >>> svg[:5], "<title>bit 807 in CCO</title>" in svg
+    >>> from treelu.chem import MolecularFeatures, draw_bit
+    >>> features = MolecularFeatures().fit(["CCO", "CCN", "c1ccccc1O"])
+    >>> svg = draw_bit(features, "[OH]~*")
+    >>> svg[:5], "<title>[OH]~* in CCO</title>" in svg
     ('<?xml', True)
     """
-    number = bit_number(fingerprint, bit)
+    number = fingerprint.column_number(bit)
     if smiles is not None:
-        places = fingerprint.environments(number, smiles)
+        smiles = fingerprint.plain(smiles)
+        places = fingerprint.places(number, smiles)
         if not places:
-            raise ValueError(f"smiles={smiles!r} does not set bit {number}")
+            raise ValueError(f"smiles={smiles!r} does not set {fingerprint.caption(number)}")
     else:
-        smiles, places = _example(fingerprint, number, example)
+        smiles, places = fingerprint.example_places(number, example)
     (molecule,) = parse(as_smiles([smiles], "smiles"))
-    atoms: set[int] = set()
-    bonds: set[int] = set()
-    for place in places:
-        more_atoms, more_bonds = environment_parts(molecule, *place)
-        atoms |= more_atoms
-        bonds |= more_bonds
-    colours = dict.fromkeys(atoms, _AROUND) | dict.fromkeys((atom for atom, _ in places), _CENTRE)
-    prepared = chem_extra("rdkit.Chem.Draw.rdMolDraw2D").PrepareMolForDrawing(molecule)
-    return _draw(prepared, colours, dict.fromkeys(bonds, _AROUND), size, f"bit {number} in {smiles}")
+    return _mark(molecule, places, size, f"{fingerprint.caption(number)} in {smiles}")
+
+
+def draw_column(
+    fingerprint: MolecularFeatures | MorganFingerprint, column: int | str, size: tuple[int, int] = (120, 100)
+) -> str | None:
+    """Draw what a column stands for: a substructure alone, others in a molecule; None where there is nothing to draw.
+
+    Examples
+    --------
+    >>> from treelu.chem import MolecularFeatures, draw_column
+    >>> features = MolecularFeatures(blocks=("substructures", "descriptors")).fit(["CCO", "CCN"])
+    >>> draw_column(features, "C[CH2]~*")[:5], draw_column(features, "MolLogP")
+    ('<?xml', None)
+    """
+    number = fingerprint.column_number(column)
+    examples = fingerprint.examples(number)
+    if examples:
+        return draw_substructure(examples[0].smiles, examples[0].atom, examples[0].radius, size)
+    if isinstance(fingerprint, MorganFingerprint) or fingerprint.columns_[number].smiles is None:
+        return None
+    return draw_bit(fingerprint, number, size=size)
 
 
 def draw_substructure(smiles: str, atom: int, radius: int, size: tuple[int, int] = (120, 100)) -> str:
-    """Draw one atom environment alone: its atoms and, greyed, the bonds that lead out of it to a ``*``.
+    """Draw one atom environment alone, with what decides whether a molecule has it and nothing else.
+
+    Bonds that lead out of it are grey and dotted, as they may be of any type and end at any atom ``*``. Carbon atoms
+    at such bonds are written with their hydrogens. R marks an atom that is in a ring, where no aromatic bond tells.
 
     Parameters
     ----------
@@ -97,77 +117,58 @@ def draw_substructure(smiles: str, atom: int, radius: int, size: tuple[int, int]
     (molecule,) = parse(as_smiles([smiles], "smiles"))
     if molecule is None or not 0 <= atom < molecule.GetNumAtoms():
         raise ValueError(f"RDKit finds no atom {atom} in smiles={smiles!r}")
-    atoms, bonds = environment_parts(molecule, atom, radius)
-    fragment, number = _cut_out(molecule, atoms)
-    inner = {
-        fragment.GetBondBetweenAtoms(number[bond.GetBeginAtomIdx()], number[bond.GetEndAtomIdx()]).GetIdx()
-        for bond in map(molecule.GetBondWithIdx, bonds)
-    }
-    colours = {number[other]: _AROUND for other in atoms} | {number[atom]: _CENTRE}
-    rim = {bond.GetIdx() for bond in fragment.GetBonds()} - inner
+    fragment = cut_out(molecule, *environment_parts(molecule, atom, radius))
+    _lay_out(molecule, fragment)
+    inner = set(fragment.bonds.values())
+    rim = {bond.GetIdx() for bond in fragment.molecule.GetBonds()} - inner
     return _draw(
-        fragment,
-        colours,
+        fragment.molecule.GetMol(),
+        dict.fromkeys(fragment.number.values(), _AROUND) | {fragment.number[atom]: _CENTRE},
         dict.fromkeys(inner, _AROUND) | dict.fromkeys(rim, _RIM),
         size,
         f"atoms within {radius} bonds of atom {atom} in {smiles}",
     )
 
 
-def bit_number(fingerprint: MorganFingerprint, bit: int | str) -> int:
-    """The number of a bit that is given by number or feature name."""
-    if isinstance(bit, str):
-        names = fingerprint.get_feature_names_out().tolist()
-        if bit not in names:
-            raise ValueError(f"bit must be a name from {names[0]} to {names[-1]}, got {bit!r}")
-        return names.index(bit)
-    if not 0 <= bit < fingerprint.n_bits:
-        raise ValueError(f"bit must be from 0 to {fingerprint.n_bits - 1}, got {bit}")
-    return int(bit)
+def _mark(molecule: Any, places: list[Place], size: tuple[int, int], title: str) -> str:
+    """A molecule with places in colours."""
+    atoms = frozenset().union(*(place.atoms for place in places))
+    bonds = frozenset().union(*(place.bonds for place in places))
+    centres = [centre for place in places for centre in place.centres]
+    prepared = chem_extra("rdkit.Chem.Draw.rdMolDraw2D").PrepareMolForDrawing(molecule)
+    colours = dict.fromkeys(atoms, _AROUND) | dict.fromkeys(centres, _CENTRE)
+    return _draw(prepared, colours, dict.fromkeys(bonds, _AROUND), size, title)
 
 
-def _example(fingerprint: MorganFingerprint, bit: int, example: int) -> tuple[str, list[tuple[int, int]]]:
-    remembered = fingerprint.examples(bit)
-    if not remembered:
-        raise ValueError(f"no training molecule sets bit {bit}; pass smiles= a molecule that does")
-    if not 0 <= example < len(remembered):
-        raise ValueError(f"example must be from 0 to {len(remembered) - 1} for bit {bit}, got {example}")
-    found = remembered[example]
-    return found.smiles, [(found.atom, found.radius)]
-
-
-def environment_parts(molecule: Any, atom: int, radius: int) -> tuple[set[int], set[int]]:
-    """Atoms and bonds of the environment of ``radius`` bonds around an atom."""
-    Chem = chem_extra("rdkit.Chem")
-    bonds = set(Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, atom, enforceSize=False))
-    atoms = {atom}
-    for index in bonds:
-        bond = molecule.GetBondWithIdx(index)
-        atoms |= {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()}
-    return atoms, bonds
-
-
-def _cut_out(molecule: Any, atoms: set[int]) -> tuple[Any, dict[int, int]]:
-    """The atoms and their neighbours as a molecule of its own, and the new numbers of its atoms.
-
-    Neighbours outside become dummy atoms, drawn as ``*``.
-    """
+def _lay_out(molecule: Any, fragment: Fragment) -> None:
+    """Give a fragment the places that its atoms have in a drawing of the whole molecule, and letters where needed."""
     Chem = chem_extra("rdkit.Chem")
     chem_extra("rdkit.Chem.rdDepictor").Compute2DCoords(molecule)
-    neighbours = {near.GetIdx() for index in atoms for near in molecule.GetAtomWithIdx(index).GetNeighbors()} - atoms
-    # Atoms are removed, not copied, so that the rest keeps its place on the page.
-    fragment = Chem.RWMol(molecule)
-    for index in neighbours:
-        fragment.ReplaceAtom(index, Chem.Atom(0))
-    for bond in molecule.GetBonds():
-        if not {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()} & atoms:
-            fragment.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-    kept = sorted(atoms | neighbours)
-    for index in sorted(set(range(molecule.GetNumAtoms())) - set(kept), reverse=True):
-        fragment.RemoveAtom(index)
-    fragment.UpdatePropertyCache(strict=False)
-    Chem.FastFindRings(fragment)
-    return fragment.GetMol(), {old: new for new, old in enumerate(kept)}
+    points = molecule.GetConformer().GetPositions()  # (A, 3)
+    places = [points[index] for index in fragment.number]
+    for start, far in fragment.stubs:
+        # Two stubs take the place of a bond between two atoms of the fragment: they must not touch.
+        share = _STUB / 2 if far in fragment.number else _STUB
+        places.append(points[start] + share * (points[far] - points[start]))
+        _write_hydrogens(fragment.molecule.GetAtomWithIdx(fragment.number[start]))
+    shape = Chem.Conformer(len(places))
+    for index, place in enumerate(places):
+        shape.SetAtomPosition(index, place.tolist())
+    fragment.molecule.AddConformer(shape)
+    for index, new in fragment.number.items():
+        atom = fragment.molecule.GetAtomWithIdx(new)
+        if molecule.GetAtomWithIdx(index).IsInRing() and not any(bond.GetIsAromatic() for bond in atom.GetBonds()):
+            atom.SetProp("atomNote", "R")
+
+
+def _write_hydrogens(atom: Any) -> None:
+    """Write a carbon atom, which a drawing would leave without letters, with its hydrogens."""
+    if atom.GetAtomicNum() != 6 or atom.GetFormalCharge():
+        return
+    hydrogens = atom.GetNumExplicitHs()
+    count = f"<sub>{hydrogens}</sub>" if hydrogens > 1 else ""
+    atom.SetProp("_displayLabel", f"CH{count}" if hydrogens else "C")
+    atom.SetProp("_displayLabelW", f"H{count}C" if hydrogens else "C")
 
 
 def _draw(molecule: Any, atoms: dict[int, Any], bonds: dict[int, Any], size: tuple[int, int], title: str) -> str:

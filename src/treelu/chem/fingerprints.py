@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.chem._molecules import as_smiles, check_refused, chem_extra, parse
+from treelu.chem._environments import Place, environment_place
+from treelu.chem._molecules import about_refused, as_smiles, check_invalid, check_refused, chem_extra, kept_rows, parse
 
 _CHUNK = 2000  # molecules that are alive at once; 41,127 of them at once take some 400 MB
 
@@ -140,7 +141,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         self._check_parameters()
         smiles = as_smiles(X)
         found = _find_environments(smiles, self.radius)
-        check_refused(found.refused, smiles, self.invalid, *self._about_refused())
+        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
         return self._matrix(found)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -169,6 +170,40 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
             raise ValueError(f"RDKit cannot read smiles={smiles!r}")
         places = _places(molecule, _generator(self.radius))
         return sorted(place for key, found in places.items() if key % self.n_bits == bit for place in found)
+
+    def plain(self, smiles: str) -> str:
+        """The molecule as it is read here."""
+        return smiles
+
+    def places(self, bit: int, smiles: str) -> list[Place]:
+        """Where a molecule sets a bit: the atoms and bonds of each environment, and its centre."""
+        (molecule,) = parse(as_smiles([smiles], "smiles"))
+        return [environment_place(molecule, atom, radius) for atom, radius in self.environments(bit, smiles)]
+
+    def example_places(self, bit: int, example: int = 0) -> tuple[str, list[Place]]:
+        """A remembered molecule, and where the remembered environment of a bit is in it."""
+        remembered = self.examples(bit)
+        if not remembered:
+            raise ValueError(f"no training molecule sets bit {bit}; pass smiles= a molecule that does")
+        if not 0 <= example < len(remembered):
+            raise ValueError(f"example must be from 0 to {len(remembered) - 1} for bit {bit}, got {example}")
+        found = remembered[example]
+        return found.smiles, [environment_place(parse([found.smiles])[0], found.atom, found.radius)]
+
+    def column_number(self, bit: int | str) -> int:
+        """The number of a bit that is given by number or feature name."""
+        if isinstance(bit, str):
+            names = self.get_feature_names_out().tolist()
+            if bit not in names:
+                raise ValueError(f"bit must be a name from {names[0]} to {names[-1]}, got {bit!r}")
+            return names.index(bit)
+        if not 0 <= bit < self.n_bits:
+            raise ValueError(f"bit must be from 0 to {self.n_bits - 1}, got {bit}")
+        return int(bit)
+
+    def caption(self, bit: int) -> str:
+        """What to write beside a picture of a bit."""
+        return f"bit {bit}"
 
     def to_dict(self) -> dict[str, Any]:
         """Parameters and memory as plain JSON types; the inverse of :meth:`from_dict`."""
@@ -210,7 +245,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         self._check_parameters()
         smiles = as_smiles(X)
         found = _find_environments(smiles, self.radius)
-        check_refused(found.refused, smiles, self.invalid, *self._about_refused())
+        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
         self.examples_ = _choose_examples(found, smiles, self.radius, self.n_bits, self.n_examples)
         self._set_rows(len(smiles), found.refused)
         return self._matrix(found)[0]
@@ -218,7 +253,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
     def _set_rows(self, n_rows: int, refused: np.ndarray) -> None:
         self._n_rows = n_rows
         self.refused_ = refused
-        self.kept_ = _kept(n_rows, refused, self.invalid)
+        self.kept_ = kept_rows(n_rows, refused, self.invalid)
 
     def _matrix(self, found: _Environments) -> tuple[sparse.csr_matrix, np.ndarray]:
         # Bits are the environments' numbers modulo n_bits, as RDKit folds them; csr_matrix adds up
@@ -229,7 +264,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         matrix.sum_duplicates()
         if not self.counts:
             matrix.data[:] = 1.0
-        kept = _kept(found.n_rows, found.refused, self.invalid)
+        kept = kept_rows(found.n_rows, found.refused, self.invalid)
         return (matrix if len(kept) == found.n_rows else matrix[kept]), kept
 
     def _check_parameters(self) -> None:
@@ -237,12 +272,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-        if self.invalid not in ("error", "drop", "empty"):
-            raise ValueError(f"invalid must be 'error', 'drop' or 'empty', got {self.invalid!r}")
-
-    def _about_refused(self) -> tuple[str, str]:
-        consequence = "They are left out." if self.invalid == "drop" else "They become rows of zeros."
-        return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
+        check_invalid(self.invalid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -290,11 +320,6 @@ def _find_environments(smiles: list[str | None], radius: int) -> _Environments:
     heavy = np.array(sizes, dtype=np.int64)
     refused = np.flatnonzero(heavy < 0)
     return _Environments(rows, np.array(keys, dtype=np.int64), np.array(counts, dtype=np.int64), heavy, refused)
-
-
-def _kept(n_rows: int, refused: np.ndarray, invalid: str) -> np.ndarray:
-    rows = np.arange(n_rows)
-    return np.delete(rows, refused) if invalid == "drop" else rows
 
 
 def _choose_examples(

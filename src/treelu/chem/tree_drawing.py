@@ -7,7 +7,8 @@ from html import escape
 
 import numpy as np
 
-from treelu.chem.drawing import draw_substructure
+from treelu.chem.drawing import draw_column
+from treelu.chem.features import MolecularFeatures
 from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
@@ -23,46 +24,49 @@ _GAP, _LEVEL_GAP, _MARGIN = 14, 46, 16
 _YES, _NO, _INK, _PALE = "#1f5fbf", "#b3432b", "#222222", "#777777"
 
 
-def draw_tree(tree: ObliqueTree, fingerprint: MorganFingerprint, *, top: int = 3, max_depth: int | None = None) -> str:
+def draw_tree(
+    tree: ObliqueTree,
+    fingerprint: MolecularFeatures | MorganFingerprint,
+    *,
+    top: int = 3,
+    max_depth: int | None = None,
+) -> str:
     """Draw a tree with the substructures that decide, in the manner of the paper's Fig. 3.
 
-        A node shows its ``top`` features by effect: absolute weight times the feature's spread, where the tree knows
-        it. Weights and bias are divided by the sum of the node's absolute weights; the answer is yes where weights
-        times bits plus bias is at least 0, so a positive weight (blue) pulls molecules with the substructure to yes, a
-        negative one (red) to no. The picture of a bit is the most frequent of the environments that set it. A leaf
-    shows its rank among all leaves (the higher, the larger the probability or value) and its prediction.
+    A node shows its ``top`` features by effect: absolute weight times the feature's spread, where the tree knows it.
+    Weights and bias are divided by the sum of the node's absolute weights; the answer is yes where weights times
+    features plus bias is at least 0, so a positive weight (blue) pulls molecules with the substructure to yes, a
+    negative one (red) to no. Of a MorganFingerprint's bit the most frequent of the environments that set it is shown.
+    A leaf shows its rank among all leaves (the higher, the larger the probability or value) and its prediction.
 
-        Parameters
-        ----------
-        tree : ObliqueTree
-            Its features are the bits of ``fingerprint``: all of them in order or, where the tree has feature
-            names, those that bear a bit's name. Other features are shown by name.
-        fingerprint : MorganFingerprint
-            Fitted.
-        top : int, default 3
-            Features shown at each node.
-        max_depth : int, optional
-            Nodes at this depth are shown without what is below them.
+    Parameters
+    ----------
+    tree : ObliqueTree
+        Its features are the columns of ``fingerprint``: all of them in order or, where the tree has feature
+        names, those that bear a column's name. Other features are shown by name.
+    fingerprint : MolecularFeatures or MorganFingerprint
+        Fitted.
+    top : int, default 3
+        Features shown at each node.
+    max_depth : int, optional
+        Nodes at this depth are shown without what is below them.
 
-        Returns
-        -------
-        str
-            An SVG document.
+    Returns
+    -------
+    str
+        An SVG document.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treelu.chem import MorganFingerprint, draw_tree
-        >>> from treelu.tree import ObliqueTree
-    from treelu.tree.names import shown_name
-    from treelu.view.labels import leaves_below, strongest_terms
-    from treelu.view.layout import Children, Layout, children_above, layout
-        >>> fingerprint = MorganFingerprint().fit(["CCO", "CCN", "c1ccccc1O"])
-        >>> weights = np.zeros((1, 2048))
-        >>> weights[0, [80, 807]] = -0.5, 1.0
-        >>> svg = draw_tree(ObliqueTree(weights, [-0.6], [[1, 2]], [[0.0], [1.0]]), fingerprint)
-        >>> svg[:4], "+0.67" in svg, "−0.33" in svg
-        ('<svg', True, True)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.chem import MolecularFeatures, draw_tree
+    >>> from treelu.tree import ObliqueTree
+    >>> features = MolecularFeatures().fit(["CCO", "CCN", "c1ccccc1O"])
+    >>> weights = np.zeros((1, len(features.columns_)))
+    >>> weights[0, [0, 1]] = -0.5, 1.0
+    >>> svg = draw_tree(ObliqueTree(weights, [-0.6], [[1, 2]], [[0.0], [1.0]]), features)
+    >>> svg[:4], "+0.67" in svg, "−0.33" in svg
+    ('<svg', True, True)
     """
     for name, value, least in (("top", top, 1), ("max_depth", max_depth, 0)):
         if value is not None and value < least:
@@ -122,45 +126,43 @@ class _Page:
 class _Pictures:
     """The picture and the caption of each feature."""
 
-    def __init__(self, fingerprint: MorganFingerprint, names: list[int | str]) -> None:
+    def __init__(self, fingerprint: MolecularFeatures | MorganFingerprint, names: list[int | str]) -> None:
         self.fingerprint = fingerprint
         self.names = names
 
     def caption(self, feature: int) -> str:
-        """The bit, or as much of the feature's name as has room."""
+        """As much of the feature's name as has room."""
         name = self.names[feature]
-        if isinstance(name, int):
-            return f"bit {name}"
-        return shown_name(name, _CAPTION_LETTERS)
+        return shown_name(self.fingerprint.caption(name) if isinstance(name, int) else name, _CAPTION_LETTERS)
 
     def svg(self, feature: int, x: float, y: float) -> str:
         """The feature's substructure with its corner at (x, y), or a word where there is none to show."""
         name = self.names[feature]
-        examples = self.fingerprint.examples(name) if isinstance(name, int) else []
-        if not examples:
-            word = "never set" if isinstance(name, int) else "no bit"
-            return _text(x + _PICTURE[0] / 2, y + _PICTURE[1] / 2, word, _PALE)
-        found = examples[0]
-        document = draw_substructure(found.smiles, found.atom, found.radius, _PICTURE)
+        document = draw_column(self.fingerprint, name, _PICTURE) if isinstance(name, int) else None
+        if document is None:
+            never = isinstance(name, int) and isinstance(self.fingerprint, MorganFingerprint)
+            return _text(x + _PICTURE[0] / 2, y + _PICTURE[1] / 2, "never set" if never else "not drawn", _PALE)
         picture = document[document.index("<svg") :]
         return picture.replace("<svg", f"<svg x='{x:.1f}' y='{y:.1f}'", 1)
 
 
-def _bit_names(tree: ObliqueTree, fingerprint: MorganFingerprint) -> list[int | str]:
-    """For each feature of the tree its bit, or its name where it is no bit."""
+def _bit_names(tree: ObliqueTree, fingerprint: MolecularFeatures | MorganFingerprint) -> list[int | str]:
+    """For each feature of the tree its column, or its name where it is none."""
+    columns = {name: number for number, name in enumerate(fingerprint.get_feature_names_out().tolist())}
     if tree.feature_names is None:
-        if tree.n_features != fingerprint.n_bits:
+        if tree.n_features != len(columns):
             raise ValueError(
-                f"the tree has {tree.n_features} features without names, the fingerprint {fingerprint.n_bits} "
-                "bits; pass the fingerprint that the tree was trained on, or a tree with feature_names"
+                f"the tree has {tree.n_features} features without names, the fingerprint {len(columns)} "
+                "columns; pass the fingerprint that the tree was trained on, or a tree with feature_names"
             )
         return list(range(tree.n_features))
-    bits = {name: bit for bit, name in enumerate(fingerprint.get_feature_names_out().tolist())}
-    # A ColumnTransformer calls the bits "<its name for the transformer>__bit_0042".
-    names: list[int | str] = [bits.get(name.rpartition("__")[2], name) for name in tree.feature_names]
+    # A ColumnTransformer calls the columns "<its name for the transformer>__<column>".
+    names: list[int | str] = [
+        columns.get(name, columns.get(name.partition("__")[2], name)) for name in tree.feature_names
+    ]
     if not any(isinstance(name, int) for name in names):
         raise ValueError(
-            f"no feature of the tree bears the name of a bit such as {next(iter(bits))!r}; its features are "
+            f"no feature of the tree bears the name of a column such as {next(iter(columns))!r}; its features are "
             f"{', '.join(tree.feature_names[:3])}, …"
         )
     return names

@@ -49,6 +49,16 @@ class DateOrderName(StrEnum):
     month_first = "month-first"
 
 
+class MoleculeBlock(StrEnum):
+    """What molecules become."""
+
+    substructures = "substructures"
+    maccs = "maccs"
+    atom_pairs = "atom_pairs"
+    torsions = "torsions"
+    descriptors = "descriptors"
+
+
 class Format(StrEnum):
     """What to export."""
 
@@ -118,7 +128,7 @@ def fit(
         Method, _option("lcn: one tree; alcn: its smooth form; lln: linear leaves; elcn: an ensemble.")
     ] = Method.lcn,
     task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
-    smiles: Annotated[str | None, _option("Column of molecules, to become fingerprints.", metavar="COL")] = None,
+    smiles: Annotated[str | None, _option("Column of molecules, to become substructures.", metavar="COL")] = None,
     features: Annotated[
         Columns, _option("Columns to use (a,b,c); with --smiles, in addition to it.", metavar="COL")
     ] = None,
@@ -130,8 +140,11 @@ def fit(
         DateOrderName | None, _option("How to read dates such as 03/04/2021; by default recognised.")
     ] = None,
     max_categories: Annotated[int, _option("Most features that one text column becomes.", min=2)] = 30,
-    bits: Annotated[int, _option("Number of bits in a fingerprint.", min=1, max=1 << 20)] = 2048,
-    radius: Annotated[int, _option("Radius of the fingerprint, in bonds.", min=0, max=10)] = 2,
+    blocks: Annotated[
+        list[MoleculeBlock] | None, _option("What molecules become; may be given several times.", metavar="BLOCK")
+    ] = None,
+    bits: Annotated[int, _option("Most substructures, the most frequent ones.", min=1, max=1 << 20)] = 2048,
+    radius: Annotated[int, _option("Radius of substructures, in bonds.", min=0, max=10)] = 2,
     hold_out: Annotated[float, _option("Share of the rows held out to score the model.", min=0.0, max=0.9)] = 0.2,
     valid: Annotated[str | None, _option("Table to score the model on, instead of a hold-out.", metavar="FILE")] = None,
     depth: Annotated[int | None, _option("Depth of the tree, which has up to 2^depth leaves.", min=1)] = None,
@@ -177,6 +190,17 @@ def fit(
         "learning_rate": learning_rate, "max_features": max_features, "n_estimators": members,
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
     }  # fmt: skip
+    columns = ColumnChoice(
+        smiles=smiles,
+        features=features or (),
+        drop=drop or (),
+        text=text or (),
+        max_categories=max_categories,
+        bits=bits,
+        radius=radius,
+        dates=None if dates is None else dates.value,
+        blocks=tuple(block.value for block in blocks or (MoleculeBlock.substructures,)),
+    )
     fit_table(
         data,
         target,
@@ -184,16 +208,7 @@ def fit(
         task=None if task is None else task.value,
         method=method.value,
         parameters={name: value for name, value in given.items() if value is not None},
-        columns=ColumnChoice(
-            smiles,
-            features or (),
-            drop or (),
-            text or (),
-            max_categories,
-            bits,
-            radius,
-            dates=None if dates is None else dates.value,
-        ),
+        columns=columns,
         reading=reading,
         threshold=threshold,
         hold_out=hold_out,

@@ -87,17 +87,15 @@ def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str
     molecules = model.encoder.smiles_column
     if molecules is None or not _has_rdkit():
         return None, None
-    from treelu.chem import draw_substructure
+    from treelu.chem import draw_column
 
     names = model.encoder.feature_names
-    bits = {name: bit for bit, name in enumerate(molecules.features)}
+    columns = {name: number for number, name in enumerate(molecules.features)}
 
     def draw_feature(feature: int) -> str | None:
-        bit = bits.get(names[feature])
-        examples = [] if bit is None else molecules.fingerprint.examples(bit)
-        if not examples:
-            return None
-        return _inline(draw_substructure(examples[0].smiles, examples[0].atom, examples[0].radius, SUBSTRUCTURE))
+        column = columns.get(names[feature])
+        picture = None if column is None else draw_column(molecules.fingerprint, column, SUBSTRUCTURE)
+        return None if picture is None else _inline(picture)
 
     def draw_row(row: int) -> str:
         return _inline(draw_molecule(smiles[row]))

@@ -45,6 +45,7 @@ class ColumnChoice:
     bits: int = 2048
     radius: int = 2
     dates: DateOrder | None = None
+    blocks: Sequence[str] = ("substructures",)
 
     def named_in(self, frame: pd.DataFrame) -> ColumnChoice:
         """The same with all names checked."""
@@ -155,6 +156,7 @@ def prepare(
         warn=notes.warn,
         text=columns.text,
         smiles=columns.smiles,
+        blocks=columns.blocks,
         radius=columns.radius,
         n_bits=columns.bits,
         max_categories=columns.max_categories,

@@ -38,13 +38,11 @@ def fragment_smiles(smiles: str, atom: int, radius: int) -> str:
 
     Examples
     --------
-    >>> fragment_smiles("c1ccccc1C(=O)O", atom=6, radius=1)
-    'C(c)(=O)O'
+    >>> fragment_smiles("c1ccccc1C(=O)O.Cl", atom=6, radius=1)
+    'C(=O)(O)[C;R](~*)~*'
     """
     from rdkit import Chem
 
-    from treelu.chem.drawing import environment_parts
+    from treelu.chem import environment_name
 
-    molecule = Chem.MolFromSmiles(smiles)
-    atoms, bonds = environment_parts(molecule, atom, radius)
-    return Chem.MolFragmentToSmiles(molecule, sorted(atoms), sorted(bonds), rootedAtAtom=atom)
+    return environment_name(Chem.MolFromSmiles(smiles), atom, radius)

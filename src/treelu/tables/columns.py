@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,7 @@ from treelu.tables.numbers import PLAIN, NumberFormat, to_numbers, to_texts
 if TYPE_CHECKING:
     import pandas as pd
 
-    from treelu.chem import MorganFingerprint
+    from treelu.chem import MolecularFeatures, MorganFingerprint
 
 MISSING, OTHER = "(missing)", "(other)"
 MAX_BITS = 1 << 20
@@ -254,11 +255,11 @@ class DateColumn:
 
 @dataclass(frozen=True)
 class SmilesColumn:
-    """Molecules as the bits of a Morgan fingerprint."""
+    """Molecules as named columns; models of version 0.1 have the bits of a hashed Morgan fingerprint."""
 
     kind: ClassVar[str] = "smiles"
     name: str
-    fingerprint: MorganFingerprint = field(repr=False)
+    fingerprint: MolecularFeatures | MorganFingerprint = field(repr=False)
 
     @property
     def features(self) -> list[str]:
@@ -266,15 +267,24 @@ class SmilesColumn:
         return self.fingerprint.get_feature_names_out().tolist()
 
     @classmethod
-    def learn(cls, column: pd.Series, radius: int, n_bits: int, note: Note) -> SmilesColumn:
-        """Remember example molecules of each bit."""
-        from treelu.chem import MorganFingerprint
+    def learn(cls, column: pd.Series, blocks: Sequence[str], radius: int, n_bits: int, note: Note) -> SmilesColumn:
+        """Choose the columns from the training molecules."""
+        from treelu.chem import MolecularFeatures
 
+        features = MolecularFeatures(tuple(blocks), radius=radius, n_bits=n_bits, invalid="drop")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # rows that RDKit refuses are told of by `encode`
-            fingerprint = MorganFingerprint(radius, n_bits, invalid="drop").fit(column.to_list())
-        note(f"column {column.name!r}: molecules, as {n_bits} bits of a Morgan fingerprint of radius {radius}")
-        return cls(str(column.name), fingerprint)
+            try:
+                features.fit(column.to_list())
+            except ValueError as error:
+                raise TableError(f"column {column.name!r}: {error}") from error
+        if not len(features.kept_):
+            raise TableError(f"RDKit can read none of the SMILES of column {column.name!r}; check --smiles")
+        counts = Counter(known.block.replace("_", " ") for known in features.columns_)
+        words = ", ".join(f"{number} {block}" for block, number in counts.items())
+        words = words.replace("substructures", f"substructures (of up to {radius} bonds from an atom)")
+        note(f"column {column.name!r}: molecules, as {words}")
+        return cls(str(column.name), features)
 
     def encode(self, column: pd.Series) -> tuple[Any, NDArray[np.int64]]:
         """A CSR matrix for the rows that RDKit can read, and their numbers."""
@@ -289,13 +299,14 @@ class SmilesColumn:
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> SmilesColumn:
         """The inverse of `to_dict`."""
-        from treelu.chem import MorganFingerprint
+        from treelu.chem import MolecularFeatures, MorganFingerprint
 
         memory = data["fingerprint"]
         parameters = memory["parameters"]
         if not 1 <= parameters["n_bits"] <= MAX_BITS or not 0 <= parameters["radius"] <= MAX_BITS:
             raise ValueError(f"column {name!r}: n_bits must be from 1 to {MAX_BITS}")
-        fingerprint = MorganFingerprint.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
+        kind: Any = MolecularFeatures if "blocks" in parameters else MorganFingerprint
+        fingerprint = kind.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
         fingerprint._check_parameters()
         return cls(name, fingerprint)
 

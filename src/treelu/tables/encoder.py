@@ -85,6 +85,7 @@ class TableEncoder:
         warn: Note | None = None,
         text: Sequence[str] = (),
         smiles: str | None = None,
+        blocks: Sequence[str] = ("substructures",),
         radius: int = 2,
         n_bits: int = 2048,
         max_categories: int = MAX_CATEGORIES,
@@ -105,8 +106,8 @@ class TableEncoder:
             Columns to take for text even if they hold numbers.
         smiles : str, optional
             The column of molecules.
-        radius, n_bits : int
-            Of their fingerprints.
+        blocks, radius, n_bits
+            Of their `treelu.chem.MolecularFeatures`.
         max_categories : int
             Features that one text column may have, before missing values.
         decimal : {".", ","}, optional
@@ -119,7 +120,7 @@ class TableEncoder:
         marks = decimal_marks(frame) if decimal is None else set()
         for name in frame.columns:
             if name == smiles:
-                columns.append(SmilesColumn.learn(frame[name], radius, n_bits, note))
+                columns.append(SmilesColumn.learn(frame[name], blocks, radius, n_bits, note))
                 continue
             reason = _unusable(frame[name])
             learned = reason or _learn_column(
