@@ -37,7 +37,8 @@ def predict_table(
     first_row = 0
     with open_output(out) as file:
         for piece in iterate_table(data, rows, text=model.encoder.text_columns, **reading.options()):
-            check_columns([column.name for column in model.encoder.columns], piece, option=data)
+            needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
+            check_columns(needed, piece, option=data)
             result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep)
             if as_json:
                 result.to_json(file, orient="records", lines=True, force_ascii=False, double_precision=15)

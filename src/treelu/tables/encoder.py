@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -154,20 +154,28 @@ class TableEncoder:
         return TableEncoder(tuple(columns))
 
     def encode(
-        self, frame: pd.DataFrame, *, note: Note | None = None, lenient: bool = False, first_row: int = 0
+        self,
+        frame: pd.DataFrame,
+        *,
+        note: Note | None = None,
+        lenient: bool = False,
+        first_row: int = 0,
+        unused: Collection[str] = (),
     ) -> Encoded:
         """Features of a table's rows.
 
         Parameters
         ----------
         frame : DataFrame
-            Must have all columns that were learned; others are ignored.
+            Must have all columns that were learned, but for those in `unused`; others are ignored.
         note : callable, optional
             Told of values that training had not.
         lenient : bool
             Whether a text among numbers counts as missing; otherwise it is an error that names the row.
         first_row : int
             Number of the first row in its file, for messages.
+        unused : collection of str
+            Columns that the model does not look at: they are not read and their features are 0.
 
         Returns
         -------
@@ -177,16 +185,17 @@ class TableEncoder:
         import pandas as pd
 
         note = note or _silent
-        check_columns([column.name for column in self.columns], frame)
+        check_columns([column.name for column in self.columns if column.name not in unused], frame)
         rows = np.arange(len(frame))
         bits = None
         molecules = self.smiles_column
-        if molecules is not None:
+        if molecules is not None and molecules.name not in unused:
             bits, rows = molecules.encode(frame[_known_name(molecules.name, frame)])
             if len(self.columns) == 1:
                 return Encoded(bits, rows)
         parts = [
-            bits.toarray() if bits is not None and column is molecules
+            np.zeros((len(rows), len(column.features))) if column.name in unused
+            else bits.toarray() if bits is not None and column is molecules
             else column.encode(frame[_known_name(column.name, frame)], note, lenient=lenient, first_row=first_row)[rows]  # type: ignore[call-arg]
             for column in self.columns
         ]  # fmt: skip

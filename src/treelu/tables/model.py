@@ -87,7 +87,7 @@ class TableModel:
         """
         import pandas as pd
 
-        encoded = self.encoder.encode(frame, note=note, first_row=first_row)
+        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=self.unused_columns)
         result = pd.DataFrame(self.columns_of(encoded.X))
         if len(encoded.rows) < len(frame):
             unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
@@ -121,6 +121,21 @@ class TableModel:
         """The class of each row by the threshold."""
         chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return np.asarray(self.estimator.classes_)[chosen]
+
+    @property
+    def unused_columns(self) -> frozenset[str]:
+        """Columns that no question uses: `predict` does not need them. Known where the fitted model is a tree."""
+        trees = [vars(member).get("tree_") for member in self.members]
+        if not all(isinstance(tree, ObliqueTree) for tree in trees):
+            return frozenset()
+        used = {feature for tree in trees if tree is not None for feature in tree.used_features().tolist()}
+        unused, first = set(), 0
+        for column in self.encoder.columns:
+            last = first + len(column.features)
+            if used.isdisjoint(range(first, last)):
+                unused.add(column.name)
+            first = last
+        return frozenset(unused)
 
     @property
     def spread(self) -> NDArray[np.float64]:
@@ -195,7 +210,7 @@ class TableModel:
         )
 
     def _features(self, frame: pd.DataFrame) -> Any:
-        encoded = self.encoder.encode(frame)
+        encoded = self.encoder.encode(frame, unused=self.unused_columns)
         if len(encoded.rows) < len(frame):
             row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
