@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from treelu import __version__
+from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, say
 
 app = typer.Typer(
@@ -290,19 +291,8 @@ def report(
     write_report(model, data, out, label=label, reading=reading, force=force, as_json=as_json)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; every error is one line on standard error.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        What was typed after ``treelu``; by default that of this process.
-
-    Returns
-    -------
-    int
-        The exit code: 0; 2 for what was typed or given, 1 for any other failure, 130 for Ctrl-C.
-    """
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the work of `treelu.cli.main`, but for Ctrl-C."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
@@ -313,13 +303,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except typer.Exit as end:
         return end.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        say("treelu: stopped")
-        return 130
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        check_not_interrupted()  # an error that follows from it
         if os.environ.get("TREELU_TRACEBACK"):
             raise
         return _report_error(error)

@@ -5,6 +5,7 @@ Imports nothing heavy, so that a slip costs a moment.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,12 +38,18 @@ class Reading:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Raise unless a model may be written there."""
+    """Raise unless a model may be written there, and can be."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         what = "already holds a model" if (folder / MANIFEST).exists() else "is not empty"
         raise InputError(f"--out {folder} {what}; add --force to write there all the same, or choose another folder")
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise InputError(f"--out {folder}: nothing can be written to {there} ({error.strerror})") from None
 
 
 def check_table(path: str, reading: Reading) -> tuple[str, ...] | None:

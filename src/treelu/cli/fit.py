@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from treelu import estimators
 from treelu.cli.check import Reading, check_folder
+from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
-from treelu.cli.pages import file_word, score_lines, summarize_model, write_pages
+from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare
 from treelu.cli.trees import tree_text
 from treelu.cli.tune import tune
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
-from treelu.persistence.files import MANIFEST, write_atomically
+from treelu.persistence.files import MANIFEST, check_beside
 from treelu.report import fit_cart
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.tree import ObliqueTree
 
 REPORT = "report.html"
+_KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))
 MAX_JSON_WEIGHTS = 2_000_000  # of a tree; more would be some 40 MB of text, which `treelu export` writes on demand
 
 
@@ -61,6 +63,7 @@ def fit_table(
         seed=seed,
         notes=notes,
     )
+    check_files(out, table)
     estimator = make_estimator(method, table.task, parameters, seed)
     if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
         raise InputError("--threshold is for a target of two classes; leave it out")
@@ -74,6 +77,7 @@ def fit_table(
     if threshold is not None:
         model = replace(model, threshold=threshold)
     summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
+    check_not_interrupted()
     files = write_folder(model, summaries, out)
     if as_json:
         write_json(_for_machines(model, table, summaries, out, files))
@@ -100,7 +104,7 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
     n_networks = len(table.targets) if table.task == "labels" else 1
     with progress_bar("training", n_rounds(estimator, len(table.training)) * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
-        estimator.set_params(callbacks=[lambda record, network: advance()])
+        estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
         estimator.fit(table.training.X, table.training.y)
         estimator.set_params(callbacks=None)
         for member in getattr(estimator, "estimators_", ()):
@@ -129,6 +133,12 @@ def _positive(estimator: Any, table: Prepared) -> int:
     if table.task != "classification" or len(estimator.classes_) != 2:
         return 1
     return positive_class(estimator.classes_, table.training.y == estimator.classes_[1])
+
+
+def _go_on(advance: Callable[[], None]) -> None:
+    """After each epoch: move the bar, and end if a Ctrl-C got lost."""
+    check_not_interrupted()
+    advance()
 
 
 def n_rounds(estimator: Any, n_rows: int) -> int:
@@ -178,26 +188,31 @@ def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
 # The folder
 
 
+def check_files(folder: Path, table: Prepared) -> None:
+    """Raise if the folder has files of others by the names that the model's will have."""
+    if folder.is_dir():
+        words = file_words(table.targets).values()
+        ends = ["", *(f"-{word}" for word in words)] if len(table.targets) > 1 else [""]
+        check_beside(folder, [f"{name}{end}.{kind}" for end in ends for name, kind in _KINDS])
+
+
 def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder: Path) -> list[str]:
     """Save the model and what can be looked at; returns the names of the files.
 
-    Earlier trees and reports go first, so that no moment shows the tree of another model.
+    The manifest lists them, and those of an earlier model go when it is replaced. Other files are left alone.
     """
-    for stale in (*folder.glob("tree*.json"), *folder.glob("tree*.txt"), *folder.glob("report*.html")):
-        stale.unlink()
-    save(model, folder)
-    files = []
+    beside = {}
     for name, tree in zip(_suffixes(model), model.trees, strict=False):
-        write_atomically(folder / f"tree{name}.txt", f"{tree_text(model, tree)}\n".encode())
-        files.append(f"tree{name}.txt")
+        beside[f"tree{name}.txt"] = f"{tree_text(model, tree)}\n".encode()
         if tree.weights.size <= MAX_JSON_WEIGHTS:
-            write_atomically(folder / f"tree{name}.json", tree.to_json().encode())
-            files.append(f"tree{name}.json")
-    return [MANIFEST, *files, *write_pages(summaries, folder)]
+            beside[f"tree{name}.json"] = tree.to_json().encode()
+    beside |= pages(summaries)
+    save(model, folder, beside=beside)
+    return [MANIFEST, *beside]
 
 
 def _suffixes(model: TableModel) -> list[str]:
-    return [f"-{file_word(target)}" for target in model.targets] if model.task == "labels" else [""]
+    return [f"-{word}" for word in file_words(model.targets).values()] if model.task == "labels" else [""]
 
 
 # Speaking

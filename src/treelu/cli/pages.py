@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from treelu.cli.messages import count
 from treelu.cli.prepare import Rows
-from treelu.persistence.files import write_atomically
 from treelu.report import render, summarize
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
 Summaries = dict[str, dict[str, Any]]  # by target
+MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
 SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 
 
@@ -128,28 +128,40 @@ def _inline(svg: str) -> str:
 # Pages
 
 
-def write_pages(summaries: Summaries, folder: Path) -> list[str]:
-    """Write ``report.html``; with several targets one page for each and a first one that leads to them."""
+def pages(summaries: Summaries) -> dict[str, bytes]:
+    """``report.html``; with several targets one page for each and a first one that leads to them."""
     if len(summaries) == 1:
         (summary,) = summaries.values()
-        write_atomically(folder / "report.html", render(summary).encode())
-        return ["report.html"]
-    names = {target: f"report-{file_word(target)}.html" for target in summaries}
-    for target, summary in summaries.items():
-        write_atomically(folder / names[target], render(summary).encode())
-    write_atomically(folder / "report.html", _index(summaries, names).encode())
-    return ["report.html", *names.values()]
+        return {"report.html": render(summary).encode()}
+    names = {target: f"report-{word}.html" for target, word in file_words(list(summaries)).items()}
+    first = {"report.html": _index(summaries, names).encode()}
+    return first | {names[target]: render(summary).encode() for target, summary in summaries.items()}
 
 
-def file_word(target: str) -> str:
-    """A target's name as part of a file name.
+def file_words(targets: Sequence[str]) -> dict[str, str]:
+    """Each target's name as part of a file name; no two are the same, nor differ in capitals only.
 
     Examples
     --------
-    >>> file_word("NR-AR / 2")
-    'NR-AR-2'
+    >>> file_words(["NR-AR / 2", "IC50 (a)", "IC50 [a]", "ic50-A"])
+    {'NR-AR / 2': 'NR-AR-2', 'IC50 (a)': 'IC50-a', 'IC50 [a]': 'IC50-a-2', 'ic50-A': 'ic50-A-3'}
     """
-    return re.sub(r"[^\w.-]+", "-", target).strip("-.") or "target"
+    words: dict[str, str] = {}
+    taken: set[str] = set()
+    for target in targets:
+        word = plain = _file_word(target)
+        number = 1
+        while unicodedata.normalize("NFKC", word).casefold() in taken:
+            number += 1
+            word = f"{plain}-{number}"
+        taken.add(unicodedata.normalize("NFKC", word).casefold())
+        words[target] = word
+    return words
+
+
+def _file_word(target: str) -> str:
+    word = re.sub(r"[^\w.-]+", "-", target).strip("-.")
+    return word.encode()[:MAX_WORD].decode(errors="ignore") or "target"
 
 
 def _index(summaries: Summaries, names: dict[str, str]) -> str:

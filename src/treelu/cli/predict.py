@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
+import io
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -14,7 +14,7 @@ from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import column_names
 from treelu.persistence import load
-from treelu.persistence.files import write_atomically
+from treelu.persistence.folder import replacing, write_atomically
 from treelu.tables import TableModel, check_columns, iterate_table
 
 if TYPE_CHECKING:
@@ -86,13 +86,14 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(OSError, ValueError):
+                text.detach()  # `replacing` closes the file itself
 
 
 def write_output(path: Path | None, content: str | bytes) -> None:

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say
 from treelu.cli.prepare import Rows
 from treelu.estimators import LCNClassifierCV
@@ -43,7 +44,7 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     Returns
     -------
     estimator
-        Unfitted. Ctrl-C ends the search with the best setting so far.
+        Unfitted.
     """
     depths = (fixed["depth"],) if "depth" in fixed else DEPTHS
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
@@ -51,20 +52,16 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     settings = [{"depth": depth, "drop_connect": rate} for depth, rate in product(depths, rates)]
     losses: list[list[float]] = []
     with progress_bar(f"tuning, {len(settings)} settings × {folds} folds", len(settings) * folds, quiet) as advance:
-        try:
-            for setting in settings:
-                here = []
-                for training, testing in parts:
-                    here.append(fold_loss(clone(estimator).set_params(**setting), rows, training, testing, task))
-                    advance()
-                losses.append(here)
-        except KeyboardInterrupt:
-            if not losses:
-                raise
-            say(f"tuning stopped after {len(losses)} of {len(settings)} settings; going on with the best of them")
+        for setting in settings:
+            here = []
+            for training, testing in parts:
+                here.append(fold_loss(clone(estimator).set_params(**setting), rows, training, testing, task))
+                check_not_interrupted()
+                advance()
+            losses.append(here)
     table = np.array(losses)
     results = {
-        "depth": np.array([setting["depth"] for setting in settings[: len(table)]]),
+        "depth": np.array([setting["depth"] for setting in settings]),
         "mean_loss": table.mean(axis=1),
         "std_error": table.std(axis=1, ddof=1) / np.sqrt(folds),
     }

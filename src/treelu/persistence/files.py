@@ -6,9 +6,10 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from safetensors.numpy import load as read_safetensors
 from safetensors.numpy import save as write_safetensors
 
 from treelu import __version__
+from treelu.persistence.folder import Staged, locked, read_regular, remove_leftovers, sync_folder
+from treelu.persistence.folder import write_atomically as write_atomically
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.tables import TableModel
@@ -24,11 +27,14 @@ from treelu.tree import ObliqueTree
 
 FORMAT, FORMAT_VERSION = "treelu.model", 1
 MANIFEST = "model.json"
-MAX_MANIFEST = 1 << 28  # bytes; a model of a million feature names has some 20 MB
+MAX_MANIFEST = 1 << 26  # bytes; a model of a million feature names has some 20 MB
+MAX_CONTAINERS = 1 << 21  # brackets in it: an empty object is 2 bytes of JSON, and 64 bytes in memory
 _ARRAYS_NAME = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
+_BESIDE_NAME = re.compile(r"[^/\\\0.][^/\\\0]*")
+_TRIES = 20  # of a reader, while others replace the model
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> Path:
+def save(model: Any, path: str | os.PathLike[str], *, beside: Mapping[str, bytes] | None = None) -> Path:
     """Write a fitted estimator or a tree into a folder; an older model there is replaced at one stroke.
 
     Parameters
@@ -36,6 +42,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     model : estimator of treelu, ObliqueTree or TableModel
     path : path of a folder
         Made where it is missing.
+    beside : dict of bytes, optional
+        Other files of the model, such as a report, by name. They go with the model: when it is replaced, they are
+        removed. Other files of the folder are left alone.
 
     Returns
     -------
@@ -52,26 +61,104 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
     True
     """
     folder = Path(path)
-    manifest, arrays = dumps(model)
+    beside = dict(beside or {})
+    manifest, arrays = dumps(model, beside=tuple(beside))
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"path must be a folder, but {folder} is a file")
-    earlier = _arrays_of_earlier_model(folder)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    name = _arrays_name(arrays)
     try:
-        write_atomically(folder / name, arrays)
-        write_atomically(folder / MANIFEST, manifest)
+        with locked(folder):
+            _replace(folder, manifest, arrays, beside)
     except BaseException:
-        if name != earlier:
-            (folder / name).unlink(missing_ok=True)
         if made:
             with suppress(OSError):
                 folder.rmdir()
         raise
-    if earlier not in (None, name):
-        (folder / str(earlier)).unlink(missing_ok=True)
     return folder
+
+
+def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, bytes]) -> None:
+    """Put a model into a folder that nobody else writes to.
+
+    All files are on the disk under temporary names before any is renamed or removed: a full disk or an interrupt leaves
+    the folder as it was. The earlier model's reports go before its manifest does, so that none stands beside another
+    model.
+    """
+    earlier, name = own_files(folder), _arrays_name(arrays)
+    check_beside(folder, list(beside))
+    staged: dict[str, Staged] = {}
+    try:
+        for file, content in {name: arrays, MANIFEST: manifest, **beside}.items():
+            staged[file] = Staged(folder / file)
+            staged[file].file.write(content)
+            staged[file].finish()
+        staged[name].publish()
+        for file in earlier.beside:
+            (folder / file).unlink(missing_ok=True)
+        for file in (MANIFEST, *beside):
+            staged[file].publish()
+    except BaseException:
+        for unfinished in staged.values():
+            unfinished.discard()
+        with suppress(ModelFileError, OSError):
+            if own_files(folder).arrays != name:
+                (folder / name).unlink(missing_ok=True)
+        raise
+    sync_folder(folder)
+    for path in folder.iterdir():  # the earlier model's, and those of writers that were killed
+        if _ARRAYS_NAME.fullmatch(path.name) and path.name != name:
+            path.unlink(missing_ok=True)
+    remove_leftovers(folder, rf"({_ARRAYS_NAME.pattern}|{re.escape(MANIFEST)})")
+
+
+@dataclass(frozen=True)
+class OwnFiles:
+    """What the model in a folder consists of, besides its manifest: the arrays' file, and the files beside them."""
+
+    arrays: str | None = None
+    beside: tuple[str, ...] = ()
+
+
+def own_files(folder: Path) -> OwnFiles:
+    """The files of the model in a folder; an error where its ``model.json`` is somebody else's."""
+    try:
+        manifest = json.loads(read_regular(folder / MANIFEST, MAX_MANIFEST))
+        name = manifest["arrays"]["file"]
+        beside = manifest["beside"] if "beside" in manifest else _beside_in_first_version(manifest)
+        if manifest["format"] == FORMAT and _ARRAYS_NAME.fullmatch(name):
+            return OwnFiles(name, tuple(file for file in beside if _BESIDE_NAME.fullmatch(file)))
+    except FileNotFoundError:
+        return OwnFiles()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    raise ModelFileError(f"{folder} has a {MANIFEST} that treelu did not write; remove it or choose another folder")
+
+
+def _beside_in_first_version(manifest: dict[str, Any]) -> list[str]:
+    """What `treelu fit` 0.1 wrote beside a model, which its manifest does not list."""
+    model = manifest["model"]
+    if manifest["treelu"] != "0.1.0" or model["kind"] != "TableModel":
+        return []
+    words = [re.sub(r"[^\w.-]+", "-", target).strip("-.") or "target" for target in model["targets"]]
+    ends = ["", *(f"-{word}" for word in words)]
+    return [
+        f"{stem}{end}{kind}"
+        for end in ends
+        for stem, kind in (("tree", ".txt"), ("tree", ".json"), ("report", ".html"))
+    ]
+
+
+def check_beside(folder: Path, names: list[str]) -> None:
+    """Raise if a file of one of these names is there that does not belong to the folder's model."""
+    known = own_files(folder).beside
+    for name in names:
+        if not _BESIDE_NAME.fullmatch(name) or name == MANIFEST or _ARRAYS_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of a file beside a model")
+        if name not in known and os.path.lexists(folder / name):
+            raise ModelFileError(
+                f"{folder / name} is there and belongs to no model; move it away or choose another folder"
+            )
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -91,44 +178,55 @@ def load(path: str | os.PathLike[str]) -> Any:
         Where the folder holds no model, or one that is truncated, altered or from a later version.
     """
     folder = Path(path)
-    if not folder.exists():
-        raise ModelFileError(f"{folder} does not exist; give the folder of a saved model")
-    if not folder.is_dir():
-        raise ModelFileError(f"{folder} is a file; give the folder of a saved model")
+    try:
+        if not folder.exists():
+            raise ModelFileError(f"{folder} does not exist; give the folder of a saved model")
+        if not folder.is_dir():
+            raise ModelFileError(f"{folder} is a file; give the folder of a saved model")
+    except OSError as error:  # such as a folder above it that may not be read
+        raise ModelFileError(f"{folder} cannot be read: {error.strerror or error}") from None
     try:
         return loads(*_read_files(folder))
     except ModelFileError as error:
         raise ModelFileError(f"{folder} cannot be read: {error}") from None
 
 
-def _read_files(folder: Path, lost: str | None = None) -> tuple[bytes, bytes]:
-    """The bytes of the two files, the second one only if it has the size it should have.
+def _read_files(folder: Path) -> tuple[bytes, bytes]:
+    """The bytes of the two files.
 
-    Another process may replace the model between the two reads: then a second file is `lost`, and the manifest names
-    a new one.
+    Another process may replace the model between the two reads, and then the manifest names another second file. After
+    some tries writers are kept out.
     """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return _read_both(folder)
+    with locked(folder, shared=True):
+        try:
+            return _read_both(folder)
+        except FileNotFoundError as error:
+            raise ModelFileError(f"{Path(error.filename).name} is missing; copy the whole folder") from None
+
+
+def _read_both(folder: Path) -> tuple[bytes, bytes]:
+    """The bytes of the two files, the second one only if it has the size it should have."""
     try:
-        with (folder / MANIFEST).open("rb") as file:
-            manifest = file.read(MAX_MANIFEST + 1)
+        manifest = read_regular(folder / MANIFEST, MAX_MANIFEST)
     except FileNotFoundError:
         raise ModelFileError(f"it has no {MANIFEST}, so it is no saved model") from None
     about = Fields(_read_manifest(manifest).any("arrays"), "arrays")
     name, wanted = about.text("file"), about.whole("bytes")
     if not _ARRAYS_NAME.fullmatch(name):
         raise ModelFileError(f"{name!r} is no name of an arrays file")
-    try:
-        size = (folder / name).stat().st_size
-        if size != wanted:
-            raise ModelFileError(f"{name} has {size} bytes in place of {wanted}: it was cut or altered")
-        return manifest, (folder / name).read_bytes()
-    except FileNotFoundError:
-        if name != lost:
-            return _read_files(folder, name)
-        raise ModelFileError(f"{name} is missing; copy the whole folder") from None
+    arrays = read_regular(folder / name, wanted)
+    if len(arrays) != wanted:
+        raise ModelFileError(f"{name} has {len(arrays)} bytes in place of {wanted}: it was cut or altered")
+    return manifest, arrays
 
 
-def dumps(model: Any) -> tuple[bytes, bytes]:
+def dumps(model: Any, *, beside: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
     """A model as the bytes of its two files: ``model.json`` and the arrays.
+
+    ``beside`` are names of files that go with it, which the manifest lists.
 
     Examples
     --------
@@ -152,7 +250,11 @@ def dumps(model: Any) -> tuple[bytes, bytes]:
         "arrays": {"file": _arrays_name(arrays), "bytes": len(arrays), "sha256": _sha256(arrays)},
         "model": description,
     }
-    return json.dumps(manifest | {"sha256": _checksum(manifest)}).encode(), arrays
+    if beside:
+        manifest["beside"] = list(beside)
+    text = json.dumps(manifest | {"sha256": _checksum(manifest)}).encode()
+    _check_size(text)
+    return text, arrays
 
 
 def loads(manifest: bytes, arrays: bytes) -> Any:
@@ -179,20 +281,6 @@ def loads(manifest: bytes, arrays: bytes) -> Any:
         raise ModelFileError(f"the model does not fit together: {error}") from None
     reader.check_all_taken()
     return model
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, then give it its own; never leaves a part of it."""
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 # Estimators are imported when one is met: a saved tree needs neither torch nor scikit-learn.
@@ -238,8 +326,7 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
 
 def _read_manifest(manifest: bytes) -> Fields:
     """The checked fields of ``model.json``."""
-    if len(manifest) > MAX_MANIFEST:
-        raise ModelFileError(f"{MANIFEST} is larger than {MAX_MANIFEST >> 20} MB; it is no manifest of treelu")
+    _check_size(manifest)
     try:
         data = json.loads(manifest)
     except (ValueError, RecursionError):
@@ -262,6 +349,14 @@ def _read_manifest(manifest: bytes) -> Fields:
     return Fields(data, "model")
 
 
+def _check_size(manifest: bytes) -> None:
+    """Raise before a manifest that would fill the memory is read, or written."""
+    if len(manifest) > MAX_MANIFEST:
+        raise ModelFileError(f"{MANIFEST} is larger than {MAX_MANIFEST >> 20} MB; it is no manifest of treelu")
+    if manifest.count(b"{") + manifest.count(b"[") > MAX_CONTAINERS:
+        raise ModelFileError(f"{MANIFEST} has more than {MAX_CONTAINERS:,} brackets; it is no manifest of treelu")
+
+
 def _checksum(manifest: dict[str, Any]) -> str:
     """SHA-256 of the content, however it is spaced."""
     text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -274,18 +369,3 @@ def _sha256(content: bytes) -> str:
 
 def _arrays_name(arrays: bytes) -> str:
     return f"arrays-{_sha256(arrays)[:16]}.safetensors"
-
-
-def _arrays_of_earlier_model(folder: Path) -> str | None:
-    """The arrays file of a model in the folder; an error where its ``model.json`` is somebody else's."""
-    try:
-        with (folder / MANIFEST).open("rb") as file:
-            manifest = json.loads(file.read(MAX_MANIFEST))
-        name = manifest["arrays"]["file"]
-        if manifest["format"] == FORMAT and _ARRAYS_NAME.fullmatch(name):
-            return str(name)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise ModelFileError(f"{folder} has a {MANIFEST} that treelu did not write; remove it or choose another folder")

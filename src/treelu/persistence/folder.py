@@ -1,0 +1,170 @@
+"""Files that appear whole or not at all, one writer of a folder at a time, and reading that no file can abuse.
+
+A file is written under a temporary name and then renamed. Whoever writes holds a lock on the temporary file, which ends
+with its process: so the next writer of the same name can tell the leftovers of one that was killed and removes them.
+Locks are those of `flock`; where there is none (Windows), writers of one folder must take turns by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from treelu.persistence.values import ModelFileError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Staged:
+    """A file in the making: under a temporary name until `publish`, gone after `discard`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> staged = Staged(folder / "a.txt")
+    >>> _ = staged.file.write(b"whole")
+    >>> (folder / "a.txt").exists()
+    False
+    >>> staged.publish()
+    >>> (folder / "a.txt").read_bytes()
+    b'whole'
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        remove_leftovers(path.parent, re.escape(path.name))
+        self.temporary, self.file = _create(path)
+
+    def finish(self) -> None:
+        """Bring what was written to the disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def publish(self) -> None:
+        """Give the file its name; an older one of that name is replaced."""
+        try:
+            self.finish()
+            if fcntl is None:
+                self.file.close()  # Windows renames no open file
+            self.temporary.replace(self.path)
+            self.file.close()
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        """Remove the temporary file; nothing where it has been published."""
+        with suppress(OSError):  # a full disk may refuse the last bytes of the buffer
+            self.file.close()
+        self.temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name at the end of the block, and is removed where the block fails."""
+    staged = Staged(path)
+    try:
+        yield staged.file
+    except BaseException:
+        staged.discard()
+        raise
+    staged.publish()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, then give it its own; never leaves a part of it."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def _create(path: Path) -> tuple[Path, BinaryIO]:
+    """A new temporary file for a path, locked."""
+    while True:
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+        file = temporary.open("xb")
+        if fcntl is None:
+            return temporary, file
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file.fileno()).st_nlink:
+            return temporary, file
+        file.close()  # another writer took it for a leftover before it was locked
+
+
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Remove temporary files for names that match a pattern whose writers are no more."""
+    pattern = re.compile(rf"\.{name}-[0-9a-f]{{16}}")
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if pattern.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_unused(Path(entry.path))
+
+
+def _remove_unused(path: Path) -> None:
+    """Remove a file unless somebody holds a lock on it."""
+    if fcntl is None:
+        path.unlink()  # fails, and rightly, while it is open
+        return
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+
+
+@contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Wait until no other process writes a model into the folder (shared: for readers), and keep it so."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def read_regular(path: Path, at_most: int) -> bytes:
+    """The bytes of a regular file of at most so many; FileNotFoundError where there is none.
+
+    Devices have no end, and opening a pipe waits for its writer: neither is opened.
+    """
+    try:
+        _check_regular(path.stat(), path, at_most)
+        nonblocking: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        with open(os.open(path, os.O_RDONLY | nonblocking), "rb") as file:
+            _check_regular(os.fstat(file.fileno()), path, at_most)
+            return file.read(at_most + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ModelFileError(f"{path.name} cannot be read: {error.strerror or error}") from None
+
+
+def _check_regular(about: os.stat_result, path: Path, at_most: int) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise ModelFileError(f"{path.name} is a folder, a device or a pipe, not a file")
+    if about.st_size > at_most:
+        raise ModelFileError(f"{path.name} has {about.st_size:,} bytes; at most {at_most:,} are expected")
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder to the disk, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
