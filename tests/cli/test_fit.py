@@ -15,6 +15,7 @@ from tests.cli.conftest import QUICK, Type, people
 from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
+from treelu.cli.pages import file_words
 from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare, split_rows
 from treelu.cli.trees import substructures
 from treelu.tables import TableEncoder, TableModel, TableTargets
@@ -407,3 +408,76 @@ def test_many_notes_are_kept_short(tmp_path: Path, type_: Type) -> None:
     typed = type_("fit", tmp_path / "t.csv", "--target", "survived", "--out", tmp_path / "m", *QUICK)
     assert "  … and 10 more notes; the report lists them all" in typed.err
     assert len(treelu.load(tmp_path / "m").notes) == 22
+
+
+def test_files_of_others_are_neither_removed_nor_overwritten(table: Path, tmp_path: Path, type_: Type) -> None:
+    out = tmp_path / "m"
+    out.mkdir()
+    mine = {"tree-notes.txt": "1", "trees.json": "2", "tree2.json": "3", "report-2023.html": "4", "reports.html": "5"}
+    for name, text in mine.items():
+        (out / name).write_text(text)
+    words = ["fit", table, "--target", "survived", "--out", out, *QUICK, "--quiet", "--no-cart", "--force"]
+    assert type_(*words).code == 0
+    assert type_(*words, "--method", "alcn").code == 0
+    assert not (out / "tree.txt").exists()
+    (out / "tree.txt").write_text("mine, too")
+    typed = type_(*words)
+    wanted = f"{out / 'tree.txt'} is there and belongs to no model; move it away or choose another folder"
+    assert typed == (2, "", f"treelu: {wanted}\n")
+    assert type_("fit", table, "--target", "age", "--out", out, "--force", "--depth", 1, "--folds", "x").code == 2
+    assert {name: (out / name).read_text() for name in mine} == mine
+    assert (out / "tree.txt").read_text() == "mine, too"
+
+
+def test_a_folder_of_version_0_1_is_replaced_with_what_it_wrote(table: Path, tmp_path: Path, type_: Type) -> None:
+    """Its manifests do not list the files beside them."""
+    out = tmp_path / "m"
+    words = ["fit", table, "--target", "survived", "--out", out, *QUICK, "--quiet", "--no-cart", "--force"]
+    assert type_(*words).code == 0
+    manifest = json.loads((out / "model.json").read_text())
+    del manifest["beside"], manifest["sha256"]
+    (out / "model.json").write_text(json.dumps(manifest | {"treelu": "0.1.0"}))
+    (out / "tree-of-mine.txt").write_text("mine")
+    assert type_(*words, "--method", "alcn").code == 0
+    assert not (out / "tree.txt").exists()
+    assert (out / "tree-of-mine.txt").read_text() == "mine"
+
+
+def test_targets_with_like_names_keep_their_own_files(tmp_path: Path, type_: Type) -> None:
+    frame = people()[["age", "survived"]].dropna().rename(columns={"survived": "IC50 (a)"})
+    frame = frame.assign(**{"IC50 [a]": 1 - frame["IC50 (a)"], "ic50 a": (frame["age"] > 40).astype(int)})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    targets = ["IC50 (a)", "IC50 [a]", "ic50 a"]
+    words = [word for target in targets for word in ("--target", target)]
+    assert type_("fit", tmp_path / "t.csv", *words, "--out", tmp_path / "m", *QUICK, "--quiet", "--no-cart").code == 0
+    stems = ["IC50-a", "IC50-a-2", "ic50-a-3"]
+    for stem, target, tree in zip(stems, targets, treelu.load(tmp_path / "m").trees, strict=True):
+        assert treelu.ObliqueTree.from_json((tmp_path / "m" / f"tree-{stem}.json").read_text()) == tree
+        assert target in (tmp_path / "m" / f"report-{stem}.html").read_text()
+    links = (tmp_path / "m" / "report.html").read_text()
+    assert all(f'href="report-{stem}.html"' in links for stem in stems)
+
+
+def test_names_of_files_stay_short() -> None:
+    words = file_words(["x" * 400, "x" * 401, "ü" * 300, "/", "..", "CON"])
+    assert len(set(words.values())) == 6
+    assert all(len(f"report-{word}.html".encode()) < 200 for word in words.values())
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_training(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("treelu.cli.fit.prepare", refuse)  # not reached
+    monkeypatch.setattr("tempfile.TemporaryFile", refuse)
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "new" / "m")
+    assert typed.code == 2
+    assert typed.err == (
+        f"treelu: --out {tmp_path / 'new' / 'm'}: nothing can be written to {tmp_path} (Permission denied)\n"
+    )
+    assert not (tmp_path / "new").exists()
+    typed = type_("fit", table, "--target", "survived", "--out", table / "m")
+    assert typed.code == 2
+    assert "nothing can be written" in typed.err

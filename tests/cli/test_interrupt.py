@@ -1,0 +1,131 @@
+"""Ctrl-C on the command line: one ends the command with 130, and the old model stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import QUICK, Type
+from treelu.cli import interrupt
+from treelu.cli import tune as tuning
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4])
+@pytest.mark.parametrize("targets", ["survived", "survived,other"])
+def test_in_any_training_it_ends_the_command_and_keeps_the_old_model(
+    targets: str, moment: int, table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the last epoch, and in the first of two labels: 0.1 went on to the second and replaced the model."""
+    import pandas as pd
+
+    frame = pd.read_csv(table).assign(other=lambda frame: frame["survived"].iloc[::-1].to_numpy())
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    words = ["fit", tmp_path / "table.csv", "--out", tmp_path / "m", *QUICK, "--quiet", "--no-cart"]
+    assert type_(*words, "--target", "survived").code == 0
+    before = content(tmp_path / "m")
+    calls = 0
+
+    def go_on(advance: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == moment:
+            press_ctrl_c()
+
+    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    typed = type_(*words, "--target", targets, "--force")
+    if moment == 4 and targets == "survived":  # there are three epochs
+        assert typed.code == 0
+        return
+    assert (typed.code, calls) == (130, moment)
+    assert typed.err.splitlines()[-1] == "treelu: stopped"
+    assert content(tmp_path / "m") == before
+
+
+def test_one_that_gets_lost_is_found_before_anything_is_written(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception within a destructor goes no further."""
+
+    class Swallows:
+        def __del__(self) -> None:
+            press_ctrl_c()
+
+    monkeypatch.setattr("treelu.cli.fit.summarize_model", lambda *arguments, **options: Swallows() and {})
+    monkeypatch.setattr("sys.unraisablehook", lambda error: None)
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--quiet", "--no-cart")
+    assert typed.code == 130
+    assert not (tmp_path / "m").exists()
+
+
+def test_it_ends_a_search_too(table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = iter(range(9))
+
+    def loss(*arguments: object) -> float:
+        if next(losses) == 2:
+            press_ctrl_c()
+        return 1.0
+
+    monkeypatch.setattr(tuning, "fold_loss", loss)
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", "--tune", "--folds", 2)
+    assert typed.code == 130
+    assert next(losses) == 3
+
+
+def test_handlers_are_put_back_and_none_is_set_in_a_thread() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(interrupt.Interrupted), interrupt.one_interrupt_ends_all(last=False):
+        press_ctrl_c()
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(interrupt.Interrupted):
+        interrupt.check_not_interrupted()
+    with interrupt.one_interrupt_ends_all(last=False):
+        interrupt.check_not_interrupted()  # a new command begins anew
+    codes = []
+
+    def in_a_thread() -> None:
+        with interrupt.one_interrupt_ends_all(last=False):
+            codes.append(signal.getsignal(signal.SIGINT) is before)
+
+    thread = threading.Thread(target=in_a_thread)
+    thread.start()
+    thread.join()
+    assert codes == [True]
+
+
+def test_a_process_ends_with_130_while_a_thread_works_on(table: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, threading, time\n"
+        "import treelu.cli.interrupt as interrupt\n"
+        "interrupt.PATIENCE = 0.2\n"
+        "from treelu.cli import demo, main\n"
+        "def run(out, seed):\n"
+        "    threading.Thread(target=time.sleep, args=(100,)).start()\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(100)\n"
+        "demo.run_demo = run\n"
+        "sys.argv = ['treelu', 'demo']\n"
+        "sys.exit(main())\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "treelu: stopped\n"
