@@ -22,7 +22,6 @@ from treelu.persistence.folder import Staged, locked, read_regular, remove_lefto
 from treelu.persistence.folder import write_atomically as write_atomically
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
-from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
 FORMAT, FORMAT_VERSION = "treelu.model", 1
@@ -283,13 +282,13 @@ def loads(manifest: bytes, arrays: bytes) -> Any:
     return model
 
 
-# Estimators are imported when one is met: a saved tree needs neither torch nor scikit-learn.
+# Estimators and table models are imported when one is met: a saved tree needs neither torch nor scikit-learn.
 
 
 def _describe(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
     if isinstance(model, ObliqueTree):
         return {"kind": "ObliqueTree", **describe_tree(model, arrays)}
-    if isinstance(model, TableModel):
+    if type(model).__name__ == "TableModel":
         return {
             "kind": "TableModel",
             **model.to_dict(),
@@ -307,6 +306,8 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
     if kind == "ObliqueTree":
         return restore_tree(fields, arrays)
     if kind == "TableModel":
+        from treelu.tables import TableModel
+
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
         trees, carts = (
             tuple(
