@@ -10,12 +10,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNClassifier, LCNClassifier
 from treelu.baselines import HHCARTClassifier
+from treelu.report.notebook import report_page
 from treelu.tree import ObliqueTree
 from treelu.view.notebook import tree_html
 
@@ -97,3 +101,10 @@ def test_the_report_is_framed_whole_with_its_policy(fitted, iris):
     assert "LCNClassifier" in page.html
     assert "<!DOCTYPE html>" in fitted.tree_.report().html
     assert len(repr(page)) < 80
+
+
+def test_the_report_of_a_pipeline_reads_the_rows_that_the_pipeline_reads(iris):
+    X, y = iris
+    scaled = ColumnTransformer([("scaled", StandardScaler(), list(X.columns[:2]))])
+    pipeline = make_pipeline(scaled, HHCARTClassifier(max_depth=2)).fit(X, y)
+    assert "scaled__sepal length (cm)" in report_page(pipeline, X, y).html

@@ -15,7 +15,7 @@ def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, 
 
     Parameters
     ----------
-    model : ObliqueTree or fitted estimator
+    model : ObliqueTree, fitted estimator, or a fitted Pipeline that ends in one
     X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
         Rows that were not used for training. Without them the page shows the tree alone.
     y : array of shape (n_rows,), optional
@@ -37,7 +37,14 @@ def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, 
     >>> "<title>Two leaves</title>" in page.html
     True
     """
-    tree, estimator = (model, None) if isinstance(model, ObliqueTree) else (_tree_of(model), model)
+    tree: ObliqueTree | None
+    if isinstance(model, ObliqueTree):
+        tree, estimator = model, None
+    elif hasattr(model, "named_steps"):
+        tree, estimator = ObliqueTree.from_sklearn(model), model.steps[-1][1]
+        X = X if X is None or len(model.steps) == 1 else model[:-1].transform(X)
+    else:
+        tree, estimator = _tree_of(model), model
     return PageFrame(render(summarize(tree, X=X, y=y, estimator=estimator, **options)), height)
 
 

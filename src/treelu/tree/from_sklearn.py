@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
     Parameters
     ----------
     estimator : fitted DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier or
-        ExtraTreeRegressor, or any estimator whose ``tree_`` is an ObliqueTree
+        ExtraTreeRegressor, any estimator whose ``tree_`` is an ObliqueTree, or a Pipeline that ends in one of these
+        The tree of a pipeline reads what its last step reads; its features have the names that the steps before it
+        give them (``get_feature_names_out``).
 
     Returns
     -------
@@ -39,6 +42,8 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
     >>> bool((tree.predict(X) == cart.predict(X)).all())
     True
     """
+    if hasattr(estimator, "named_steps"):
+        return _of_pipeline(estimator)
     grown = getattr(estimator, "tree_", None)
     if isinstance(grown, ObliqueTree):
         return grown
@@ -67,6 +72,14 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
         feature_names=getattr(estimator, "feature_names_in_", None),
         n_samples=grown.weighted_n_node_samples[np.concatenate([splits, leaves])],
     )
+
+
+def _of_pipeline(pipeline: Any) -> ObliqueTree:
+    tree, before = from_sklearn(pipeline.steps[-1][1]), pipeline[:-1]
+    if not len(before) or tree.feature_names is not None or not hasattr(before, "get_feature_names_out"):
+        return tree
+    names = before.get_feature_names_out()
+    return replace(tree, feature_names=names) if len(names) == tree.n_features else tree
 
 
 def _numbering(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
