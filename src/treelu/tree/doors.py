@@ -88,6 +88,36 @@ class Doors:
 
         return to_onnx(self, path, **options)
 
+    def to_python(self: Any, **options: Any) -> str:
+        """The tree as a Python module of its own; see :func:`treelu.export.python.to_python`."""
+        from treelu.export.python import to_python
+
+        return to_python(self, **options)
+
+    def to_javascript(self: Any, **options: Any) -> str:
+        """The tree as an ES module; see :func:`treelu.export.javascript.to_javascript`."""
+        from treelu.export.javascript import to_javascript
+
+        return to_javascript(self, **options)
+
+    def to_c(self: Any, **options: Any) -> str:
+        """The tree as a C99 header; see :func:`treelu.export.c.to_c`."""
+        from treelu.export.c import to_c
+
+        return to_c(self, **options)
+
+    def to_sql(self: Any, **options: Any) -> str:
+        """The tree as a query; see :func:`treelu.export.sql.to_sql`."""
+        from treelu.export.sql import to_sql
+
+        return to_sql(self, **options)
+
+    def sql_expressions(self: Any, **options: Any) -> dict[str, str]:
+        """The tree as one SQL expression an answer; see :func:`treelu.export.sql.sql_expressions`."""
+        from treelu.export.sql import sql_expressions
+
+        return sql_expressions(self, **options)
+
     def plot(self: Any, **options: Any) -> Axes:
         """A picture of the tree; see :func:`treelu.view.plot_tree`."""
         from treelu.view import plot_tree

@@ -1,0 +1,120 @@
+"""Rows with their answers, for the self-test that each export carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.export.onnx import rows_in_doubt
+from treelu.export.program import BLANKS, Category, Feature, Missing, Number, Other, Program
+
+Cell: TypeAlias = float | str | None
+N_EXAMPLES = 8
+_CANDIDATES = 300
+_LONGEST = 200  # characters of a text in an example row
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row of original columns, the leaf it reaches in each tree, the number of its class, its outputs."""
+
+    row: tuple[Cell, ...]
+    leaves: tuple[int, ...]
+    label: int | None
+    outputs: tuple[float, ...]
+
+
+def examples(program: Program, rows: Sequence[Sequence[Cell]] | None = None) -> list[Example]:
+    """Answers for some rows; without `rows` for a few random ones that reach different leaves, the same every time."""
+    given = rows is not None
+    rows = list(rows) if rows is not None else _random_rows(program)
+    X = encode(program, rows)
+    leaves = np.column_stack([tree.apply(X) for tree in program.trees])
+    if given:
+        chosen = list(range(len(rows)))
+    else:
+        # The same rows must do for single precision, too.
+        clear = ~np.any([rows_in_doubt(tree, X) for tree in program.trees], axis=0)
+        chosen = _different(leaves, clear)
+    answers = [part.answers(X[chosen]) for part in program.parts]
+    outputs = np.column_stack([found for found, _ in answers])
+    labels = answers[0][1]
+    return [
+        Example(
+            tuple(rows[row]),
+            tuple(leaves[row].tolist()),
+            None if labels is None else int(labels[place]),
+            tuple(outputs[place].tolist()),
+        )
+        for place, row in enumerate(chosen)
+    ]
+
+
+def _different(leaves: NDArray[np.int64], clear: NDArray[np.bool_]) -> list[int]:
+    """A few rows, those first that reach leaves which no earlier one reaches."""
+    first = sorted(np.unique(leaves[clear], axis=0, return_index=True)[1].tolist())
+    rows = np.flatnonzero(clear)
+    rest = [place for place in range(len(rows)) if place not in first]
+    return sorted(rows[(first + rest)[:N_EXAMPLES]].tolist())
+
+
+def _random_rows(program: Program) -> list[list[Cell]]:
+    rng = np.random.default_rng(0)
+    used = set(program.used_columns)
+    columns: list[list[Cell]] = []
+    for number, column in enumerate(program.columns):
+        if number not in used:
+            columns.append([0.0 if column.kind == "number" else None] * _CANDIDATES)
+            continue
+        own = [feature for feature in program.features if feature.column == number]
+        columns.append(_numbers(rng, own) if column.kind == "number" else _texts(rng, own))
+    return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in range(_CANDIDATES)]
+
+
+def _numbers(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+    fill = next((feature.fill for feature in features if isinstance(feature, Number)), None)
+    middle = fill or 0.0
+    size = np.maximum(1.0, abs(middle)) * 10.0 ** rng.uniform(-2, 2, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)
+    cells: list[Cell] = [float(f"{middle + step:.6g}") for step in size]
+    if any(isinstance(feature, Missing) or getattr(feature, "fill", None) is not None for feature in features):
+        cells = [None if chance < 0.1 else cell for cell, chance in zip(cells, rng.random(_CANDIDATES), strict=True)]
+    return cells
+
+
+def _texts(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+    known = [feature.text for feature in features if isinstance(feature, Category)]
+    known = [text for text in known if len(text) <= _LONGEST and "\0" not in text]
+    choices: list[Cell] = [*known, None, "", "not seen in training"]
+    choices += [f"  {text}\t" for text in known[:3]]
+    return [choices[place] for place in rng.integers(len(choices), size=_CANDIDATES)]
+
+
+def encode(program: Program, rows: Sequence[Sequence[Cell]]) -> NDArray[np.float64]:
+    """Features of rows of original columns; those that the program does not use are 0."""
+    X = np.zeros((len(rows), len(program.features)))
+    for place in program.used_features:
+        feature = program.features[place]
+        missing = program.columns[feature.column].missing
+        X[:, place] = [_value(feature, row[feature.column], missing) for row in rows]
+    return X
+
+
+def _value(feature: Feature, cell: Any, missing: tuple[str, ...]) -> float:
+    if isinstance(cell, str):
+        cell = cell.strip(BLANKS)
+        cell = None if cell == "" or cell in missing else cell
+    if isinstance(cell, float) and np.isnan(cell):
+        cell = None
+    if isinstance(feature, Number):
+        return float(cell) if cell is not None else np.nan if feature.fill is None else feature.fill
+    if isinstance(feature, Missing):
+        return float(cell is None)
+    if isinstance(feature, Category):
+        return float(cell == feature.text)
+    if isinstance(feature, Other):
+        return float(cell is not None and cell not in feature.known)
+    raise TypeError(f"features of the kind {type(feature).__name__} cannot be exported")

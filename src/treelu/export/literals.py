@@ -1,0 +1,73 @@
+"""Numbers, texts and comments as source code, such that no name or category can end a literal or a comment."""
+
+from __future__ import annotations
+
+import re
+
+from treelu import __version__
+from treelu.export.program import Program
+
+_HARMLESS = re.compile(r"[A-Za-z0-9 _.,:()+]")
+_LONGEST = 80
+
+
+def digits(value: float) -> str:
+    """A double with 17 significant digits, from which it reads back to the last bit.
+
+    Examples
+    --------
+    >>> digits(0.1), digits(3.0), digits(-1e-300)
+    ('0.10000000000000001', '3.0', '-1.0000000000000000e-300')
+    """
+    text = f"{value:.17g}"
+    if "e" in text:
+        return f"{value:.16e}"
+    return text if "." in text else f"{text}.0"
+
+
+def comment(text: str) -> str:
+    """A text that is safe in a comment of any language: plain characters, others as codes, cut if long.
+
+    Examples
+    --------
+    >>> print(comment('age */ DROP TABLE "x"; --'))
+    age \\u002a\\u002f DROP TABLE \\u0022x\\u0022\\u003b \\u002d\\u002d
+    """
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return "".join(char if _HARMLESS.match(char) else _code(ord(char)) for char in shown)
+
+
+def _code(number: int) -> str:
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def identifier(text: str, fallback: str = "tree") -> str:
+    """A name for functions: letters, digits and underscores, not beginning with a digit.
+
+    Examples
+    --------
+    >>> identifier("loan risk (2026)"), identifier("9 lives"), identifier("дерево")
+    ('loan_risk_2026', 'tree_9_lives', 'tree')
+    """
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_")[:40] or fallback
+    return f"{fallback}_{plain}" if plain[0].isdigit() else plain
+
+
+def header(program: Program) -> list[str]:
+    """What stands at the top of each export: what the model is, and whence; safe in comments."""
+    lines = [
+        f"{comment(program.name)}: {_contents(program)}",
+        f"written by treelu {__version__}",
+        f"trained: {comment(program.trained) or 'not recorded'}",
+        f"sha256: {program.digest}",
+    ]
+    lines += [f"note: {comment(note)}" for note in dict.fromkeys(note for tree in program.trees for note in tree.notes)]
+    return lines
+
+
+def _contents(program: Program) -> str:
+    trees = program.trees
+    leaves = sum(tree.n_leaves for tree in trees)
+    count = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"
+    words = f"{count}, {'1 leaf' if leaves == 1 else f'{leaves} leaves'}"
+    return f"{words}, {len(program.used_columns)} of {len(program.columns)} columns used"

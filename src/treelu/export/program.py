@@ -1,0 +1,330 @@
+"""What an exported program computes, in a form that every language can be written from.
+
+The original columns of a row become features, the features answer the questions of one or several trees, the leaves
+give the answers. `ObliqueTree` alone is such a program with a column for each feature; models of tables add how their
+columns are encoded (`treelu.tables.programs`). A new kind of column is a new class of feature here, and each writer
+either writes it or refuses it by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.export.json import to_json
+from treelu.tree import ObliqueTree
+from treelu.tree.rows import csr_row
+
+# What str.strip() removes, which is what tables are read with: written out, because every language has its own idea.
+BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B)))
+BLANKS += "\u2028\u2029\u202f\u205f\u3000"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that the program reads.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "text"}
+    missing : tuple of str
+        Texts that count as missing, besides an empty one.
+    """
+
+    name: str
+    kind: Literal["number", "text"] = "number"
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Number:
+    """The number of a column, `fill` where it is missing; without `fill` a missing one is refused."""
+
+    column: int
+    fill: float | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """1 where the value of a column is missing, else 0."""
+
+    column: int
+
+
+@dataclass(frozen=True)
+class Category:
+    """1 where a column holds this text, else 0."""
+
+    column: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Other:
+    """1 where a column holds a text that is none of these, else 0."""
+
+    column: int
+    known: tuple[str, ...]
+
+
+Feature: TypeAlias = Number | Missing | Category | Other
+Combine: TypeAlias = Literal["sum", "mean", "vote"]
+Term: TypeAlias = tuple[int, float]  # a feature and its weight
+
+
+class Question(NamedTuple):
+    """A row goes right where the terms, added in this order, and then the bias are 0 or more."""
+
+    terms: list[Term]
+    bias: float
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """The trees that together answer for one target.
+
+    Attributes
+    ----------
+    trees : tuple of ObliqueTree
+        On the features of the program.
+    combine : {"sum", "mean", "vote"}
+        How several trees make one answer: by the sum or the mean of their outputs, or by the mean of their
+        probabilities.
+    outputs : tuple of str
+        Names of the numbers it answers: a probability for each class, or a value for each target.
+    only : int, optional
+        Answer with this output alone and without a label: the probability of a 1, where there are several labels.
+    """
+
+    trees: tuple[ObliqueTree, ...]
+    outputs: tuple[str, ...]
+    combine: Combine = "sum"
+    only: int | None = None
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The labels, plain Python values; None in regression and for one of several labels."""
+        classes = self.trees[0].classes
+        return None if classes is None or self.only is not None else classes.tolist()
+
+    @property
+    def link(self) -> str:
+        """What turns the combined outputs of leaves into answers; "probability" and "identity" leave them as they are."""
+        return "probability" if self.combine == "vote" else self.trees[0].link
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether a leaf has its answer: there is one tree, and its leaves are constant."""
+        return len(self.trees) == 1 and self.trees[0].leaf_weights is None
+
+    @property
+    def n_scores(self) -> int:
+        """Numbers that a leaf gives before the link."""
+        return int(self.leaf_values(self.trees[0]).shape[1])
+
+    def leaf_values(self, tree: ObliqueTree) -> NDArray[np.float64]:
+        """What each leaf of a tree adds to the scores (n_leaves, n_scores)."""
+        if self.combine != "vote":
+            return tree.values
+        return np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
+
+    def scores(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Combined outputs of rows of features (n, n_scores), before the link."""
+        total = np.zeros((len(X), self.n_scores))
+        for tree in self.trees:
+            raw = tree.decision_function(X)
+            raw = tree.link_outputs(raw) if self.combine == "vote" else raw.reshape(len(X), -1)
+            total += raw
+        return total if self.combine == "sum" else total / len(self.trees)
+
+    def answers(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Outputs (n, len(outputs)) of rows of features, and the number of each row's class."""
+        scores = self.scores(X)
+        outputs = scores if self.combine == "vote" else self.trees[0].link_outputs(scores)
+        if self.only is not None:
+            return outputs[:, [self.only]], None
+        if self.classes is None:
+            return outputs, None
+        return outputs, (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
+
+    def leaf_answers(self) -> tuple[list[list[float]], list[int] | None]:
+        """Where a leaf has its answer: the outputs of each, and the number of its class."""
+        tree = self.trees[0]
+        outputs = np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
+        if self.only is not None:
+            return outputs[:, [self.only]].tolist(), None
+        if self.classes is None:
+            return outputs.tolist(), None
+        best = (tree.values[:, 0] > 0).astype(np.int64) if tree.link == "logistic" else tree.values.argmax(axis=1)
+        return outputs.tolist(), best.tolist()
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that is exported.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The original columns, in their order.
+    features : tuple of Feature
+        What the trees' questions are about.
+    parts : tuple of Part
+        One, or one for each of several labels.
+    name : str
+    trained : str
+        The day of training as YYYY-MM-DD, empty where it is not known.
+    """
+
+    columns: tuple[Column, ...]
+    features: tuple[Feature, ...]
+    parts: tuple[Part, ...]
+    name: str = "tree"
+    trained: str = ""
+
+    def __post_init__(self) -> None:
+        texts = [column.name for column in self.columns] + [name for part in self.parts for name in part.outputs]
+        texts += [text for column in self.columns for text in column.missing]
+        texts += [feature.text for feature in self.features if isinstance(feature, Category)]
+        for text in texts:
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError(f"{text[:60]!r} holds half a character and cannot be written to a file") from None
+        if any(tree.n_features != len(self.features) for tree in self.trees):
+            raise ValueError(f"a tree of the program does not fit its {len(self.features)} features")
+
+    @property
+    def trees(self) -> list[ObliqueTree]:
+        """The trees of all parts, in their order."""
+        return [tree for part in self.parts for tree in part.trees]
+
+    @property
+    def has_label(self) -> bool:
+        """Whether the first answer is a class, named "prediction"."""
+        return self.parts[0].classes is not None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the numbers that are answered, of all parts."""
+        return tuple(name for part in self.parts for name in part.outputs)
+
+    @property
+    def used_columns(self) -> list[int]:
+        """The columns that some question or linear leaf reads, ascending."""
+        return sorted({self.features[feature].column for feature in self.used_features})
+
+    @cached_property
+    def used_features(self) -> list[int]:
+        """The features that some question or linear leaf has a weight for, ascending."""
+        used = np.zeros(len(self.features), dtype=bool)
+        for tree in self.trees:
+            used[np.asarray(abs(tree.weights).sum(axis=0)).reshape(-1) != 0] = True
+            if tree.leaf_weights is not None:
+                used |= (tree.leaf_weights != 0).any(axis=(0, 1))
+        return np.flatnonzero(used).tolist()
+
+    def compacted(self) -> Program:
+        """The same program without the features that no question reads; the columns stay."""
+        used = self.used_features
+        if len(used) == len(self.features):
+            return self
+        parts = tuple(replace(part, trees=tuple(_on_features(tree, used) for tree in part.trees)) for part in self.parts)
+        return replace(self, features=tuple(self.features[feature] for feature in used), parts=parts)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the JSON of a lone tree; else of its columns and features and all trees, a line each."""
+        trees = [to_json(tree) for tree in self.trees]
+        plain = all(isinstance(feature, Number) and feature.fill is None for feature in self.features)
+        if len(trees) == 1 and plain:
+            return hashlib.sha256(trees[0].encode()).hexdigest()
+        recipe = {
+            "columns": [asdict(column) for column in self.columns],
+            "features": [{"kind": type(feature).__name__, **asdict(feature)} for feature in self.features],
+            "parts": [[part.combine, list(part.outputs), part.only, len(part.trees)] for part in self.parts],
+        }
+        return hashlib.sha256("\n".join([json.dumps(recipe), *trees]).encode()).hexdigest()
+
+
+def _on_features(tree: ObliqueTree, used: list[int]) -> ObliqueTree:
+    """A tree on some of its features, which are all that it reads."""
+    weights: Any = tree.weights
+    leaf_weights = None if tree.leaf_weights is None else tree.leaf_weights[:, :, used]
+    return replace(tree, weights=weights[:, used], leaf_weights=leaf_weights, feature_names=None)
+
+
+def as_program(model: ObliqueTree | Program, name: str | None = None, trained: str | None = None) -> Program:
+    """A tree as a program; a program as it is, with another name or day of training where they are given."""
+    program = model if isinstance(model, Program) else tree_program(model)
+    return replace(
+        program,
+        name=program.name if name is None else name,
+        trained=program.trained if trained is None else trained,
+    )
+
+
+def tree_program(
+    trees: ObliqueTree | Sequence[ObliqueTree], *, combine: Combine = "sum", name: str = "tree", trained: str = ""
+) -> Program:
+    """A tree, or several that answer together, as a program on the trees' own features.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0.25], [4.0]], feature_names=["height", "age"])
+    >>> program = tree_program(tree)
+    >>> [column.name for column in program.columns], program.outputs
+    (['height', 'age'], ('prediction',))
+    >>> questions(program.trees[0])
+    [Question(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
+    """
+    several = (trees,) if isinstance(trees, ObliqueTree) else tuple(trees)
+    first = several[0]
+    if combine == "vote" and any(tree.leaf_weights is not None for tree in several):
+        raise ValueError("combine='vote' needs trees with constant leaves; these are linear")
+    columns = tuple(Column(first.feature_name(feature)) for feature in range(first.n_features))
+    features = tuple(Number(feature) for feature in range(first.n_features))
+    return Program(columns, features, (Part(several, output_names(first), combine),), name, trained)
+
+
+def output_names(tree: ObliqueTree, targets: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names that `treelu predict` gives to its columns of numbers."""
+    if tree.classes is not None:
+        return tuple(f"probability_{label}" for label in tree.classes.tolist())
+    if tree.n_outputs == 1:
+        return ("prediction",)
+    return tuple(f"prediction_{target}" for target in (targets or range(tree.n_outputs)))
+
+
+def questions(tree: ObliqueTree) -> list[Question]:
+    """The questions of a tree, their terms in the order in which they are added."""
+    asked = []
+    for node, (left, right) in enumerate(tree.children.tolist()):
+        asked.append(Question(_terms(tree.weights, node), float(tree.biases[node]), left, right))
+    return asked
+
+
+def linear_terms(tree: ObliqueTree) -> list[list[list[Term]]] | None:
+    """The terms of each output of each linear leaf; None for constant leaves."""
+    if tree.leaf_weights is None:
+        return None
+    return [[_terms(weights, output) for output in range(tree.n_outputs)] for weights in tree.leaf_weights]
+
+
+def _terms(weights: Any, row: int) -> list[Term]:
+    if isinstance(weights, np.ndarray):
+        columns = np.flatnonzero(weights[row])
+        return list(zip(columns.tolist(), weights[row][columns].tolist(), strict=True))
+    columns, data = csr_row(weights, row)
+    order = np.argsort(columns)
+    return [(int(columns[place]), float(data[place])) for place in order if data[place] != 0]
