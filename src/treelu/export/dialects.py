@@ -1,0 +1,169 @@
+"""What SQLite, DuckDB, PostgreSQL and plain SQL write differently: numbers, names, types, blanks, exponentials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from treelu.export.literals import digits
+from treelu.export.program import BLANKS, Column
+
+_LARGE_POWER = 62  # the largest power of two that SQLite holds as an integer
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one database writes what they all can do.
+
+    Attributes
+    ----------
+    name : str
+    number : callable
+        A double as a literal that the database reads to the last bit.
+    quotes : str
+        What stands around a name, doubled within.
+    double, text : str
+        Names of types.
+    trim : str
+        What removes blanks around the text ``{}``.
+    fence : str
+        What keeps a common table expression from being copied into each place that uses it.
+    has_nan : bool
+        Whether numbers may be NaN, which counts as missing.
+    exp : bool
+        Whether there is certain to be a function ``exp``.
+    max_terms : int
+        The longest sum that its parser takes.
+    """
+
+    name: str
+    number: Callable[[float], str]
+    quotes: str = '"'
+    double: str = "DOUBLE PRECISION"
+    text: str = "TEXT"
+    trim: str = "TRIM({})"
+    fence: str = ""
+    has_nan: bool = False
+    exp: bool = True
+    max_terms: int = 100_000
+
+    def identifier(self, name: str) -> str:
+        """A name in quotes."""
+        if "\0" in name or not name:
+            raise ValueError(f"{name[:60]!r} cannot be the name of a column in SQL; rename it in the table")
+        return f"{self.quotes}{name.replace(self.quotes, self.quotes * 2)}{self.quotes}"
+
+    def string(self, text: str) -> str:
+        """A text in quotes."""
+        if "\0" in text:
+            raise ValueError(f"{text[:60]!r} holds the character NUL, which a text in SQL cannot; remove it in the table")
+        return "'" + text.replace("'", "''") + "'"
+
+    def label(self, value: object) -> str:
+        """A class."""
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, int):
+            return str(value) if abs(value) < 2**63 else self.string(str(value))
+        return self.number(value) if isinstance(value, float) else self.string(str(value))
+
+    def cell(self, column: Column, reference: str) -> str:
+        """The value of a column, NULL where it is missing."""
+        if column.kind == "text":
+            trimmed = self.trim.format(f"CAST({reference} AS {self.text})")
+            if not column.missing:
+                return f"NULLIF({trimmed}, '')"
+            words = ", ".join(self.string(text) for text in ("", *column.missing) if "\0" not in text)
+            return f"CASE WHEN {trimmed} IN ({words}) THEN NULL ELSE {trimmed} END"
+        if self.name == "sqlite":
+            return _sqlite_number(reference)
+        number = f"CAST({reference} AS {self.double})"
+        return f"NULLIF({number}, CAST('NaN' AS {self.double}))" if self.has_nan else number
+
+    def exponential(self, value: str) -> str:
+        """e to the power of a number from -80 to 0, given as a column."""
+        return f"EXP({value})" if self.exp else _exponential(value, self.number)
+
+
+def _sqlite_number(reference: str) -> str:
+    """A column of any type: numbers, and texts that look like them, such as those of an imported CSV file."""
+    trimmed = f"TRIM({reference})"
+    looks = f"{trimmed} GLOB '*[0-9]*' AND {trimmed} NOT GLOB '*[^-+0-9.eE]*'"
+    return (
+        f"CASE WHEN TYPEOF({reference}) IN ('integer', 'real') THEN CAST({reference} AS REAL) "
+        f"WHEN {looks} THEN CAST({trimmed} AS REAL) END"
+    )
+
+
+def _exact_digits(value: float) -> str:
+    """17 digits where SQLite reads them to the last bit, on any processor; else a whole number and powers of two.
+
+    SQLite's reader multiplies by a power of ten, which is exact up to 10^27 only.
+    """
+    if value == 0 or 1e-9 <= abs(value) < 1e15:
+        return digits(value)
+    fraction, exponent = math.frexp(value)
+    whole, exponent = int(fraction * 2**53), exponent - 53
+    text = f"{whole}.0" if abs(whole) < 10**15 else f"CAST({whole} AS REAL)"
+    while exponent:
+        step = max(-_LARGE_POWER, min(_LARGE_POWER, exponent))
+        text += f" {'*' if step > 0 else '/'} {2 ** abs(step)}"
+        exponent -= step
+    return f"({text})"
+
+
+def _exponential(value: str, number: Callable[[float], str]) -> str:
+    """e to the power of x in arithmetic that every SQLite has: x = r - n ln 2, a series for r, and n halvings."""
+    halvings = f"CAST({value} / {number(-math.log(2))} AS INTEGER)"
+    rest = f"({value} + {halvings} * {number(math.log(2))})"
+    series = number(1 / math.factorial(17))
+    for power in range(16, -1, -1):
+        series = f"({series} * {rest} + 1.0 / {math.factorial(power)})"
+    half = f"{halvings} / 2"
+    return f"{series} / (1 << ({half})) / (1 << ({halvings} - {half}))"
+
+
+def _with_exponent(value: float) -> str:
+    """Plain SQL and DuckDB: a literal with an exponent is a double, one without is a decimal."""
+    return f"{value:.16e}"
+
+
+def _quoted(value: float) -> str:
+    """PostgreSQL: a bare literal is numeric; a minus before a cast binds looser than it looks."""
+    return f"'{digits(value)}'::float8"
+
+
+_CODES = [ord(blank) for blank in BLANKS]
+_POSTGRES_BLANKS = "E'" + "".join(f"\\u{code:04x}" for code in _CODES) + "'"
+DIALECTS = {
+    "sqlite": Dialect(
+        "sqlite",
+        _exact_digits,
+        quotes="`",  # SQLite takes an unknown name in double quotes for a text
+        double="REAL",
+        trim=f"TRIM({{}}, CHAR({', '.join(map(str, _CODES))}))",
+        fence="MATERIALIZED ",
+        exp=False,
+        max_terms=900,
+    ),
+    "duckdb": Dialect(
+        "duckdb",
+        _with_exponent,
+        double="DOUBLE",
+        text="VARCHAR",
+        trim=f"TRIM({{}}, {' || '.join(f'CHR({code})' for code in _CODES)})",
+        fence="MATERIALIZED ",
+        has_nan=True,
+        max_terms=900,
+    ),
+    "postgresql": Dialect(
+        "postgresql",
+        _quoted,
+        trim=f'(BTRIM({{}}, {_POSTGRES_BLANKS}) COLLATE "C")',
+        fence="MATERIALIZED ",
+        has_nan=True,
+        max_terms=3000,
+    ),
+    "plain": Dialect("plain", _with_exponent, text="VARCHAR(4000)"),
+}

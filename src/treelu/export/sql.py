@@ -1,0 +1,451 @@
+"""A program as SQL: a whole query, or one expression an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from treelu.export.dialects import DIALECTS, Dialect
+from treelu.export.examples import Cell, examples
+from treelu.export.literals import header
+from treelu.export.program import (
+    Category,
+    Feature,
+    Missing,
+    Number,
+    Other,
+    Part,
+    Program,
+    Question,
+    Term,
+    as_program,
+    linear_terms,
+    questions,
+)
+from treelu.tree import ObliqueTree
+
+DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
+BLOCK = 8  # questions on a path within one expression of a query: parsers bear few levels of nesting
+MAX_NESTING = 14  # the same where all must be one expression
+_LARGEST = 1.7e308
+
+
+def to_sql(
+    model: ObliqueTree | Program,
+    *,
+    dialect: DialectName = "plain",
+    table: str | Sequence[str] = "data",
+    keep: Sequence[str] = (),
+    self_test: bool = False,
+    name: str | None = None,
+    trained: str | None = None,
+) -> str:
+    """A tree or a program as one query that predicts for the rows of a table.
+
+    The answers are columns named as in the output of ``treelu predict``: "prediction" and a probability for each class,
+    or values. A missing value is NULL (or NaN); where the tree cannot do without it, the answers are NULL.
+
+    Parameters
+    ----------
+    model : ObliqueTree or Program
+    dialect : {"plain", "sqlite", "duckdb", "postgresql"}
+        SQLite 3.35, DuckDB 1.0 and PostgreSQL 12 or newer. "plain" keeps to the standard as far as it goes.
+    table : str or sequence of str
+        The table; several names for one in a schema.
+    keep : sequence of str
+        Columns of the table that stand before the answers, such as its key.
+    self_test : bool
+        Instead, a query on example rows: the number of those that are not answered as expected.
+    name, trained : str, optional
+        For the header: what it is called, and the day of training.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0.25], [4.0]], feature_names=["height", "age"])
+    >>> data = sqlite3.connect(":memory:")
+    >>> _ = data.execute("CREATE TABLE people (id, height, age)")
+    >>> _ = data.execute("INSERT INTO people VALUES (7, 2.0, 1.0), (8, 0.0, 2.0), (9, 0.0, NULL)")
+    >>> data.execute(tree.to_sql(dialect="sqlite", table="people", keep=["id"])).fetchall()
+    [(7, 4.0), (8, 0.25), (9, None)]
+    >>> data.execute(tree.to_sql(dialect="sqlite", self_test=True)).fetchall()
+    [(0,)]
+    """
+    whole = as_program(model, name, trained)
+    query = _Query(whole.compacted(), _dialect(dialect))
+    text = query.self_test() if self_test else query.select(table, keep)
+    return "\n".join([*(f"-- {line}" for line in header(whole)), text])
+
+
+def sql_expressions(
+    model: ObliqueTree | Program, *, dialect: DialectName = "plain", table: str | None = None
+) -> dict[str, str]:
+    """Each answer of a tree or a program as one SQL expression, to stand in a query of your own.
+
+    Parameters
+    ----------
+    model : ObliqueTree or Program
+        Classes only with constant leaves and one tree; others need the steps of :func:`to_sql`.
+    dialect : {"plain", "sqlite", "duckdb", "postgresql"}
+    table : str, optional
+        The table or alias that columns belong to.
+
+    Returns
+    -------
+    dict
+        From the names of the answers to expressions.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, 0.0]], [0.5], [[1, 2]], [[0.25], [4.0]], feature_names=["height", "age"])
+    >>> print(sql_expressions(tree)["prediction"])
+    CASE WHEN ABS(CAST("height" AS DOUBLE PRECISION)) <= 1.7000000000000001e+308 THEN
+      CASE WHEN 1.0000000000000000e+00 * CAST("height" AS DOUBLE PRECISION) + 5.0000000000000000e-01 >= 0
+      THEN 4.0000000000000000e+00
+      ELSE 2.5000000000000000e-01 END
+    END
+    """
+    program = as_program(model).compacted()
+    chosen = _dialect(dialect)
+    owner = "" if table is None else f"{chosen.identifier(table)}."
+    cells = {
+        number: chosen.cell(program.columns[number], owner + chosen.identifier(program.columns[number].name))
+        for number in program.used_columns
+    }
+    return _Expressions(program, chosen, cells).answers()
+
+
+def _dialect(name: str) -> Dialect:
+    if name not in DIALECTS:
+        raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {name!r}")
+    return DIALECTS[name]
+
+
+@dataclass(frozen=True)
+class _Expressions:
+    """Sums, questions and answers as expressions; `cells` are the columns' values, NULL where one is missing."""
+
+    program: Program
+    dialect: Dialect
+    cells: dict[int, str]
+
+    def guard(self) -> str:
+        """Whether all numbers are there and finite; those that may be missing only finite."""
+        filled = {feature.column for feature in self.program.features if not _is_bare(feature)}
+        tests = []
+        for number in self.program.used_columns:
+            if self.program.columns[number].kind == "number":
+                cell = f"COALESCE({self.cells[number]}, 0)" if number in filled else self.cells[number]
+                tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
+        return " AND ".join(tests) or "1 = 1"
+
+    def term(self, feature: Feature, weight: float) -> str:
+        """A weight times a feature."""
+        cell, factor = self.cells[feature.column], self.dialect.number(weight)
+        if isinstance(feature, Number):
+            value = cell if feature.fill is None else f"COALESCE({cell}, {self.dialect.number(feature.fill)})"
+            return f"{factor} * {value}"
+        return f"CASE WHEN {self.test(feature, cell)} THEN {factor} ELSE {self.dialect.number(0.0)} END"
+
+    def test(self, feature: Feature, cell: str) -> str:
+        """When a feature of 0 and 1 is 1."""
+        if isinstance(feature, Missing):
+            return f"{cell} IS NULL"
+        if isinstance(feature, Category):
+            return f"{cell} = {self.dialect.string(feature.text)}"
+        if isinstance(feature, Other):
+            if not feature.known:
+                return f"{cell} IS NOT NULL"
+            return f"{cell} NOT IN ({', '.join(map(self.dialect.string, feature.known))})"
+        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as SQL")
+
+    def total(self, terms: list[Term], last: float) -> str:
+        """A sum from left to right."""
+        if len(terms) > self.dialect.max_terms:
+            raise ValueError(
+                f"a sum of {len(terms)} terms is more than the dialect {self.dialect.name!r} takes "
+                f"({self.dialect.max_terms}); fit with max_features, prune the tree, or export another format"
+            )
+        parts = [self.term(self.program.features[feature], weight) for feature, weight in terms]
+        return " + ".join([*parts, self.dialect.number(last)])
+
+    def route(
+        self, asked: list[Question], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
+    ) -> str:
+        """Nested questions from a node on, as many levels as given; below them what `leaf` says of a node."""
+        if node >= len(asked) or levels == 0:
+            return leaf(node)
+        question = asked[node]
+        inner = indent + "  "
+        right = self.route(asked, question.right, levels - 1, leaf, inner)
+        left = self.route(asked, question.left, levels - 1, leaf, inner)
+        test = f"CASE WHEN {self.total(question.terms, question.bias)} >= 0"
+        return f"{test}\n{indent}THEN {right}\n{indent}ELSE {left} END"
+
+    # One expression an answer
+
+    def answers(self) -> dict[str, str]:
+        """All answers by name."""
+        found = {}
+        for part in self.program.parts:
+            if not part.is_lookup and part.link != "identity":
+                raise ValueError(
+                    "classes from linear leaves or from several trees take more than one expression; use to_sql"
+                )
+            deepest = max(tree.depth for tree in part.trees)
+            if deepest > MAX_NESTING:
+                raise ValueError(f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql")
+            if part.is_lookup:
+                found |= self._lookups(part)
+            else:
+                found |= {name: self._sum_of_trees(part, output) for output, name in enumerate(part.outputs)}
+        return {name: f"CASE WHEN {self.guard()} THEN\n  {text}\nEND" for name, text in found.items()}
+
+    def _lookups(self, part: Part) -> dict[str, str]:
+        tree = part.trees[0]
+        asked = questions(tree)
+        outputs, labels = part.leaf_answers()
+        found = {}
+        if part.classes is not None and labels is not None:
+            texts = [self.dialect.label(part.classes[label]) for label in labels]
+            found["prediction"] = self.route(asked, 0, MAX_NESTING, lambda node: texts[node - len(asked)])
+        for output, name in enumerate(part.outputs):
+            values = [self.dialect.number(leaf[output]) for leaf in outputs]
+            found[name] = self.route(asked, 0, MAX_NESTING, lambda node, values=values: values[node - len(asked)])  # type: ignore[misc]
+        return found
+
+    def _sum_of_trees(self, part: Part, output: int) -> str:
+        sums = []
+        for tree in part.trees:
+            asked = questions(tree)
+            values = self.leaf_outputs(part, tree, output)
+            sums.append(self.route(asked, 0, MAX_NESTING, lambda node, a=asked, v=values: v[node - len(a)]))  # type: ignore[misc]
+        total = sums[0] if len(sums) == 1 else " +\n  ".join(f"({text})" for text in sums)
+        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
+
+    def leaf_outputs(self, part: Part, tree: ObliqueTree, output: int) -> list[str]:
+        """One output of each leaf of a tree."""
+        values = part.leaf_values(tree)[:, output].tolist()
+        linear = linear_terms(tree)
+        if linear is None:
+            return [self.dialect.number(value) for value in values]
+        return [self.total(leaf[output], value) for leaf, value in zip(linear, values, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Query:
+    """A query in steps: cells, leaves, scores, exponentials, answers; each a common table expression."""
+
+    program: Program
+    dialect: Dialect
+
+    def select(self, table: str | Sequence[str], keep: Sequence[str]) -> str:
+        """The whole query on a table."""
+        quote = self.dialect.identifier
+        parts = [table] if isinstance(table, str) else list(table)
+        source = f"{'.'.join(map(quote, parts))} AS {quote('treelu_source')}"
+        own = quote("treelu_source")
+        kept = [f"{own}.{quote(name)}" for name in keep]
+        steps, last = self._steps(source, own, kept)
+        names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
+        names += [f"{text} AS {quote(name)}" for name, text in self._answers()]
+        return f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {_columns(names)}\nFROM {last}"
+
+    def self_test(self) -> str:
+        """A query that counts the example rows that are not answered as expected."""
+        rows = examples(self.program)
+        n_trees, n_outputs = len(self.program.trees), len(self.program.outputs)
+        expected = [f"e{place}" for place in range(n_trees + n_outputs + self.program.has_label)]
+        lines = "\n  UNION ALL\n".join(self._example_row(row.row, self._expected(row)) for row in rows)
+        own = self.dialect.identifier("treelu_source")
+        steps, last = self._steps(f"treelu_rows AS {own}", own, [f"{own}.{name}" for name in expected])
+        steps.insert(0, ("treelu_rows", lines))
+        found = [f"leaf_{tree}" for tree in range(n_trees)] + [text for _, text in self._answers()]
+        inner = ", ".join([f"k{place}" for place in range(len(expected))])
+        inner += "".join(f",\n    {text} AS a{place}" for place, text in enumerate(found))
+        tests = [f"a{place} = k{place}" for place in range(n_trees + self.program.has_label)]
+        tolerance = self.dialect.number(1e-9)
+        for place in range(n_trees + self.program.has_label, len(expected)):
+            tests.append(f"ABS(a{place} - k{place}) <= {tolerance} * (1 + ABS(k{place}))")
+        return (
+            f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {len(rows)} - COUNT(*) AS failures\n"
+            f"FROM (SELECT {inner}\n  FROM {last}) AS answers\nWHERE {' AND '.join(tests)}"
+        )
+
+    def _expected(self, row: object) -> list[str]:
+        leaves, label, outputs = row.leaves, row.label, row.outputs  # type: ignore[attr-defined]
+        classes = self.program.parts[0].classes
+        labels = [] if label is None or classes is None else [self.dialect.label(classes[label])]
+        return [*map(str, leaves), *labels, *map(self.dialect.number, outputs)]
+
+    def _example_row(self, row: Sequence[Cell], expected: list[str]) -> str:
+        cells = []
+        for number in self.program.used_columns:
+            column = self.program.columns[number]
+            kind = self.dialect.double if column.kind == "number" else self.dialect.text
+            cell = row[number]
+            text = "NULL" if cell is None else self.dialect.number(cell) if isinstance(cell, float) else self.dialect.string(cell)
+            cells.append(f"CAST({text} AS {kind}) AS {self.dialect.identifier(column.name)}")
+        cells += [f"{text} AS e{place}" for place, text in enumerate(expected)]
+        return f"  SELECT {', '.join(cells)}"
+
+    # Steps
+
+    def _steps(self, source: str, own: str, kept: list[str]) -> tuple[list[tuple[str, str]], str]:
+        """Names and texts of the steps up to the answers, and the name of the last."""
+        used = self.program.used_columns
+        carried = [f"k{place}" for place in range(len(kept))]
+        items = [f"{text} AS {name}" for text, name in zip(kept, carried, strict=True)]
+        for number in used:
+            reference = f"{own}.{self.dialect.identifier(self.program.columns[number].name)}"
+            items.append(f"{self.dialect.cell(self.program.columns[number], reference)} AS c{number}")
+        steps = [("treelu_cells", f"  SELECT {_columns(items or ['1 AS nothing'])}\n  FROM {source}")]
+        expressions = _Expressions(self.program, self.dialect, {number: f"c{number}" for number in used})
+        cells = [f"c{number}" for number in used]
+        for names in self._route(expressions):
+            steps.append(_step(f"treelu_leaves_{len(steps)}", [*carried, *cells, *names], steps))
+        carried += [f"leaf_{tree}" for tree in range(len(self.program.trees))]
+        for names in self._score(expressions):
+            steps.append(_step(f"treelu_scores_{len(steps)}", [*carried, *names], steps))
+        return steps, steps[-1][0]
+
+    def _route(self, expressions: _Expressions) -> list[list[str]]:
+        """For each step the columns with the node that a row has reached in each tree; NULL where it cannot go on."""
+        trees = self.program.trees
+        deepest = max(tree.depth for tree in trees)
+        steps = [[self._first_block(expressions, number) for number in range(len(trees))]]
+        for level in range(BLOCK, deepest, BLOCK):
+            steps.append([self._next_block(expressions, number, level) for number in range(len(trees))])
+        return steps
+
+    def _first_block(self, expressions: _Expressions, number: int) -> str:
+        nested = expressions.route(questions(self.program.trees[number]), 0, BLOCK, str)
+        return f"CASE WHEN {expressions.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
+
+    def _next_block(self, expressions: _Expressions, number: int, level: int) -> str:
+        tree = self.program.trees[number]
+        asked, depths = questions(tree), tree.node_depths()
+        roots = [node for node in range(tree.n_splits) if depths[node] == level]
+        if not roots:
+            return f"leaf_{number}"
+        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(asked, node, BLOCK, str)}" for node in roots)
+        return f"CASE leaf_{number} {cases}\n  ELSE leaf_{number} END AS leaf_{number}"
+
+    def _score(self, expressions: _Expressions) -> list[list[str]]:
+        """Steps for parts whose answers are computed: scores; the best class; exponentials below the best's."""
+        scores, shifts, powers = list[str](), list[str](), list[str]()
+        first = 0
+        for number, part in enumerate(self.program.parts):
+            columns = _score_columns(number, part)
+            for output, name in enumerate(columns if not part.is_lookup else ()):
+                scores.append(f"{self._score_text(expressions, part, first, output)} AS {name}")
+            if part.link in ("logistic", "softmax") and not part.is_lookup:
+                best = f"best_{number}"
+                largest = _case(best, {str(k): name for k, name in enumerate(columns)})
+                shifts.append(f"{_best(columns)} AS {best}")
+                for k, name in enumerate(columns):
+                    powers.append(self._power(name, largest, f"power_{number}_{k}"))
+            elif not part.is_lookup and part.classes is not None:
+                shifts.append(f"{_best(columns)} AS best_{number}")
+            first += len(part.trees)
+        if not scores:
+            return []
+        names = [item.rsplit(" AS ", 1)[1] for item in scores]
+        steps = [scores, [*names, *shifts]] if shifts else [scores]
+        if powers:
+            lowered = [power.rsplit(" AS ", 1)[1] for power in powers]
+            bests = [item.rsplit(" AS ", 1)[1] for item in shifts]
+            steps.append([*names, *bests, *powers])
+            steps.append([*names, *bests, *(f"{self.dialect.exponential(name)} AS {name}" for name in lowered)])
+        return steps
+
+    def _score_text(self, expressions: _Expressions, part: Part, first: int, output: int) -> str:
+        """One score of a part: the sum or the mean over its trees."""
+        if part.link == "logistic":  # the first class has the score 0
+            if output == 0:
+                return f"CASE WHEN leaf_{first} IS NULL THEN NULL ELSE {self.dialect.number(0.0)} END"
+            output = 0
+        sums = []
+        for place, tree in enumerate(part.trees):
+            values = expressions.leaf_outputs(part, tree, output)
+            cases = {str(tree.n_splits + leaf): value for leaf, value in enumerate(values)}
+            sums.append(_case(f"leaf_{first + place}", cases))
+        total = " +\n  ".join(sums)
+        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
+
+    def _power(self, name: str, largest: str, power: str) -> str:
+        """How far a score is below the best, at most 80: e to the power of -80 is nothing beside 1."""
+        lowest = self.dialect.number(-80.0)
+        below = f"{name} - ({largest})"
+        return f"CASE WHEN {below} < {lowest} THEN {lowest} ELSE {below} END AS {power}"
+
+    # Answers
+
+    def _answers(self) -> list[tuple[str, str]]:
+        """Names and expressions of the answers, on the columns of the last step."""
+        found: list[tuple[str, str]] = []
+        first = 0
+        for number, part in enumerate(self.program.parts):
+            found += self._lookup(part, first) if part.is_lookup else self._computed(part, number)
+            first += len(part.trees)
+        return found
+
+    def _lookup(self, part: Part, first: int) -> list[tuple[str, str]]:
+        outputs, labels = part.leaf_answers()
+        start = part.trees[0].n_splits
+        found = []
+        if part.classes is not None and labels is not None:
+            cases = {str(start + leaf): self.dialect.label(part.classes[label]) for leaf, label in enumerate(labels)}
+            found.append(("prediction", _case(f"leaf_{first}", cases)))
+        for output, name in enumerate(part.outputs):
+            values = {str(start + leaf): self.dialect.number(value[output]) for leaf, value in enumerate(outputs)}
+            found.append((name, _case(f"leaf_{first}", values)))
+        return found
+
+    def _computed(self, part: Part, number: int) -> list[tuple[str, str]]:
+        columns = _score_columns(number, part)
+        found = []
+        if part.classes is not None:
+            cases = {str(k): self.dialect.label(label) for k, label in enumerate(part.classes)}
+            found.append(("prediction", _case(f"best_{number}", cases)))
+        if part.link in ("logistic", "softmax"):
+            powers = [f"power_{number}_{k}" for k in range(len(columns))]
+            whole = " + ".join(powers)
+            columns = [f"{power} / ({whole})" for power in powers]
+        kept = columns if part.only is None else [columns[part.only]]
+        return found + list(zip(part.outputs, kept, strict=True))
+
+
+def _is_bare(feature: Feature) -> bool:
+    return isinstance(feature, Number) and feature.fill is None
+
+
+def _score_columns(number: int, part: Part) -> list[str]:
+    return [f"score_{number}_{k}" for k in range(2 if part.link == "logistic" else part.n_scores)]
+
+
+def _best(columns: list[str]) -> str:
+    """The number of the largest of some columns, of equal ones the first."""
+    cases = [f"WHEN {columns[0]} IS NULL THEN NULL"]
+    for k, name in enumerate(columns[:-1]):
+        tests = " AND ".join(f"{name} >= {other}" for other in columns[k + 1 :])
+        cases.append(f"WHEN {tests} THEN {k}")
+    return f"CASE {' '.join(cases)} ELSE {len(columns) - 1} END"
+
+
+def _case(column: str, cases: dict[str, str]) -> str:
+    lines = "\n    ".join(f"WHEN {key} THEN {value}" for key, value in cases.items())
+    return f"CASE {column}\n    {lines}\n  END"
+
+
+def _columns(items: Sequence[str]) -> str:
+    return ",\n  ".join(items)
+
+
+def _step(name: str, items: Sequence[str], before: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    return name, f"  SELECT {_columns(items)}\n  FROM {before[-1][0]}"
+
+
+def _joined(steps: Sequence[tuple[str, str]], fence: str) -> str:
+    return ",\n".join(f"{name} AS {fence}(\n{text}\n)" for name, text in steps)
