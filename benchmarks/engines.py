@@ -28,7 +28,7 @@ import numpy as np
 from treelu.export.c import to_c
 from treelu.export.javascript import to_javascript
 from treelu.export.literals import identifier
-from treelu.export.onnx import to_onnx
+from treelu.export.onnx_program import program_to_onnx
 from treelu.export.program import Program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
@@ -373,3 +373,44 @@ def _call(words: list[str], folder: Path) -> None:
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(words)}: {done.returncode}\n{done.stderr[-3000:]}")
+
+
+# ONNX
+
+
+def run_onnx(program: Program, rows: Rows, *, dtype: str = "float64") -> Run:
+    """onnxruntime; a row that lacks a number which is asked for is left to it."""
+    import onnxruntime
+
+    model = program_to_onnx(program, dtype=dtype)  # type: ignore[arg-type]
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    kind = np.dtype(dtype)
+    start = time.perf_counter()
+    outputs = session.run(None, _onnx_feed(program, session, rows, kind))
+    seconds = time.perf_counter() - start
+    data = json.loads(session.get_modelmeta().custom_metadata_map["examples"])
+    examples = [[None] * len(program.columns) for _ in data]
+    for row, example in zip(examples, data, strict=True):
+        for number, value in zip(program.used_columns, example["row"].values(), strict=True):
+            row[number] = value
+    found = session.run(None, _onnx_feed(program, session, examples, kind))[-1]
+    tolerance = 1e-9 if dtype == "float64" else 1e-4
+    wanted = np.array([example["outputs"] for example in data])
+    failures = int((np.abs(found - wanted) > tolerance * (1 + np.abs(wanted))).any(axis=1).sum())
+    numbers = outputs[-1].tolist()
+    answers = [[label, *row] for label, row in zip(outputs[0].tolist(), numbers, strict=True)] if len(outputs) == 2 else numbers
+    return Run(answers, failures, len(model), seconds)
+
+
+def _onnx_feed(program: Program, session: Any, rows: Rows, kind: np.dtype[Any]) -> dict[str, np.ndarray]:
+    if program.is_plain:
+        return {"X": np.array([[0.0 if cell is None else cell for cell in row] for row in rows], dtype=kind)}
+    names = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
+    feed = {}
+    for number, name in zip(program.used_columns, names, strict=True):
+        cells = [row[number] for row in rows]
+        if program.columns[number].kind == "number":
+            feed[name] = np.array([np.nan if cell is None else cell for cell in cells], dtype=kind)[:, None]
+        else:
+            feed[name] = np.array([cell or "" for cell in cells], dtype=object)[:, None]
+    return feed

@@ -62,8 +62,8 @@ def to_c(
     if dtype not in ("double", "float"):
         raise ValueError(f"dtype must be 'double' or 'float', got {dtype!r}")
     whole = as_program(model, name, trained)
-    plain = all(isinstance(feature, Number) and feature.fill is None for feature in whole.features)
-    return _Writer(whole if plain else whole.compacted(), identifier(whole.name), dtype, plain).header(header(whole))
+    program = whole if whole.is_plain else whole.compacted()
+    return _Writer(program, identifier(whole.name), dtype, whole.is_plain).header(header(whole))
 
 
 @dataclass(frozen=True)

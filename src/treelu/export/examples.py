@@ -71,14 +71,27 @@ def _random_rows(program: Program) -> list[list[Cell]]:
             columns.append([0.0 if column.kind == "number" else None] * _CANDIDATES)
             continue
         own = [feature for feature in program.features if feature.column == number]
-        columns.append(_numbers(rng, own) if column.kind == "number" else _texts(rng, own))
+        if column.kind == "number":
+            columns.append(_numbers(rng, own, _spread(program, number)))
+        else:
+            columns.append(_texts(rng, own))
     return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in range(_CANDIDATES)]
 
 
-def _numbers(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+def _spread(program: Program, column: int) -> float | None:
+    """How far the numbers of a column spread, where the trees know it."""
+    spreads = program.trees[0].spreads
+    for place, feature in enumerate(program.features):
+        if isinstance(feature, Number) and feature.column == column and spreads is not None:
+            return float(spreads[place]) or None
+    return None
+
+
+def _numbers(rng: np.random.Generator, features: list[Feature], spread: float | None) -> list[Cell]:
     fill = next((feature.fill for feature in features if isinstance(feature, Number)), None)
     middle = fill or 0.0
-    size = np.maximum(1.0, abs(middle)) * 10.0 ** rng.uniform(-2, 2, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)
+    unit = spread if spread is not None else max(1.0, abs(middle))
+    size = unit * 10.0 ** rng.uniform(-2, 2, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)
     cells: list[Cell] = [float(f"{middle + step:.6g}") for step in size]
     if any(isinstance(feature, Missing) or getattr(feature, "fill", None) is not None for feature in features):
         cells = [None if chance < 0.1 else cell for cell, chance in zip(cells, rng.random(_CANDIDATES), strict=True)]

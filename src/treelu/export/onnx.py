@@ -87,9 +87,16 @@ class _Graph:
         self.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.taken: set[str] = set()
+        self.rows = "X"  # the name of the features
+        self.scope = ""  # before the names of constants: one for each of several trees
 
     def constant(self, array: Any, name: str) -> str:
-        """A constant; floats take the type of the model."""
+        """A constant, once for each name; floats take the type of the model."""
+        name = f"{self.scope}{name}"
+        if name in self.taken:
+            return name
+        self.taken.add(name)
         array = np.asarray(array)
         if array.dtype.kind == "f":
             array = array.astype(self.dtype)
@@ -98,14 +105,14 @@ class _Graph:
 
     def node(self, operator: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
         """The result of an operator."""
-        name = name or f"{operator.lower()}_{len(self.nodes)}"
+        name = name or f"{self.scope}{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(operator, list(inputs), [name], **attributes))
         return name
 
 
 def _route(graph: _Graph, tree: ObliqueTree) -> str:
     """The leaf of each row, counted from 0: as many steps as the tree is deep; a row at its leaf stays there."""
-    rows = graph.node("Shape", "X", start=0, end=1)
+    rows = graph.node("Shape", graph.rows, start=0, end=1)
     zero = graph.onnx.numpy_helper.from_array(np.zeros(1, dtype=np.int64))
     node = graph.node("ConstantOfShape", rows, value=zero)
     if tree.n_splits == 0:
@@ -115,16 +122,31 @@ def _route(graph: _Graph, tree: ObliqueTree) -> str:
     w, b = graph.constant(weights, "weights"), graph.constant(tree.biases, "biases")
     following = graph.constant(np.concatenate([tree.children, stay]).ravel(), "following")
     last = graph.constant(np.array(tree.n_splits - 1), "last_split")
-    two, one = graph.constant(np.array(2), "two"), graph.constant(np.array([1]), "features_axis")
+    two = graph.constant(np.array(2), "two")
     null = graph.constant(np.array(0.0), "zero")
     for _ in range(tree.depth):
         split = graph.node("Min", node, last)  # at a leaf any split will do
-        products = graph.node("Mul", "X", graph.node("Gather", w, split))
-        score = graph.node("Add", graph.node("ReduceSum", products, one, keepdims=0), graph.node("Gather", b, split))
+        products = graph.node("Mul", graph.rows, graph.node("Gather", w, split))
+        score = graph.node("Add", _sum_terms(graph, products), graph.node("Gather", b, split))
         right = graph.node("Cast", graph.node("GreaterOrEqual", score, null), to=graph.onnx.TensorProto.INT64)
         place = graph.node("Add", graph.node("Mul", node, two), right)
         node = graph.node("Gather", following, place)
     return graph.node("Sub", node, graph.constant(np.array(tree.n_splits), "n_splits"))
+
+
+def _sum_terms(graph: _Graph, products: str) -> str:
+    """The sum over the features of (rows, features).
+
+    In float64 from the first feature to the last, the order in which the tree itself adds, so that a row on a boundary
+    takes the same side: ReduceSum is free to take any order, CumSum adds one after another.
+    """
+    if graph.dtype == np.float32:
+        return graph.node("ReduceSum", products, graph.constant(np.array([1]), "features_axis"), keepdims=0)
+    first = graph.constant(np.array(0), "first_axis")
+    last = graph.constant(np.array([-1]), "last_feature")
+    sums = graph.node("CumSum", graph.node("Transpose", products, perm=[1, 0]), first)
+    total = graph.node("Gather", sums, last, axis=0)
+    return graph.node("Squeeze", total, graph.constant(np.array([0]), "outer_axis"))
 
 
 def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str) -> str:
@@ -134,7 +156,7 @@ def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str) -> str:
         return scores
     forms = graph.node("Gather", graph.constant(tree.leaf_weights, "leaf_weights"), leaf)  # (rows, outputs, features)
     last = graph.constant(np.array([2]), "last_axis")
-    linear = graph.node("MatMul", forms, graph.node("Unsqueeze", "X", last))
+    linear = graph.node("MatMul", forms, graph.node("Unsqueeze", graph.rows, last))
     return graph.node("Add", scores, graph.node("Squeeze", linear, last))
 
 

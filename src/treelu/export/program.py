@@ -210,6 +210,11 @@ class Program:
         return [tree for part in self.parts for tree in part.trees]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the features are the columns themselves, numbers that may not be missing."""
+        return self.features == tuple(Number(column) for column in range(len(self.columns)))
+
+    @property
     def has_label(self) -> bool:
         """Whether the first answer is a class, named "prediction"."""
         return self.parts[0].classes is not None
@@ -246,8 +251,7 @@ class Program:
     def digest(self) -> str:
         """SHA-256 of the JSON of a lone tree; else of its columns and features and all trees, a line each."""
         trees = [to_json(tree) for tree in self.trees]
-        plain = all(isinstance(feature, Number) and feature.fill is None for feature in self.features)
-        if len(trees) == 1 and plain:
+        if len(trees) == 1 and self.is_plain:
             return hashlib.sha256(trees[0].encode()).hexdigest()
         recipe = {
             "columns": [asdict(column) for column in self.columns],
@@ -261,7 +265,8 @@ def _on_features(tree: ObliqueTree, used: list[int]) -> ObliqueTree:
     """A tree on some of its features, which are all that it reads."""
     weights: Any = tree.weights
     leaf_weights = None if tree.leaf_weights is None else tree.leaf_weights[:, :, used]
-    return replace(tree, weights=weights[:, used], leaf_weights=leaf_weights, feature_names=None)
+    spreads = None if tree.spreads is None else tree.spreads[used]
+    return replace(tree, weights=weights[:, used], leaf_weights=leaf_weights, feature_names=None, spreads=spreads)
 
 
 def as_program(model: ObliqueTree | Program, name: str | None = None, trained: str | None = None) -> Program:

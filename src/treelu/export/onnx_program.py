@@ -1,0 +1,226 @@
+"""A whole program as an ONNX model: texts and missing values in, the encoding inside, sums of trees."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from treelu.export.examples import examples
+from treelu.export.literals import header
+from treelu.export.onnx import _IR_VERSION, _classification, _Graph, _import_onnx, _leaf_scores, _route
+from treelu.export.program import BLANKS, Category, Feature, Missing, Number, Other, Part, Program
+from treelu.tree import ObliqueTree
+
+_OPSET = 20  # the first with RegexFullMatch
+_OUTPUTS = ("label", "probabilities", "variable")
+
+
+def program_to_onnx(
+    program: Program, path: str | Path | None = None, *, dtype: Literal["float32", "float64"] = "float64"
+) -> bytes:
+    """A program as an ONNX model that takes the original columns.
+
+    There is an input of shape (rows, 1) for each column that is used, named like it: numbers, NaN where one is missing;
+    texts, empty where one is missing. A program on the features of trees alone has one input ``X`` (rows, features).
+    Outputs are as of :func:`treelu.export.onnx.to_onnx`; with several labels ``probabilities`` has one for each. The
+    header, the names of inputs and outputs and the example rows are in the metadata.
+
+    Parameters
+    ----------
+    program : Program
+    path : str or Path, optional
+        Write the model there, too.
+    dtype : {"float32", "float64"}
+        Type of numbers and sums. With float64 each row reaches the leaf that the tree gives it.
+
+    Returns
+    -------
+    bytes
+        The serialised model. It needs a runtime for opset 20, such as onnxruntime 1.17.
+    """
+    onnx = _import_onnx()
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")
+    whole, program = program, program if program.is_plain else program.compacted()
+    graph = _Graph(onnx, np.dtype(dtype))
+    names = _input_names(program)
+    scope = "treelu"
+    while any(name.startswith(scope) for name in names.values()):
+        scope += "_"
+    graph.scope = f"{scope}/"
+    inputs, program = _features(graph, program, names)
+    outputs = _answers(graph, program, scope)
+    proto = onnx.helper.make_graph(graph.nodes, "treelu_program", inputs, outputs, graph.constants)
+    model = onnx.helper.make_model(
+        proto,
+        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="treelu",
+        doc_string="\n".join(header(whole)),
+    )
+    onnx.helper.set_model_props(model, _properties(whole, names))
+    onnx.checker.check_model(model)
+    data: bytes = model.SerializeToString()
+    if path is not None:
+        Path(path).write_bytes(data)
+    return data
+
+
+def _properties(program: Program, names: dict[int, str]) -> dict[str, str]:
+    import json
+
+    rows = [
+        {
+            "row": {names[number]: example.row[number] for number in names},
+            "leaves": example.leaves,
+            "label": example.label,
+            "outputs": example.outputs,
+        }
+        for example in examples(program)
+    ]
+    return {
+        "header": "\n".join(header(program)),
+        "inputs": json.dumps({name: program.columns[number].name for number, name in names.items()}),
+        "outputs": json.dumps(program.outputs),
+        "examples": json.dumps(rows),
+    }
+
+
+def _input_names(program: Program) -> dict[int, str]:
+    """The inputs' names: those of the columns, but for one that is empty or the name of an output."""
+    names: dict[int, str] = {}
+    for number in program.used_columns:
+        name = program.columns[number].name or "column"
+        while name in _OUTPUTS or name in names.values():
+            name += "_"
+        names[number] = name
+    return names
+
+
+def _features(graph: _Graph, program: Program, names: dict[int, str]) -> tuple[list[Any], Program]:
+    """Inputs, and the features as one result of the graph; a program without features gets one of zeros."""
+    onnx = graph.onnx
+    helper, string = onnx.helper, onnx.TensorProto.STRING
+    if program.is_plain:
+        return [helper.make_tensor_value_info("X", graph.elem_type, ["rows", len(program.columns)])], program
+    inputs = [
+        helper.make_tensor_value_info(
+            name, graph.elem_type if program.columns[number].kind == "number" else string, ["rows", 1]
+        )
+        for number, name in names.items()
+    ]
+    if not inputs:
+        raise ValueError("the model asks no question and has no inputs: its answer is a constant, see its text")
+    cells = _Cells(graph, program, names)
+    graph.rows = graph.node("Concat", *(cells.feature(feature) for feature in program.features), axis=1)
+    return inputs, program
+
+
+class _Cells:
+    """Features of columns; what several of them need is computed once."""
+
+    def __init__(self, graph: _Graph, program: Program, names: dict[int, str]) -> None:
+        self.graph, self.program, self.names = graph, program, names
+        self.known: dict[tuple[int, str | None], str] = {}
+
+    def feature(self, feature: Feature) -> str:
+        """The name of a feature (rows, 1)."""
+        graph, column = self.graph, feature.column
+        if isinstance(feature, Number):
+            if feature.fill is None:
+                return self.names[column]
+            fill = graph.constant(np.array(feature.fill), f"fill_{column}")
+            return graph.node("Where", self.missing(column), fill, self.names[column])
+        if isinstance(feature, Missing):
+            return self._as_number(self.missing(column))
+        if isinstance(feature, Category):
+            return self._as_number(self.equal(column, feature.text))
+        if isinstance(feature, Other):
+            found = self.missing(column)
+            for text in feature.known:
+                found = graph.node("Or", found, self.equal(column, text))
+            return self._as_number(graph.node("Not", found))
+        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as ONNX")
+
+    def missing(self, column: int) -> str:
+        """Whether a value is missing."""
+        if (column, None) not in self.known:
+            if self.program.columns[column].kind == "number":
+                found = self.graph.node("IsNaN", self.names[column])
+            else:
+                words = "|".join(map(_pattern, ("", *self.program.columns[column].missing)))
+                found = self._matches(column, f"(?:{words})")
+            self.known[column, None] = found
+        return self.known[column, None]
+
+    def equal(self, column: int, text: str) -> str:
+        """Whether a column holds a text, blanks around it aside."""
+        if (column, text) not in self.known:
+            found = self._matches(column, _pattern(text))
+            if text in self.program.columns[column].missing:
+                found = self.graph.node("And", found, self.graph.node("Not", self.missing(column)))
+            self.known[column, text] = found
+        return self.known[column, text]
+
+    def _matches(self, column: int, pattern: str) -> str:
+        blanks = f"[{''.join(map(_pattern, BLANKS))}]*"
+        return self.graph.node("RegexFullMatch", self.names[column], pattern=f"{blanks}{pattern}{blanks}")
+
+    def _as_number(self, truth: str) -> str:
+        return self.graph.node("Cast", truth, to=self.graph.elem_type)
+
+
+def _pattern(text: str) -> str:
+    """A regular expression that matches this text only."""
+    return "".join(char if re.match(r"[A-Za-z0-9 ]", char) else f"\\x{{{ord(char):x}}}" for char in text)
+
+
+def _answers(graph: _Graph, program: Program, scope: str) -> list[Any]:
+    chances, outputs = [], []
+    for number, part in enumerate(program.parts):
+        tree = replace(part.trees[0], feature_names=None)
+        scores = _scores(graph, part, f"{scope}/{number}")
+        graph.scope = f"{scope}/{number}/"
+        if part.only is not None:
+            chances.append(_one_label(graph, tree, part, scores))
+        elif part.classes is None:
+            graph.node("Identity", scores, name="variable")
+            helper = graph.onnx.helper
+            outputs.append(helper.make_tensor_value_info("variable", graph.elem_type, ["rows", part.n_scores]))
+        else:
+            outputs += _classification(graph, _as_votes(tree) if part.combine == "vote" else tree, scores)
+    if chances:
+        graph.node("Concat", *chances, axis=1, name="probabilities")
+        info = graph.onnx.helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(chances)])
+        outputs.append(info)
+    return outputs
+
+
+def _scores(graph: _Graph, part: Part, scope: str) -> str:
+    """Combined outputs of the leaves of all trees of a part."""
+    total = ""
+    for number, tree in enumerate(part.trees):
+        graph.scope = f"{scope}/{number}/"
+        voting = _as_votes(tree) if part.combine == "vote" else tree
+        scores = _leaf_scores(graph, voting, _route(graph, voting))
+        total = graph.node("Add", total, scores) if total else scores
+    if part.combine == "sum":
+        return total
+    return graph.node("Div", total, graph.constant(np.array(float(len(part.trees))), "n_trees"))
+
+
+def _as_votes(tree: ObliqueTree) -> ObliqueTree:
+    """The same tree with probabilities in its leaves."""
+    return replace(tree, values=tree.link_outputs(tree.values), link="probability")
+
+
+def _one_label(graph: _Graph, tree: ObliqueTree, part: Part, scores: str) -> str:
+    """The probability of one class, (rows, 1)."""
+    if part.link == "logistic":
+        return graph.node("Sigmoid", scores if part.only == 1 else graph.node("Neg", scores))
+    chances = graph.node("Softmax", scores) if part.link == "softmax" else scores
+    return graph.node("Gather", chances, graph.constant(np.array([part.only]), "only"), axis=1)
