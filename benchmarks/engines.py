@@ -96,7 +96,8 @@ def run_duckdb(program: Program, rows: Rows) -> Run:
     import duckdb
     import pandas as pd
 
-    kinds = ["DOUBLE" if program.columns[number].kind == "number" else "VARCHAR" for number in program.used_columns]
+    types = {"number": "DOUBLE", "text": "VARCHAR", "date": "TIMESTAMP"}
+    kinds = [types[program.columns[number].kind] for number in program.used_columns]
     columns = [f'"{name.replace(chr(34), chr(34) * 2)}" {kind}' for name, kind in zip(_table_columns(program), kinds, strict=True)]
     with duckdb.connect() as data:
         data.execute(f"CREATE TABLE data ({', '.join(['treelu_key BIGINT', *columns])})")
@@ -152,7 +153,8 @@ class Postgres:
 
     def run(self, program: Program, rows: Rows) -> Run:
         """Load the rows, predict, drop the table."""
-        kinds = ["float8" if program.columns[number].kind == "number" else "text" for number in program.used_columns]
+        types = {"number": "float8", "text": "text", "date": "timestamp"}
+        kinds = [types[program.columns[number].kind] for number in program.used_columns]
         names = ['"' + name.replace('"', '""') + '"' for name in _table_columns(program)]
         columns = ", ".join(["treelu_key bigint", *(f"{n} {k}" for n, k in zip(names, kinds, strict=True))])
         lines = "".join("\t".join(map(_copy_field, row)) + "\n" for row in _used(program, rows))
@@ -326,7 +328,7 @@ def run_c(program: Program, rows: Rows, *, dtype: str = "double", flags: Sequenc
     """gcc, the header without a warning; answers end with the leaves."""
     text = to_c(program, dtype=dtype)  # type: ignore[arg-type]
     prefix = identifier(program.name)
-    of_kind = [[n for n, column in enumerate(program.columns) if column.kind == kind] for kind in ("number", "text")]
+    of_kind = [[n for n, column in enumerate(program.columns) if (column.kind == "text") == texts] for texts in (False, True)]
     cells = "numbers + row * P_n_numbers" + (", texts + row * P_n_texts" if of_kind[1] else "")
     driver = _C.replace("CELLS", cells).replace("REAL", dtype).replace("P_", f"{prefix}_")
     with tempfile.TemporaryDirectory() as folder:
@@ -346,12 +348,19 @@ def run_c(program: Program, rows: Rows, *, dtype: str = "double", flags: Sequenc
 def _binary(rows: Rows, of_kind: list[list[int]]) -> bytes:
     parts = [struct.pack("<q", len(rows))]
     for row in rows:
-        parts.append(struct.pack(f"<{len(of_kind[0])}d", *(np.nan if row[n] is None else row[n] for n in of_kind[0])))
+        parts.append(struct.pack(f"<{len(of_kind[0])}d", *(_number(row[n]) for n in of_kind[0])))
         for number in of_kind[1]:
             cell = row[number]
             encoded = b"" if cell is None else cell.encode()
             parts.append(struct.pack("<i", -1 if cell is None else len(encoded)) + encoded)
     return b"".join(parts)
+
+
+def _number(cell: Any) -> float:
+    """A number; a date as seconds since 1970."""
+    if isinstance(cell, str):
+        return float(np.datetime64(cell, "us").astype(np.int64)) / 1e6
+    return float("nan") if cell is None else cell
 
 
 def _read_c(program: Program, data: bytes, n_rows: int, n_bytes: int) -> Run:
@@ -409,8 +418,8 @@ def _onnx_feed(program: Program, session: Any, rows: Rows, kind: np.dtype[Any]) 
     feed = {}
     for number, name in zip(program.used_columns, names, strict=True):
         cells = [row[number] for row in rows]
-        if program.columns[number].kind == "number":
-            feed[name] = np.array([np.nan if cell is None else cell for cell in cells], dtype=kind)[:, None]
+        if program.columns[number].kind != "text":
+            feed[name] = np.array([_number(cell) for cell in cells], dtype=kind)[:, None]
         else:
             feed[name] = np.array([cell or "" for cell in cells], dtype=object)[:, None]
     return feed

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
 import numpy as np
 
-from treelu.export.examples import examples
+from treelu.export.examples import Cell, examples
 from treelu.export.literals import comment, digits, header, identifier
 from treelu.export.program import (
     Category,
+    DatePart,
     Feature,
     Missing,
     Number,
@@ -29,6 +30,7 @@ from treelu.export.templates import fill
 from treelu.tree import ObliqueTree
 
 _LONGEST_LITERAL = 2000  # bytes; C99 promises 4095 characters
+_PARTS = ("year", "month", "day of week", "hour", "days since 1970")
 _PLAIN = re.compile(rb"[A-Za-z0-9 _.,:;=+()-]")
 
 
@@ -85,7 +87,7 @@ class _Writer:
             "COLUMNS": self._columns(),
             "SIZES": self._sizes(),
             "TABLES": self._tables(),
-            "ENCODING": "" if self.plain else fill(_TEXTS, P=self.prefix) + self._encoding(),
+            "ENCODING": "" if self.plain else self._helpers() + self._encoding(),
             "PARTS": "\n".join(self._part(number) for number in range(len(self.program.parts))),
             "PREDICT": self._predict(),
             "CLASSES": self._class_names(),
@@ -109,11 +111,14 @@ class _Writer:
         return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
     def _of_kind(self, kind: str) -> list[int]:
-        return [number for number, column in enumerate(self.program.columns) if column.kind == kind]
+        """The columns that are passed as texts, or as numbers: dates are, too."""
+        return [
+            number for number, column in enumerate(self.program.columns) if (column.kind == "text") == (kind == "text")
+        ]
 
     def _place(self, column: int) -> str:
         """How a column's value is read."""
-        kind = self.program.columns[column].kind
+        kind = "text" if self.program.columns[column].kind == "text" else "number"
         return f"{kind}s[{self._of_kind(kind).index(column)}]"
 
     def _columns(self) -> str:
@@ -125,7 +130,8 @@ class _Writer:
                 name = f"{self.prefix}_{kind}_{identifier(column.name, 'column')}"
                 name = f"{name}_{number}" if name in names else name
                 names.add(name)
-                unread = "" if number in used else ", not read"
+                unread = ": seconds since 1970, UTC" if column.kind == "date" else ""
+                unread += "" if number in used else ", not read"
                 lines.append(f"    {name} = {place}, /* {comment(column.name)}{unread} */")
         return "\n".join(lines)
 
@@ -211,6 +217,13 @@ class _Writer:
         count = max(1, len(self.program.features))
         return f"    {self.dtype} x[{count}];\n    if ({self.prefix}_encode({self._cells()}, x)) return -1;"
 
+    def _helpers(self) -> str:
+        kinds = {column.kind for column in self.program.columns}
+        if "date" in kinds and self.dtype == "float":
+            raise ValueError("dates need more digits than dtype='float' has; use 'double'")
+        texts = fill(_TEXTS, P=self.prefix) if "text" in kinds else ""
+        return texts + (fill(_DATES, P=self.prefix) if "date" in kinds else "")
+
     def _encoding(self) -> str:
         written = [self._read(column) for column in self.program.used_columns]
         for place, feature in enumerate(self.program.features):
@@ -225,7 +238,7 @@ class _Writer:
         )
 
     def _reads_numbers(self) -> bool:
-        return any(self.program.columns[column].kind == "number" for column in self.program.used_columns)
+        return any(self.program.columns[column].kind != "text" for column in self.program.used_columns)
 
     def _ignore(self) -> str:
         texts = "    (void)texts;\n" if self._of_kind("text") else ""
@@ -234,6 +247,8 @@ class _Writer:
     def _read(self, column: int) -> tuple[str, list[str]]:
         """The lines that read a column, and arrays for texts that are too long for a literal."""
         place = self._place(column)
+        if self.program.columns[column].kind == "date":
+            return f"    if (fabs({place}) > 1e12) return -1;", []
         if self.program.columns[column].kind == "number":
             return f"    if (isinf({place})) return -1;", []
         words = [
@@ -248,7 +263,7 @@ class _Writer:
     def _feature(self, place: int, feature: Feature) -> tuple[str, list[str]]:
         """Its value, and arrays for texts that are too long for a literal."""
         one, zero, column = self._number(1.0), self._number(0.0), feature.column
-        is_number = self.program.columns[column].kind == "number"
+        is_number = self.program.columns[column].kind != "text"
         missing = f"isnan({self._place(column)})" if is_number else f"m{column}"
         if isinstance(feature, Number):
             value = self._place(column)
@@ -262,6 +277,9 @@ class _Writer:
             calls = [self._equal(column, f"{place}_{number}", text) for number, text in enumerate(feature.known)]
             test = " || ".join([missing, *(call for call, _ in calls)])
             return f"{test} ? {zero} : {one}", [array for _, arrays in calls for array in arrays]
+        if isinstance(feature, DatePart):
+            part = f"{self.prefix}_date_part({self._place(column)}, {_PARTS.index(feature.part)})"
+            return f"{missing} ? {self._number(feature.fill)} : {part}", []
         raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as C")
 
     def _equal(self, column: int, name: str, text: str) -> tuple[str, list[str]]:
@@ -325,7 +343,8 @@ class _Writer:
         used = set(self.program.used_columns)
         numbers = [column for column in self._of_kind("number") if column in used]
         texts = [column for column in self._of_kind("text") if column in used]
-        place = {column: self._of_kind(self.program.columns[column].kind).index(column) for column in numbers + texts}
+        place = {column: self._of_kind("number").index(column) for column in numbers}
+        place |= {column: self._of_kind("text").index(column) for column in texts}
         cells = [
             self._array(self.dtype, "example_number", (_cell(row.row[c], self._number) for row in rows for c in numbers)),
             self._array("int", "example_number_place", (str(place[column]) for column in numbers)),
@@ -363,8 +382,11 @@ class _Writer:
         return f"static const char *const {self.prefix}_example_text[{len(filled)}] = {{\n    {body}\n}};\n"
 
 
-def _cell(value: object, number: object) -> str:
-    return "NAN" if value is None else number(value)  # type: ignore[operator, no-any-return]
+def _cell(value: Cell, number: Callable[[float], str]) -> str:
+    """A number, or a date as seconds since 1970."""
+    if isinstance(value, str):
+        return number(float(np.datetime64(value, "s").astype(np.int64)))
+    return "NAN" if value is None else number(value)
 
 
 def _literal(data: bytes) -> str:
@@ -523,6 +545,27 @@ static inline @P@_text @P@_trim(const char *text)
 static inline int @P@_equal(@P@_text text, const unsigned char *other, size_t length)
 {
     return text.length == length && (length == 0 || memcmp(text.start, other, length) == 0);
+}
+
+"""
+
+_DATES = """\
+/* A part of a moment in seconds since 1970: year, month, day of the week (Monday is 1), hour, days since 1970. */
+static inline double @P@_date_part(double seconds, int part)
+{
+    const long long day = 86400000000LL;
+    const long long moment = (long long)(seconds * 1e6 + (seconds < 0 ? -0.5 : 0.5)); /* microseconds */
+    const long long days = moment / day - (moment % day < 0);
+    const long long era_days = days + 719468, era = era_days / 146097 - (era_days % 146097 < 0);
+    const long long in_era = era_days - era * 146097; /* years begin in March here */
+    const long long year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    const long long in_year = in_era - (365 * year + year / 4 - year / 100);
+    const long long month = (5 * in_year + 2) / 153 + ((5 * in_year + 2) / 153 < 10 ? 3 : -9);
+    if (part == 0) return (double)(year + era * 400 + (month <= 2));
+    if (part == 1) return (double)month;
+    if (part == 2) return (double)(((days + 3) % 7 + 7) % 7 + 1);
+    if (part == 3) return (double)((moment - days * day) / 3600000000LL);
+    return (double)moment / 86400000000.0;
 }
 
 """

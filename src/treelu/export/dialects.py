@@ -23,7 +23,7 @@ class Dialect:
         A double as a literal that the database reads to the last bit.
     quotes : str
         What stands around a name, doubled within.
-    double, text : str
+    double, text, timestamp : str
         Names of types.
     trim : str
         What removes blanks around the text ``{}``.
@@ -42,6 +42,7 @@ class Dialect:
     quotes: str = '"'
     double: str = "DOUBLE PRECISION"
     text: str = "TEXT"
+    timestamp: str = "TIMESTAMP"
     trim: str = "TRIM({})"
     fence: str = ""
     has_nan: bool = False
@@ -76,10 +77,18 @@ class Dialect:
                 return f"NULLIF({trimmed}, '')"
             words = ", ".join(self.string(text) for text in ("", *column.missing) if "\0" not in text)
             return f"CASE WHEN {trimmed} IN ({words}) THEN NULL ELSE {trimmed} END"
+        if column.kind == "date":
+            if self.name == "plain":
+                raise ValueError(f"dates ({column.name[:60]!r}) have no plain SQL; choose sqlite, duckdb or postgresql")
+            return f"NULLIF(TRIM({reference}), '')" if self.name == "sqlite" else f"CAST({reference} AS TIMESTAMP)"
         if self.name == "sqlite":
             return _sqlite_number(reference)
         number = f"CAST({reference} AS {self.double})"
         return f"NULLIF({number}, CAST('NaN' AS {self.double}))" if self.has_nan else number
+
+    def date_part(self, part: str, moment: str) -> str:
+        """A part of a date as a double; NULL of NULL."""
+        return f"CAST({_DATE_PARTS[self.name][part].format(moment)} AS {self.double})"
 
     def exponential(self, value: str) -> str:
         """e to the power of a number from -80 to 0, given as a column."""
@@ -134,6 +143,25 @@ def _quoted(value: float) -> str:
     return f"'{digits(value)}'::float8"
 
 
+_SECONDS = "CAST(STRFTIME('%s', {0}) AS INTEGER) * 1000 + CAST(SUBSTR(STRFTIME('%f', {0}), 4) AS INTEGER)"
+_EXTRACTED = {
+    "year": "EXTRACT(YEAR FROM {})",
+    "month": "EXTRACT(MONTH FROM {})",
+    "day of week": "EXTRACT(ISODOW FROM {})",
+    "hour": "EXTRACT(HOUR FROM {})",
+}
+_DATE_PARTS = {
+    "sqlite": {  # which knows milliseconds, not microseconds
+        "year": "STRFTIME('%Y', {})",
+        "month": "STRFTIME('%m', {})",
+        "day of week": "(STRFTIME('%w', {}) + 6) % 7 + 1",
+        "hour": "STRFTIME('%H', {})",
+        "days since 1970": f"({_SECONDS}) * 1000.0 / 86400000000.0",
+    },
+    "duckdb": _EXTRACTED | {"days since 1970": "CAST(EPOCH_US({}) AS DOUBLE) / 8.64e10"},
+    "postgresql": _EXTRACTED
+    | {"days since 1970": "CAST(ROUND(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS NUMERIC)) AS float8) / '8.64e10'::float8"},
+}
 _CODES = [ord(blank) for blank in BLANKS]
 _POSTGRES_BLANKS = "E'" + "".join(f"\\u{code:04x}" for code in _CODES) + "'"
 DIALECTS = {
@@ -142,6 +170,7 @@ DIALECTS = {
         _exact_digits,
         quotes="`",  # SQLite takes an unknown name in double quotes for a text
         double="REAL",
+        timestamp="TEXT",
         trim=f"TRIM({{}}, CHAR({', '.join(map(str, _CODES))}))",
         fence="MATERIALIZED ",
         exp=False,

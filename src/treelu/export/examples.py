@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu.export.onnx import rows_in_doubt
-from treelu.export.program import BLANKS, Category, Feature, Missing, Number, Other, Program
+from treelu.export.program import BLANKS, Category, DatePart, Feature, Missing, Number, Other, Program
 
 Cell: TypeAlias = float | str | None
 N_EXAMPLES = 8
@@ -74,7 +75,7 @@ def _random_rows(program: Program) -> list[list[Cell]]:
         if column.kind == "number":
             columns.append(_numbers(rng, own, _spread(program, number)))
         else:
-            columns.append(_texts(rng, own))
+            columns.append(_texts(rng, own) if column.kind == "text" else _dates(rng, own))
     return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in range(_CANDIDATES)]
 
 
@@ -106,6 +107,14 @@ def _texts(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
     return [choices[place] for place in rng.integers(len(choices), size=_CANDIDATES)]
 
 
+def _dates(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+    days = [feature.fill for feature in features if isinstance(feature, DatePart) and feature.part == "days since 1970"]
+    middle = round((days or [18_000.0])[0] * 86_400)
+    seconds = middle + (86_400 * 10.0 ** rng.uniform(-1, 3.5, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)).astype(int)
+    moments = [str(np.datetime64(int(second), "s")) for second in seconds]
+    return [None if chance < 0.1 else cell for cell, chance in zip(moments, rng.random(_CANDIDATES), strict=True)]
+
+
 def encode(program: Program, rows: Sequence[Sequence[Cell]]) -> NDArray[np.float64]:
     """Features of rows of original columns; those that the program does not use are 0."""
     X = np.zeros((len(rows), len(program.features)))
@@ -114,6 +123,17 @@ def encode(program: Program, rows: Sequence[Sequence[Cell]]) -> NDArray[np.float
         missing = program.columns[feature.column].missing
         X[:, place] = [_value(feature, row[feature.column], missing) for row in rows]
     return X
+
+
+def _part(feature: DatePart, cell: str | None) -> float:
+    """A part of a date that is written as ISO 8601, without a zone."""
+    if cell is None:
+        return feature.fill
+    moment = datetime.fromisoformat(cell)
+    if feature.part == "days since 1970":
+        return float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)) / 86_400_000_000
+    parts = {"year": moment.year, "month": moment.month, "hour": moment.hour, "day of week": moment.isoweekday()}
+    return float(parts[feature.part])
 
 
 def _value(feature: Feature, cell: Any, missing: tuple[str, ...]) -> float:
@@ -130,4 +150,6 @@ def _value(feature: Feature, cell: Any, missing: tuple[str, ...]) -> float:
         return float(cell == feature.text)
     if isinstance(feature, Other):
         return float(cell is not None and cell not in feature.known)
+    if isinstance(feature, DatePart):
+        return _part(feature, cell)
     raise TypeError(f"features of the kind {type(feature).__name__} cannot be exported")

@@ -11,6 +11,8 @@ from treelu.export.literals import digits, header
 from treelu.export.program import (
     BLANKS,
     Category,
+    Column,
+    DatePart,
     Feature,
     Missing,
     Number,
@@ -26,6 +28,11 @@ from treelu.export.templates import fill
 from treelu.tree import ObliqueTree
 
 _SAFE_INTEGER = 2**53
+_DIRECTIVES = {
+    **dict.fromkeys("mdHIMS", "(\\d{1,2})"),
+    **{"Y": "(\\d{4})", "y": "(\\d{2})", "b": "([A-Za-z]{3})", "B": "([A-Za-z]+)", "p": "([AaPp][Mm])"},
+    **{"f": "(\\d{1,6})", "z": "(Z|[-+]\\d{2}:?\\d{2})"},
+}
 
 
 def to_javascript(model: ObliqueTree | Program, *, name: str | None = None, trained: str | None = None) -> str:
@@ -87,8 +94,32 @@ def _lines(items: Iterable[str]) -> str:
 
 def _column(program: Program, number: int) -> str:
     column = program.columns[number]
-    return f'[{_text(column.name)}, "{column.kind}", {_texts(column.missing)}]'
+    return f'[{_text(column.name)}, "{column.kind}", {_texts(column.missing)}, {_style(column)}]'
 
+
+def _style(column: Column) -> str:
+    """How numbers or dates are written as texts: a regular expression and what its groups are."""
+    if column.kind == "number" and (column.decimal, column.thousands, column.marks) != (".", "", ()):
+        return f"[{_text(column.decimal)}, {_text(column.thousands)}, {_texts(column.marks)}]"
+    if column.kind == "date" and column.format is not None:
+        pattern, groups = _date_pattern(column.format)
+        return f"[new RegExp({_text(pattern)}), {_text(groups)}]"
+    return "null"
+
+
+def _date_pattern(format: str) -> tuple[str, str]:
+    """The regular expression of a format of `strptime`, and the letter of each of its groups."""
+    pattern, groups, place = "", "", 0
+    while place < len(format):
+        if format[place] != "%":
+            pattern += f"\\u{ord(format[place]):04x}"
+            place += 1
+            continue
+        letter = format[place + 1]
+        if letter not in _DIRECTIVES:
+            raise ValueError(f"a format of dates with %{letter} cannot be written as JavaScript: {format!r}")
+        pattern, groups, place = pattern + _DIRECTIVES[letter], groups + letter, place + 2
+    return f"^{pattern}$", groups
 
 def _feature(program: Program, feature: Feature) -> str:
     column = program.used_columns.index(feature.column)
@@ -100,6 +131,8 @@ def _feature(program: Program, feature: Feature) -> str:
         return f'["category", {column}, {_text(feature.text)}]'
     if isinstance(feature, Other):
         return f'["other", {column}, {_texts(feature.known)}]'
+    if isinstance(feature, DatePart):
+        return f'["date", {column}, "{feature.part}", {digits(feature.fill)}]'
     raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as JavaScript")
 
 
@@ -157,13 +190,12 @@ def _examples(program: Program) -> list[str]:
     return [names, *lines]
 
 
-_TEMPLATE = """\
-@HEADER@
+_TEMPLATE = r"""@HEADER@
 //
 // predict(row) takes an object with a property for each column: numbers, texts, null where one is missing.
 
 const BLANKS = new Set(@BLANKS@);
-// name, kind, texts that count as missing
+// name, kind, texts that count as missing, how numbers or dates are written
 const COLUMNS = [
 @COLUMNS@];
 // kind, column, what it is compared with or filled with
@@ -195,16 +227,35 @@ function readText(value, missing) {
   return kept === "" || missing.includes(kept) ? null : kept;
 }
 
-function readNumber(name, value, missing) {
+// A text as a number, null where it is none.
+function writtenNumber(text, style) {
+  let core = text;
+  let [decimal, thousands, marks] = [".", "", []];
+  if (style !== null) {
+    [decimal, thousands, marks] = style;
+    core = core.replace(/[\u00a0\u202f\u2009]/g, " ").replace(/\u2212/g, "-").replace(/\u2019/g, "'").trim();
+    for (const mark of marks) core = core.replace(mark, "");
+    core = core.trim();
+    if (core.startsWith("(") && core.endsWith(")")) core = `-${core.slice(1, -1).trim()}`;
+    core = core.replace(/^([-+])\s+/, "$1");
+  }
+  const exact = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const groups = thousands === "" ? "" : `|\\d{1,3}(?:${exact(thousands)}\\d{3})+`;
+  const point = exact(decimal);
+  const whole = `^[-+]?(?:(?:\\d+${groups})(?:${point}\\d*)?|${point}\\d+)(?:[eE][-+]?\\d+)?$`;
+  if (!new RegExp(whole).test(core)) return null;
+  if (thousands !== "") core = core.split(thousands).join("");
+  return Number(core.replace(decimal, "."));
+}
+
+function readNumber(name, value, missing, style) {
   let number = value;
   if (typeof value === "string") {
     const text = readText(value, missing);
     if (text === null) return null;
     const lower = text.toLowerCase();
-    if (lower === "true" || lower === "false") number = lower === "true" ? 1 : 0;
-    else if (lower === "nan") number = NaN;
-    else if (/^[-+]?(\\d+\\.?\\d*|\\.\\d+)(e[-+]?\\d+)?$/.test(lower)) number = Number(text);
-    else throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} is not a number`);
+    number = lower === "true" ? 1 : lower === "false" ? 0 : writtenNumber(text, style);
+    if (number === null) throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} is not a number`);
   } else if (typeof value === "boolean" || typeof value === "bigint") number = Number(value);
   if (number === null || number === undefined || Number.isNaN(number)) return null;
   if (typeof number !== "number") throw new TypeError(`column ${JSON.stringify(name)}: not a number`);
@@ -212,19 +263,65 @@ function readNumber(name, value, missing) {
   return number;
 }
 
+const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const ISO = [/^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[-+]\d{2}:?\d{2})?)?$/, "YmdHMSfz"];
+
+// A text as microseconds since 1970 in UTC, null where it is no date.
+function writtenDate(text, [pattern, letters]) {
+  const found = pattern.exec(text);
+  if (found === null) return null;
+  const parts = Object.fromEntries([...letters].map((letter, place) => [letter, found[place + 1]]));
+  const number = (letter, otherwise) => (parts[letter] === undefined ? otherwise : Number(parts[letter]));
+  const short = number("y", 0);
+  const year = number("Y", short < 69 ? 2000 + short : 1900 + short);
+  const word = parts.b ?? parts.B;
+  const month = word === undefined ? number("m", 1) - 1 : MONTHS.indexOf(word.slice(0, 3).toLowerCase());
+  const half = parts.p === undefined ? 0 : parts.p.toLowerCase() === "pm" ? 12 : 0;
+  const hour = parts.I === undefined ? number("H", 0) : (number("I", 0) % 12) + half;
+  const [minute, second] = [number("M", 0), number("S", 0)];
+  const moment = new Date(0);
+  moment.setUTCFullYear(year, month, number("d", 1));
+  if (month < 0 || moment.getUTCMonth() !== month || moment.getUTCDate() !== number("d", 1)) return null;
+  if (hour > 23 || minute > 59 || second > 59) return null;
+  const zone = /^([-+])(\d{2}):?(\d{2})$/.exec(parts.z ?? "");
+  const ahead = zone === null ? 0 : Number(`${zone[1]}1`) * (Number(zone[2]) * 60 + Number(zone[3]));
+  const seconds = moment.getTime() / 1000 + hour * 3600 + (minute - ahead) * 60 + second;
+  return seconds * 1e6 + Number((parts.f ?? "0").padEnd(6, "0"));
+}
+
+function readDate(name, value, missing, style) {
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? null : value.getTime() * 1000;
+  const text = readText(value, missing);
+  if (text === null) return null;
+  const moment = (style === null ? null : writtenDate(text, style)) ?? writtenDate(text, ISO);
+  if (moment === null) throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} is not a date`);
+  return moment;
+}
+
+function datePart(moment, part) {
+  if (part === "days since 1970") return moment / 86400000000;
+  const date = new Date(Math.floor(moment / 1000));
+  if (part === "year") return date.getUTCFullYear();
+  if (part === "month") return date.getUTCMonth() + 1;
+  return part === "hour" ? date.getUTCHours() : ((date.getUTCDay() + 6) % 7) + 1;
+}
+
+const READERS = { number: readNumber, text: (name, value, missing) => readText(value, missing), date: readDate };
+
 /** The features that the trees ask about; NaN where a value is missing and nothing stands in for it. */
 export function encode(row) {
-  const cells = COLUMNS.map(([name, kind, missing]) => {
+  const cells = COLUMNS.map(([name, kind, missing, style]) => {
     if (!Object.prototype.hasOwnProperty.call(row, name)) {
       throw new TypeError(`the row has no column ${JSON.stringify(name)}`);
     }
-    return kind === "number" ? readNumber(name, row[name], missing) : readText(row[name], missing);
+    return READERS[kind](name, row[name], missing, style);
   });
-  return FEATURES.map(([kind, column, other]) => {
+  return FEATURES.map(([kind, column, other, fill]) => {
     const cell = cells[column];
     if (kind === "number") return cell === null ? other : cell;
     if (kind === "missing") return cell === null ? 1 : 0;
     if (kind === "category") return cell === other ? 1 : 0;
+    if (kind === "date") return cell === null ? fill : datePart(cell, other);
     return cell === null || other.includes(cell) ? 0 : 1;
   });
 }

@@ -12,10 +12,12 @@ import numpy as np
 from treelu.export.examples import examples
 from treelu.export.literals import header
 from treelu.export.onnx import _IR_VERSION, _classification, _Graph, _import_onnx, _leaf_scores, _route
-from treelu.export.program import BLANKS, Category, Feature, Missing, Number, Other, Part, Program
+from treelu.export.program import BLANKS, Category, DatePart, Feature, Missing, Number, Other, Part, Program
 from treelu.tree import ObliqueTree
 
 _OPSET = 20  # the first with RegexFullMatch
+_DAY = 86_400_000_000  # microseconds
+_INT64 = 7  # TensorProto.INT64
 _OUTPUTS = ("label", "probabilities", "variable")
 
 
@@ -25,7 +27,7 @@ def program_to_onnx(
     """A program as an ONNX model that takes the original columns.
 
     There is an input of shape (rows, 1) for each column that is used, named like it: numbers, NaN where one is missing;
-    texts, empty where one is missing. A program on the features of trees alone has one input ``X`` (rows, features).
+    texts, empty where one is missing; dates as seconds since 1970 in UTC, NaN where one is missing. A program on the features of trees alone has one input ``X`` (rows, features).
     Outputs are as of :func:`treelu.export.onnx.to_onnx`; with several labels ``probabilities`` has one for each. The
     header, the names of inputs and outputs and the example rows are in the metadata.
 
@@ -109,10 +111,12 @@ def _features(graph: _Graph, program: Program, names: dict[int, str]) -> tuple[l
         return [helper.make_tensor_value_info("X", graph.elem_type, ["rows", len(program.columns)])], program
     inputs = [
         helper.make_tensor_value_info(
-            name, graph.elem_type if program.columns[number].kind == "number" else string, ["rows", 1]
+            name, string if program.columns[number].kind == "text" else graph.elem_type, ["rows", 1]
         )
         for number, name in names.items()
     ]
+    if graph.dtype == np.float32 and any(column.kind == "date" for column in program.columns):
+        raise ValueError("dates need more digits than dtype='float32' has; use 'float64'")
     if not inputs:
         raise ValueError("the model asks no question and has no inputs: its answer is a constant, see its text")
     cells = _Cells(graph, program, names)
@@ -126,6 +130,7 @@ class _Cells:
     def __init__(self, graph: _Graph, program: Program, names: dict[int, str]) -> None:
         self.graph, self.program, self.names = graph, program, names
         self.known: dict[tuple[int, str | None], str] = {}
+        self.dates: dict[tuple[int, str], str] = {}
 
     def feature(self, feature: Feature) -> str:
         """The name of a feature (rows, 1)."""
@@ -133,7 +138,7 @@ class _Cells:
         if isinstance(feature, Number):
             if feature.fill is None:
                 return self.names[column]
-            fill = graph.constant(np.array(feature.fill), f"fill_{column}")
+            fill = graph.constant(np.array(float(feature.fill)), f"fill_{column}")
             return graph.node("Where", self.missing(column), fill, self.names[column])
         if isinstance(feature, Missing):
             return self._as_number(self.missing(column))
@@ -144,12 +149,14 @@ class _Cells:
             for text in feature.known:
                 found = graph.node("Or", found, self.equal(column, text))
             return self._as_number(graph.node("Not", found))
+        if isinstance(feature, DatePart):
+            return self._date_part(feature)
         raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as ONNX")
 
     def missing(self, column: int) -> str:
         """Whether a value is missing."""
         if (column, None) not in self.known:
-            if self.program.columns[column].kind == "number":
+            if self.program.columns[column].kind != "text":
                 found = self.graph.node("IsNaN", self.names[column])
             else:
                 words = "|".join(map(_pattern, ("", *self.program.columns[column].missing)))
@@ -166,12 +173,61 @@ class _Cells:
             self.known[column, text] = found
         return self.known[column, text]
 
+    def _date_part(self, feature: DatePart) -> str:
+        """A part of a date that is given as seconds since 1970, by whole numbers of microseconds."""
+        graph, column = self.graph, feature.column
+        fill = graph.constant(np.array(float(feature.fill)), f"fill_{column}_{feature.part}")
+        if (column, feature.part) not in self.dates:
+            million, nothing = graph.constant(np.array(1e6), "million"), graph.constant(np.array(0.0), "nothing")
+            seconds = graph.node("Where", self.missing(column), nothing, self.names[column])
+            moment = graph.node("Cast", graph.node("Round", graph.node("Mul", seconds, million)), to=_INT64)
+            self.dates |= {(column, part): name for part, name in _Whole(graph).date_parts(moment).items()}
+        return graph.node("Where", self.missing(column), fill, self.dates[column, feature.part])
+
     def _matches(self, column: int, pattern: str) -> str:
         blanks = f"[{''.join(map(_pattern, BLANKS))}]*"
         return self.graph.node("RegexFullMatch", self.names[column], pattern=f"{blanks}{pattern}{blanks}")
 
     def _as_number(self, truth: str) -> str:
         return self.graph.node("Cast", truth, to=self.graph.elem_type)
+
+
+class _Whole:
+    """Arithmetic of whole numbers in a graph."""
+
+    def __init__(self, graph: _Graph) -> None:
+        self.graph = graph
+
+    def _do(self, operator: str, first: str, second: int | str) -> str:
+        if isinstance(second, int):
+            second = self.graph.constant(np.array(second), f"whole_{second}")
+        return self.graph.node(operator, first, second)
+
+    def _divided(self, value: str, by: int) -> str:
+        """Rounded down, below 0 as well: Mod takes the divisor's sign."""
+        return self._do("Div", self._do("Sub", value, self._do("Mod", value, by)), by)
+
+    def date_parts(self, moment: str) -> dict[str, str]:
+        """Parts of a moment in microseconds since 1970, as numbers of the model."""
+        do, divided = self._do, self._divided
+        days = divided(moment, _DAY)
+        shifted = do("Add", days, 719468)  # eras of 400 years that begin in March
+        in_era = do("Mod", shifted, 146097)
+        leaps = do("Sub", divided(in_era, 36524), do("Add", divided(in_era, 1460), divided(in_era, 146096)))
+        year = divided(do("Add", in_era, leaps), 365)
+        before = do("Add", do("Mul", year, 365), do("Sub", divided(year, 4), divided(year, 100)))
+        month = divided(do("Add", do("Mul", do("Sub", in_era, before), 5), 2), 153)
+        late = self.graph.node("Cast", do("GreaterOrEqual", month, 10), to=_INT64)  # January and February
+        parts = {
+            "year": do("Add", do("Add", year, do("Mul", divided(shifted, 146097), 400)), late),
+            "month": do("Sub", do("Add", month, 3), do("Mul", late, 12)),
+            "day of week": do("Add", do("Mod", do("Add", days, 3), 7), 1),
+            "hour": divided(do("Mod", moment, _DAY), 3_600_000_000),
+        }
+        as_number = {part: self.graph.node("Cast", name, to=self.graph.elem_type) for part, name in parts.items()}
+        whole = self.graph.node("Cast", moment, to=self.graph.elem_type)
+        as_number["days since 1970"] = self.graph.node("Div", whole, self.graph.constant(np.array(float(_DAY)), "day"))
+        return as_number
 
 
 def _pattern(text: str) -> str:

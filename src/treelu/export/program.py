@@ -34,14 +34,22 @@ class Column:
     Attributes
     ----------
     name : str
-    kind : {"number", "text"}
+    kind : {"number", "text", "date"}
     missing : tuple of str
         Texts that count as missing, besides an empty one.
+    decimal, thousands, marks
+        How numbers are written where they come as texts: "$1,234.50" with ".", "," and ("$",).
+    format : str, optional
+        How dates are written where they come as texts, as for `strptime`; ISO 8601 is read besides.
     """
 
     name: str
-    kind: Literal["number", "text"] = "number"
+    kind: Literal["number", "text", "date"] = "number"
     missing: tuple[str, ...] = ()
+    decimal: str = "."
+    thousands: str = ""
+    marks: tuple[str, ...] = ()
+    format: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,20 @@ class Other:
     known: tuple[str, ...]
 
 
-Feature: TypeAlias = Number | Missing | Category | Other
+@dataclass(frozen=True)
+class DatePart:
+    """A part of a date, `fill` where it is missing.
+
+    Year, month and hour as they are called, the day of the week from 1 (Monday) to 7; "days since 1970" has decimals: the
+    microseconds since then, divided by those of a day.
+    """
+
+    column: int
+    part: Literal["year", "month", "day of week", "hour", "days since 1970"]
+    fill: float
+
+
+Feature: TypeAlias = Number | Missing | Category | Other | DatePart
 Combine: TypeAlias = Literal["sum", "mean", "vote"]
 Term: TypeAlias = tuple[int, float]  # a feature and its weight
 

@@ -9,6 +9,7 @@ from treelu.export.literals import digits, header
 from treelu.export.program import (
     BLANKS,
     Category,
+    DatePart,
     Feature,
     Missing,
     Number,
@@ -66,7 +67,11 @@ def _lines(items: Any) -> str:
 
 def _column(program: Program, number: int) -> str:
     column = program.columns[number]
-    return f"({ascii(column.name)}, {column.kind!r}, {ascii(column.missing)})"
+    style = None
+    if column.kind == "number" and (column.decimal, column.thousands, column.marks) != (".", "", ()):
+        style = (column.decimal, column.thousands, column.marks)
+    how = ascii(column.format if column.kind == "date" else style)
+    return f"({ascii(column.name)}, {column.kind!r}, {ascii(column.missing)}, {how})"
 
 
 def _feature(program: Program, number: int) -> str:
@@ -80,6 +85,8 @@ def _feature(program: Program, number: int) -> str:
         return f'("category", {column}, {ascii(feature.text)})'
     if isinstance(feature, Other):
         return f'("other", {column}, {ascii(feature.known)})'
+    if isinstance(feature, DatePart):
+        return f'("date", {column}, ({feature.part!r}, {digits(feature.fill)}))'
     raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as Python")
 
 
@@ -144,13 +151,16 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import sys
 from collections.abc import Mapping
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 BLANKS = @BLANKS@
-# name, kind, texts that count as missing
-COLUMNS: list[tuple[str, str, tuple[str, ...]]] = [
+SPACES = {0xA0: " ", 0x202F: " ", 0x2009: " ", 0x2212: "-", 0x2019: "'"}
+# name, kind, texts that count as missing, how numbers or dates are written
+COLUMNS: list[tuple[str, str, tuple[str, ...], Any]] = [
 @COLUMNS@]
 # kind, column, what it is compared with or filled with
 FEATURES: list[tuple[str, int, Any]] = [
@@ -179,14 +189,34 @@ def _text(value: Any, missing: tuple[str, ...]) -> str | None:
     return None if text == "" or text in missing else text
 
 
-def _number(name: str, value: Any, missing: tuple[str, ...]) -> float | None:
+def _written_number(text: str, style: tuple[str, str, tuple[str, ...]] | None) -> float | None:
+    """A text as a number; None where it is none."""
+    decimal, thousands, marks = style if style is not None else (".", "", ())
+    if style is not None:
+        text = text.translate(SPACES).strip()
+        for mark in marks:
+            text = text.replace(mark, "", 1)
+        text = text.strip()
+        if text.startswith("(") and text.endswith(")"):
+            text = "-" + text[1:-1].strip()
+        text = re.sub(r"^([-+])\\s+", r"\\1", text)
+    groups = rf"|[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+" if thousands else ""
+    point = re.escape(decimal)
+    if not re.fullmatch(rf"[-+]?(?:(?:[0-9]+{groups})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][-+]?[0-9]+)?", text):
+        return None
+    text = text.replace(thousands, "") if thousands else text
+    return float(text.replace(decimal, "."))
+
+
+def _number(name: str, value: Any, missing: tuple[str, ...], style: Any) -> float | None:
     if isinstance(value, str):
         text = _text(value, missing)
         if text is None:
             return None
-        value = {"true": 1.0, "false": 0.0}.get(text.lower(), text)
-        if "_" in text:
+        number = {"true": 1.0, "false": 0.0}.get(text.lower(), _written_number(text, style))
+        if number is None:
             raise ValueError(f"column {name!r}: {value!r} is not a number")
+        value = number
     if value is None:
         return None
     try:
@@ -198,14 +228,56 @@ def _number(name: str, value: Any, missing: tuple[str, ...]) -> float | None:
     return None if math.isnan(number) else number
 
 
+def _written_date(text: str, style: str | None) -> datetime | None:
+    """A text as a moment, in its own format or as ISO 8601; None where it is none."""
+    if style is not None:
+        try:
+            return datetime.strptime(text, style)
+        except ValueError:
+            pass
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _date(name: str, value: Any, missing: tuple[str, ...], style: str | None) -> datetime | None:
+    """A moment in UTC, from a date, a datetime or a text."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day)
+    moment = value if isinstance(value, datetime) else None
+    text = _text(value, missing) if moment is None else None
+    if moment is None and text is None:
+        return None
+    if text is not None:
+        moment = _written_date(text, style)
+    if moment is None:
+        raise ValueError(f"column {name!r}: {value!r} is not a date")
+    return moment if moment.tzinfo is None else moment.astimezone(timezone.utc).replace(tzinfo=None)
+
+
+def _date_part(moment: datetime, part: str) -> float:
+    if part == "days since 1970":
+        return float((moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)) / 86_400_000_000
+    parts = {"year": moment.year, "month": moment.month, "hour": moment.hour, "day of week": moment.isoweekday()}
+    return float(parts[part])
+
+
+READERS: dict[str, Any] = {
+    "number": _number,
+    "text": lambda name, value, missing, style: _text(value, missing),
+    "date": _date,
+}
+
+
 def encode(row: Mapping[str, Any]) -> list[float]:
     """The features that the trees ask about; NaN where a value is missing and nothing stands in for it."""
     cells: list[Any] = []
-    for name, kind, missing in COLUMNS:
+    for name, kind, missing, style in COLUMNS:
         if name not in row:
             raise KeyError(f"the row has no column {name!r}")
-        cells.append(_number(name, row[name], missing) if kind == "number" else _text(row[name], missing))
-    x = []
+        cells.append(READERS[kind](name, row[name], missing, style))
+    x: list[float] = []
     for kind, column, other in FEATURES:
         cell = cells[column]
         if kind == "number":
@@ -215,8 +287,10 @@ def encode(row: Mapping[str, Any]) -> list[float]:
             x.append(1.0 if cell is None else 0.0)
         elif kind == "category":
             x.append(1.0 if cell == other else 0.0)
-        else:
+        elif kind == "other":
             x.append(0.0 if cell is None or cell in other else 1.0)
+        else:
+            x.append(other[1] if cell is None else _date_part(cell, other[0]))
     return x
 
 

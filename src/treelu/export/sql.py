@@ -11,6 +11,7 @@ from treelu.export.examples import Cell, examples
 from treelu.export.literals import header
 from treelu.export.program import (
     Category,
+    DatePart,
     Feature,
     Missing,
     Number,
@@ -146,6 +147,9 @@ class _Expressions:
         if isinstance(feature, Number):
             value = cell if feature.fill is None else f"COALESCE({cell}, {self.dialect.number(feature.fill)})"
             return f"{factor} * {value}"
+        if isinstance(feature, DatePart):
+            part = self.dialect.date_part(feature.part, cell)
+            return f"{factor} * COALESCE({part}, {self.dialect.number(feature.fill)})"
         return f"CASE WHEN {self.test(feature, cell)} THEN {factor} ELSE {self.dialect.number(0.0)} END"
 
     def test(self, feature: Feature, cell: str) -> str:
@@ -283,10 +287,10 @@ class _Query:
         cells = []
         for number in self.program.used_columns:
             column = self.program.columns[number]
-            kind = self.dialect.double if column.kind == "number" else self.dialect.text
+            kinds = {"number": self.dialect.double, "text": self.dialect.text, "date": self.dialect.timestamp}
             cell = row[number]
             text = "NULL" if cell is None else self.dialect.number(cell) if isinstance(cell, float) else self.dialect.string(cell)
-            cells.append(f"CAST({text} AS {kind}) AS {self.dialect.identifier(column.name)}")
+            cells.append(f"CAST({text} AS {kinds[column.kind]}) AS {self.dialect.identifier(column.name)}")
         cells += [f"{text} AS e{place}" for place, text in enumerate(expected)]
         return f"  SELECT {', '.join(cells)}"
 
