@@ -98,7 +98,10 @@ def run_duckdb(program: Program, rows: Rows) -> Run:
 
     types = {"number": "DOUBLE", "text": "VARCHAR", "date": "TIMESTAMP"}
     kinds = [types[program.columns[number].kind] for number in program.used_columns]
-    columns = [f'"{name.replace(chr(34), chr(34) * 2)}" {kind}' for name, kind in zip(_table_columns(program), kinds, strict=True)]
+    columns = [
+        f'"{name.replace(chr(34), chr(34) * 2)}" {kind}'
+        for name, kind in zip(_table_columns(program), kinds, strict=True)
+    ]
     with duckdb.connect() as data:
         data.execute(f"CREATE TABLE data ({', '.join(['treelu_key BIGINT', *columns])})")
         frame = pd.DataFrame(_used(program, rows), columns=[f"c{i}" for i in range(len(columns) + 1)])
@@ -146,7 +149,9 @@ class Postgres:
         words = ["psql", "-X", "-q", "-h", str(self.folder), "-U", "treelu", "-d", "postgres"]
         words += ["-v", "ON_ERROR_STOP=1", "--csv", "-t", "-f", "-"]
         environment = {**os.environ, "PGCLIENTENCODING": "UTF8", "PGOPTIONS": "-c client_min_messages=warning"}
-        done = subprocess.run(words, input=text.encode(), capture_output=True, env=environment, timeout=600, check=False)
+        done = subprocess.run(
+            words, input=text.encode(), capture_output=True, env=environment, timeout=600, check=False
+        )
         if done.returncode:
             raise RuntimeError(done.stderr.decode())
         return list(csv.reader(done.stdout.decode().splitlines(keepends=True)))
@@ -328,7 +333,9 @@ def run_c(program: Program, rows: Rows, *, dtype: str = "double", flags: Sequenc
     """gcc, the header without a warning; answers end with the leaves."""
     text = to_c(program, dtype=dtype)  # type: ignore[arg-type]
     prefix = identifier(program.name)
-    of_kind = [[n for n, column in enumerate(program.columns) if (column.kind == "text") == texts] for texts in (False, True)]
+    of_kind = [
+        [n for n, column in enumerate(program.columns) if (column.kind == "text") == texts] for texts in (False, True)
+    ]
     cells = "numbers + row * P_n_numbers" + (", texts + row * P_n_texts" if of_kind[1] else "")
     driver = _C.replace("CELLS", cells).replace("REAL", dtype).replace("P_", f"{prefix}_")
     with tempfile.TemporaryDirectory() as folder:
@@ -407,7 +414,11 @@ def run_onnx(program: Program, rows: Rows, *, dtype: str = "float64") -> Run:
     wanted = np.array([example["outputs"] for example in data])
     failures = int((np.abs(found - wanted) > tolerance * (1 + np.abs(wanted))).any(axis=1).sum())
     numbers = outputs[-1].tolist()
-    answers = [[label, *row] for label, row in zip(outputs[0].tolist(), numbers, strict=True)] if len(outputs) == 2 else numbers
+    answers = (
+        [[label, *row] for label, row in zip(outputs[0].tolist(), numbers, strict=True)]
+        if len(outputs) == 2
+        else numbers
+    )
     return Run(answers, failures, len(model), seconds)
 
 

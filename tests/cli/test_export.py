@@ -28,7 +28,7 @@ def test_json_and_onnx_are_exact_for_all_rows(model: Path, tmp_path: Path, type_
     whole = ObliqueTree.from_json(type_("export", model, "--format", "json").out)
     assert whole.n_leaves == 4
     assert np.allclose(whole.predict_proba(far), loaded.estimator.predict_proba(far))
-    assert type_("export", model, "--format", "onnx", "--out", tmp_path / "tree.onnx").code == 0
+    assert type_("export", model, "--format", "onnx", "--encoded", "--out", tmp_path / "tree.onnx").code == 0
     session = onnxruntime.InferenceSession((tmp_path / "tree.onnx").read_bytes())
     name = session.get_inputs()[0].name
     kind = np.float64 if "double" in session.get_inputs()[0].type else np.float32

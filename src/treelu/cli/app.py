@@ -67,7 +67,20 @@ class Format(StrEnum):
     dot = "dot"
     json = "json"
     onnx = "onnx"
+    sql = "sql"
+    c = "c"
+    js = "js"
+    python = "python"
     html = "html"
+
+
+class DialectName(StrEnum):
+    """Whose SQL to write."""
+
+    plain = "plain"
+    sqlite = "sqlite"
+    duckdb = "duckdb"
+    postgresql = "postgresql"
 
 
 class Leaves(StrEnum):
@@ -254,15 +267,31 @@ def export(
     format: Annotated[Format, _option("What to write.", "--format")] = Format.text,
     out: Output = None,
     leaves: Annotated[
-        Leaves | None, _option("Only leaves that rows reach, or all of them; by default all in json and onnx.")
+        Leaves | None, _option("Only leaves that rows reach, or all of them; by default all in formats that run.")
     ] = None,
     label: Label = None,
+    dialect: Annotated[DialectName, _option("Of --format sql.")] = DialectName.plain,
+    table: Annotated[str, _option("Table that --format sql reads.", metavar="NAME")] = "data",
+    keep: Annotated[Columns, _option("Columns that --format sql copies to its output (a,b,c).", metavar="COL")] = None,
+    encoded: Annotated[
+        bool, _option("Take encoded features instead of the table's columns; for molecules.", "--encoded")
+    ] = False,
+    single: Annotated[bool, _option("Compute --format c or onnx in single precision.", "--single")] = False,
     force: Force = False,
 ) -> None:
-    """Write the tree as text, Graphviz, JSON, ONNX or HTML."""
+    """Write the tree as text, a picture, data, or a program that predicts."""
     from treelu.cli.export import export_tree
+    from treelu.cli.programs import ProgramOptions
 
-    export_tree(model, format.value, out, leaves=None if leaves is None else leaves.value, label=label, force=force)
+    export_tree(
+        model,
+        format.value,
+        out,
+        leaves=None if leaves is None else leaves.value,
+        label=label,
+        options=ProgramOptions(dialect.value, table, tuple(keep or ()), encoded, single),
+        force=force,
+    )
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`treelu export` and `treelu report`: a saved model as text, Graphviz, JSON, ONNX or a page."""
+"""`treelu export` and `treelu report`: a saved model as text, Graphviz, JSON, a program or a page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from treelu.cli.messages import InputError, Notes, say, write_json
 from treelu.cli.pages import score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Rows, read_rows
+from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
 from treelu.cli.trees import tree_text
 from treelu.persistence import load
 from treelu.report import render, summarize
@@ -19,7 +20,14 @@ from treelu.tree import ObliqueTree
 
 
 def export_tree(
-    folder: Path, form: str, out: Path | None, *, leaves: str | None, label: str | None, force: bool
+    folder: Path,
+    form: str,
+    out: Path | None,
+    *,
+    leaves: str | None,
+    label: str | None,
+    options: ProgramOptions,
+    force: bool,
 ) -> None:
     """Write the tree of a saved model."""
     if out is not None:
@@ -30,12 +38,14 @@ def export_tree(
     if isinstance(model, TableModel) and form == "html" and leaves is None:
         write_output(out, _page(model, _target(model, label), folder))
         return
-    tree = _tree(model, leaves or ("all" if form in ("json", "onnx") else "visited"), label)
+    if form in PROGRAMS:
+        program = model_program(model, folder.resolve().name, leaves, label, encoded=options.encoded)
+        write_output(out, write_program(program, form, options))
+        return
+    tree = _tree(model, leaves or ("all" if form == "json" else "visited"), label)
     spread = model.spread if isinstance(model, TableModel) else getattr(model, "spread_", None)
     if form == "html":
         write_output(out, render(summarize(tree, title=folder.resolve().name)))
-    elif form == "onnx":
-        write_output(out, tree.to_onnx())
     elif form == "json":
         write_output(out, tree.to_json())
     elif form == "text" and isinstance(model, TableModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
         styles=table.styles,
         digest=table.digest,
         positive=_positive(estimator, table),
+        trained=datetime.now(UTC).date().isoformat(),
     )
     model = replace(model, trees=visited_trees(model, table.training, table.held_out))
     if with_cart:

@@ -58,7 +58,9 @@ class Dialect:
     def string(self, text: str) -> str:
         """A text in quotes."""
         if "\0" in text:
-            raise ValueError(f"{text[:60]!r} holds the character NUL, which a text in SQL cannot; remove it in the table")
+            raise ValueError(
+                f"{text[:60]!r} holds the character NUL, which a text in SQL cannot; remove it in the table"
+            )
         return "'" + text.replace("'", "''") + "'"
 
     def label(self, value: object) -> str:
@@ -160,7 +162,10 @@ _DATE_PARTS = {
     },
     "duckdb": _EXTRACTED | {"days since 1970": "CAST(EPOCH_US({}) AS DOUBLE) / 8.64e10"},
     "postgresql": _EXTRACTED
-    | {"days since 1970": "CAST(ROUND(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS NUMERIC)) AS float8) / '8.64e10'::float8"},
+    | {
+        "days since 1970": "CAST(ROUND(CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS NUMERIC)) AS float8) "
+        "/ '8.64e10'::float8"
+    },
 }
 _CODES = [ord(blank) for blank in BLANKS]
 _POSTGRES_BLANKS = "E'" + "".join(f"\\u{code:04x}" for code in _CODES) + "'"

@@ -110,7 +110,9 @@ def _texts(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
 def _dates(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
     days = [feature.fill for feature in features if isinstance(feature, DatePart) and feature.part == "days since 1970"]
     middle = round((days or [18_000.0])[0] * 86_400)
-    seconds = middle + (86_400 * 10.0 ** rng.uniform(-1, 3.5, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)).astype(int)
+    seconds = middle + (86_400 * 10.0 ** rng.uniform(-1, 3.5, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)).astype(
+        int
+    )
     moments = [str(np.datetime64(int(second), "s")) for second in seconds]
     return [None if chance < 0.1 else cell for cell, chance in zip(moments, rng.random(_CANDIDATES), strict=True)]
 

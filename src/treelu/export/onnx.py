@@ -165,7 +165,10 @@ def _regression(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
     return [graph.onnx.helper.make_tensor_value_info("variable", graph.elem_type, ["rows", tree.n_outputs])]
 
 
-def _classification(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
+def _classification(
+    graph: _Graph, tree: ObliqueTree, scores: str, threshold: tuple[int, float] | None = None
+) -> list[Any]:
+    """Probabilities and the label: the most probable class, or of two the one whose probability is the threshold's."""
     assert tree.classes is not None
     if tree.link == "logistic":
         both = graph.node("Concat", graph.node("Neg", scores), scores, axis=1)
@@ -174,6 +177,8 @@ def _classification(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
     else:
         graph.node("Softmax" if tree.link == "softmax" else "Identity", scores, name="probabilities")
         best = graph.node("ArgMax", scores, axis=1, keepdims=0)
+    if threshold is not None:
+        best = _by_threshold(graph, *threshold)
     classes = tree.classes.astype(np.int64) if tree.classes.dtype.kind in "biu" else tree.classes
     if classes.dtype.kind in "OU":
         classes = classes.astype(str).astype(object)
@@ -186,6 +191,14 @@ def _classification(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
         helper.make_tensor_value_info("label", label_type, ["rows"]),
         helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(classes)]),
     ]
+
+
+def _by_threshold(graph: _Graph, positive: int, least: float) -> str:
+    """Of two classes the number of each row's."""
+    place = graph.constant(np.array(positive), "positive")
+    chance = graph.node("Gather", "probabilities", place, axis=1)
+    reached = graph.node("GreaterOrEqual", chance, graph.constant(np.array(least), "threshold"))
+    return graph.node("Where", reached, place, graph.constant(np.array(1 - positive), "negative"))
 
 
 # What single precision costs

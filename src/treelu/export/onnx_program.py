@@ -27,7 +27,8 @@ def program_to_onnx(
     """A program as an ONNX model that takes the original columns.
 
     There is an input of shape (rows, 1) for each column that is used, named like it: numbers, NaN where one is missing;
-    texts, empty where one is missing; dates as seconds since 1970 in UTC, NaN where one is missing. A program on the features of trees alone has one input ``X`` (rows, features).
+    texts, empty where one is missing; dates as seconds since 1970 in UTC, NaN where one is missing. A program on the
+    features of trees alone has one input ``X`` (rows, features).
     Outputs are as of :func:`treelu.export.onnx.to_onnx`; with several labels ``probabilities`` has one for each. The
     header, the names of inputs and outputs and the example rows are in the metadata.
 
@@ -248,7 +249,9 @@ def _answers(graph: _Graph, program: Program, scope: str) -> list[Any]:
             helper = graph.onnx.helper
             outputs.append(helper.make_tensor_value_info("variable", graph.elem_type, ["rows", part.n_scores]))
         else:
-            outputs += _classification(graph, _as_votes(tree) if part.combine == "vote" else tree, scores)
+            outputs += _classification(
+                graph, _as_votes(tree) if part.combine == "vote" else tree, scores, part.threshold
+            )
     if chances:
         graph.node("Concat", *chances, axis=1, name="probabilities")
         info = graph.onnx.helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(chances)])

@@ -87,8 +87,8 @@ class Other:
 class DatePart:
     """A part of a date, `fill` where it is missing.
 
-    Year, month and hour as they are called, the day of the week from 1 (Monday) to 7; "days since 1970" has decimals: the
-    microseconds since then, divided by those of a day.
+    Year, month and hour as they are called, the day of the week from 1 (Monday) to 7; "days since 1970" has decimals:
+    the microseconds since then, divided by those of a day.
     """
 
     column: int
@@ -125,12 +125,15 @@ class Part:
         Names of the numbers it answers: a probability for each class, or a value for each target.
     only : int, optional
         Answer with this output alone and without a label: the probability of a 1, where there are several labels.
+    threshold : pair of int and float, optional
+        One of two classes, and the probability from which it is the answer; by default the more probable one is.
     """
 
     trees: tuple[ObliqueTree, ...]
     outputs: tuple[str, ...]
     combine: Combine = "sum"
     only: int | None = None
+    threshold: tuple[int, float] | None = None
 
     @property
     def classes(self) -> list[Any] | None:
@@ -140,7 +143,7 @@ class Part:
 
     @property
     def link(self) -> str:
-        """What turns the combined outputs of leaves into answers; "probability" and "identity" leave them as they are."""
+        """What turns combined outputs of leaves into answers; "probability" and "identity" leave them as they are."""
         return "probability" if self.combine == "vote" else self.trees[0].link
 
     @property
@@ -174,9 +177,14 @@ class Part:
         outputs = scores if self.combine == "vote" else self.trees[0].link_outputs(scores)
         if self.only is not None:
             return outputs[:, [self.only]], None
-        if self.classes is None:
-            return outputs, None
-        return outputs, (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
+        return outputs, None if self.classes is None else self._best(scores, outputs)
+
+    def _best(self, scores: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The number of each row's class; of equal scores the first."""
+        if self.threshold is not None:
+            positive, least = self.threshold
+            return np.where(outputs[:, positive] >= least, positive, 1 - positive)
+        return (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
 
     def leaf_answers(self) -> tuple[list[list[float]], list[int] | None]:
         """Where a leaf has its answer: the outputs of each, and the number of its class."""
@@ -186,8 +194,7 @@ class Part:
             return outputs[:, [self.only]].tolist(), None
         if self.classes is None:
             return outputs.tolist(), None
-        best = (tree.values[:, 0] > 0).astype(np.int64) if tree.link == "logistic" else tree.values.argmax(axis=1)
-        return outputs.tolist(), best.tolist()
+        return outputs.tolist(), self._best(tree.values, outputs).tolist()
 
 
 @dataclass(frozen=True)
@@ -255,7 +262,8 @@ class Program:
         """The features that some question or linear leaf has a weight for, ascending."""
         used = np.zeros(len(self.features), dtype=bool)
         for tree in self.trees:
-            used[np.asarray(abs(tree.weights).sum(axis=0)).reshape(-1) != 0] = True
+            weights: Any = tree.weights
+            used[(weights != 0).nonzero()[1]] = True
             if tree.leaf_weights is not None:
                 used |= (tree.leaf_weights != 0).any(axis=(0, 1))
         return np.flatnonzero(used).tolist()
@@ -265,19 +273,21 @@ class Program:
         used = self.used_features
         if len(used) == len(self.features):
             return self
-        parts = tuple(replace(part, trees=tuple(_on_features(tree, used) for tree in part.trees)) for part in self.parts)
+        parts = tuple(
+            replace(part, trees=tuple(_on_features(tree, used) for tree in part.trees)) for part in self.parts
+        )
         return replace(self, features=tuple(self.features[feature] for feature in used), parts=parts)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the JSON of a lone tree; else of its columns and features and all trees, a line each."""
         trees = [to_json(tree) for tree in self.trees]
-        if len(trees) == 1 and self.is_plain:
+        if len(trees) == 1 and self.is_plain and self.parts[0].threshold is None:
             return hashlib.sha256(trees[0].encode()).hexdigest()
         recipe = {
             "columns": [asdict(column) for column in self.columns],
             "features": [{"kind": type(feature).__name__, **asdict(feature)} for feature in self.features],
-            "parts": [[part.combine, list(part.outputs), part.only, len(part.trees)] for part in self.parts],
+            "parts": [[p.combine, list(p.outputs), p.only, p.threshold, len(p.trees)] for p in self.parts],
         }
         return hashlib.sha256("\n".join([json.dumps(recipe), *trees]).encode()).hexdigest()
 
@@ -321,6 +331,43 @@ def tree_program(
     columns = tuple(Column(first.feature_name(feature)) for feature in range(first.n_features))
     features = tuple(Number(feature) for feature in range(first.n_features))
     return Program(columns, features, (Part(several, output_names(first), combine),), name, trained)
+
+
+def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
+    """The trees of a fitted estimator, and how they answer together; an AttributeError where it is no tree.
+
+    Examples
+    --------
+    >>> from treelu import ELCNRegressor
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> model = ELCNRegressor(n_estimators=3, depth=2, member="lcn", epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> trees, combine = estimator_trees(model)
+    >>> len(trees), combine
+    (3, 'sum')
+    """
+    if hasattr(type(estimator), "trees_"):
+        ways: dict[str, Combine] = {"boost": "sum", "average": "mean", "vote": "vote"}
+        return tuple(estimator.trees_), ways[estimator.ensemble_.combine]
+    return (estimator.tree_,), "sum"
+
+
+def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") -> Program:
+    """A fitted estimator as a program on the columns it was fitted on; filling of missing values included."""
+    members = getattr(estimator, "estimators_", None)
+    parts = []
+    for number, member in enumerate(members or [estimator]):
+        trees, combine = estimator_trees(member)
+        names = output_names(trees[0]) if members is None else (f"probability_{number}",)
+        trees = tuple(replace(tree, feature_names=None) for tree in trees)
+        parts.append(Part(trees, names, combine, None if members is None else 1))
+    given = getattr(estimator, "feature_names_in_", [f"x{place}" for place in range(estimator.n_features_in_)])
+    columns = tuple(Column(str(column)) for column in given)
+    gaps = getattr(estimator, "missing_values_", None)
+    if gaps is None:
+        return Program(columns, tuple(Number(place) for place in range(len(columns))), tuple(parts), name, trained)
+    features: list[Feature] = [Number(place, float(mean)) for place, mean in enumerate(gaps.means)]
+    features += [Missing(int(place)) for place in gaps.gaps]
+    return Program(columns, tuple(features), tuple(parts), name, trained)
 
 
 def output_names(tree: ObliqueTree, targets: Sequence[str] = ()) -> tuple[str, ...]:

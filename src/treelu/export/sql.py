@@ -29,7 +29,7 @@ from treelu.tree import ObliqueTree
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
 BLOCK = 8  # questions on a path within one expression of a query: parsers bear few levels of nesting
 MAX_NESTING = 14  # the same where all must be one expression
-_LARGEST = 1.7e308
+_LARGEST = 1e308
 
 
 def to_sql(
@@ -101,7 +101,7 @@ def sql_expressions(
     --------
     >>> tree = ObliqueTree([[1.0, 0.0]], [0.5], [[1, 2]], [[0.25], [4.0]], feature_names=["height", "age"])
     >>> print(sql_expressions(tree)["prediction"])
-    CASE WHEN ABS(CAST("height" AS DOUBLE PRECISION)) <= 1.7000000000000001e+308 THEN
+    CASE WHEN ABS(CAST("height" AS DOUBLE PRECISION)) <= 1.0000000000000000e+308 THEN
       CASE WHEN 1.0000000000000000e+00 * CAST("height" AS DOUBLE PRECISION) + 5.0000000000000000e-01 >= 0
       THEN 4.0000000000000000e+00
       ELSE 2.5000000000000000e-01 END
@@ -191,7 +191,7 @@ class _Expressions:
 
     def answers(self) -> dict[str, str]:
         """All answers by name."""
-        found = {}
+        found: dict[str, str] = {}
         for part in self.program.parts:
             if not part.is_lookup and part.link != "identity":
                 raise ValueError(
@@ -199,7 +199,9 @@ class _Expressions:
                 )
             deepest = max(tree.depth for tree in part.trees)
             if deepest > MAX_NESTING:
-                raise ValueError(f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql")
+                raise ValueError(
+                    f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql"
+                )
             if part.is_lookup:
                 found |= self._lookups(part)
             else:
@@ -289,7 +291,13 @@ class _Query:
             column = self.program.columns[number]
             kinds = {"number": self.dialect.double, "text": self.dialect.text, "date": self.dialect.timestamp}
             cell = row[number]
-            text = "NULL" if cell is None else self.dialect.number(cell) if isinstance(cell, float) else self.dialect.string(cell)
+            text = (
+                "NULL"
+                if cell is None
+                else self.dialect.number(cell)
+                if isinstance(cell, float)
+                else self.dialect.string(cell)
+            )
             cells.append(f"CAST({text} AS {kinds[column.kind]}) AS {self.dialect.identifier(column.name)}")
         cells += [f"{text} AS e{place}" for place, text in enumerate(expected)]
         return f"  SELECT {', '.join(cells)}"
@@ -417,6 +425,10 @@ class _Query:
             powers = [f"power_{number}_{k}" for k in range(len(columns))]
             whole = " + ".join(powers)
             columns = [f"{power} / ({whole})" for power in powers]
+        if part.threshold is not None and part.classes is not None:
+            chance, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
+            yes, no = (self.dialect.label(part.classes[k]) for k in (part.threshold[0], 1 - part.threshold[0]))
+            found = [("prediction", f"CASE WHEN {chance} >= {least} THEN {yes} WHEN {chance} < {least} THEN {no} END")]
         kept = columns if part.only is None else [columns[part.only]]
         return found + list(zip(part.outputs, kept, strict=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 
 
 def fill(template: str, **places: str) -> str:
@@ -14,3 +15,8 @@ def fill(template: str, **places: str) -> str:
     "x = '@VALUE@'"
     """
     return re.sub(r"@([A-Z_]+)@", lambda match: places[match[1]], template)
+
+
+def source(name: str) -> str:
+    """The text of a template in the folder ``sources``."""
+    return resources.files("treelu.export").joinpath("sources", name).read_text("utf-8")

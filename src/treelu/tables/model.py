@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What models of version 0.1 do not have.
-_ADDED: dict[str, Any] = {"warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5}
+_ADDED: dict[str, Any] = {"warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5, "trained": ""}
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class TableModel:
         Of two classes, the number of the one that recall, precision and `threshold` speak of.
     threshold : float
         The probability from which the positive class is predicted.
+    trained : str
+        The day of training as YYYY-MM-DD; empty where it is not known.
     """
 
     encoder: TableEncoder
@@ -65,6 +67,7 @@ class TableModel:
     digest: RowDigest | None = None
     positive: int = 1
     threshold: float = 0.5
+    trained: str = ""
 
     @property
     def method(self) -> str:
@@ -74,7 +77,7 @@ class TableModel:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table."""
         X = self._features(frame)
-        return self._decide(self.estimator.predict_proba(X)) if self._has_threshold else self.estimator.predict(X)
+        return self._decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
@@ -109,12 +112,13 @@ class TableModel:
                 return {"prediction": predicted}
             return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
         chances = self.estimator.predict_proba(X)
-        predicted = self._decide(chances) if self._has_threshold else self.estimator.predict(X)
+        predicted = self._decide(chances) if self.has_threshold else self.estimator.predict(X)
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
 
     @property
-    def _has_threshold(self) -> bool:
+    def has_threshold(self) -> bool:
+        """Whether the class follows from `threshold` instead of the larger probability."""
         return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
 
     def _decide(self, chances: NDArray[np.float64]) -> NDArray[Any]:
@@ -164,6 +168,7 @@ class TableModel:
             "digest": None if self.digest is None else self.digest.to_dict(),
             "positive": self.positive,
             "threshold": self.threshold,
+            "trained": self.trained,
         }
 
     @classmethod
@@ -191,6 +196,8 @@ class TableModel:
             raise ValueError(f"positive must be 0 or 1, got {positive!r}")
         if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
+        if not isinstance(data["trained"], str):
+            raise ValueError("trained must be a text")
         styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
@@ -207,6 +214,7 @@ class TableModel:
             digest=None if data["digest"] is None else RowDigest.from_dict(data["digest"]),
             positive=positive,
             threshold=float(threshold),
+            trained=data["trained"],
         )
 
     def _features(self, frame: pd.DataFrame) -> Any:

@@ -1,0 +1,146 @@
+"""A model of a table as a program for export: its columns' recipes in the neutral form of `treelu.export.program`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from treelu.export.program import (
+    Category,
+    Column,
+    Combine,
+    DatePart,
+    Feature,
+    Missing,
+    Number,
+    Other,
+    Part,
+    Program,
+    estimator_trees,
+    output_names,
+)
+from treelu.tables.encoder import TableEncoder
+from treelu.tables.model import TableModel
+from treelu.tree import ObliqueTree
+
+# What pandas reads as missing in text files, in columns of any kind.
+MISSING_WORDS = (
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+    "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+
+
+def table_program(
+    model: TableModel, *, name: str = "model", visited: bool = False, label: str | None = None
+) -> Program:
+    """A fitted model of a table as a program that takes the table's original columns.
+
+    Parameters
+    ----------
+    model : TableModel
+        Of trees: a model that is none raises an AttributeError that says so, molecules raise a ValueError.
+    name : str
+        What the program is called.
+    visited : bool
+        Only the branches that rows of the table reach.
+    label : str, optional
+        Answer for this one of several labels; by default for all.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from treelu import LCNClassifier
+    >>> from treelu.tables import TableEncoder
+    >>> frame = pd.DataFrame({"size": [1.0, 2.0, None, 4.0], "colour": ["red", "blue", "red", "blue"]})
+    >>> encoder = TableEncoder.learn(frame, note=lambda text: None)
+    >>> lcn = LCNClassifier(depth=1, epochs=1, random_state=0).fit(encoder.encode(frame).X, [0, 0, 1, 1])
+    >>> program = table_program(TableModel(encoder, lcn, "classification", ("y",)))
+    >>> program.features
+    (Number(column=0, fill=2.0), Missing(column=0), Category(column=1, text='blue'), Category(column=1, text='red'))
+    """
+    columns, features = column_recipes(model.encoder)
+    parts = table_parts(model, visited=visited, label=label)
+    return Program(columns, features, parts, name, model.trained)
+
+
+def encoded_program(
+    model: TableModel, *, name: str = "model", visited: bool = False, label: str | None = None
+) -> Program:
+    """The same on the encoded features of the table, numbers all of them, molecules included."""
+    names = model.encoder.feature_names
+    features = tuple(Number(place) for place in range(len(names)))
+    parts = table_parts(model, visited=visited, label=label)
+    return Program(tuple(Column(feature) for feature in names), features, parts, name, model.trained)
+
+
+def table_parts(model: TableModel, *, visited: bool, label: str | None) -> tuple[Part, ...]:
+    """The trees of a model, one part for each label, or for the one that is given."""
+    parts = []
+    for number, member in enumerate(model.members):
+        target = model.targets[number] if model.task == "labels" else None
+        if label is not None and target is not None and label != target:
+            continue
+        trees, combine = estimator_trees(member) if not visited or not model.trees else ((model.trees[number],), "sum")
+        # The program has names of its own for features.
+        parts.append(_part(model, tuple(replace(tree, feature_names=None) for tree in trees), combine, target))
+    return tuple(parts)
+
+
+def column_recipes(encoder: TableEncoder) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """The columns of an encoding, and its features in the order of X."""
+    columns, features = list[Column](), list[Feature]()
+    for place, column in enumerate(encoder.columns):
+        recipe, own = _recipe(column, place)
+        columns.append(recipe)
+        features += own
+    if len(features) != len(encoder.feature_names):
+        raise ValueError(f"{len(features)} features do not fit an encoding of {len(encoder.feature_names)}")
+    return tuple(columns), tuple(features)
+
+
+def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, target: str | None) -> Part:
+    """Trees with the names that `treelu predict` gives to what they answer."""
+    if target is not None:
+        return Part(trees, (f"probability_{target}",), combine, only=1)
+    threshold = (model.positive, model.threshold) if model.has_threshold else None
+    return Part(trees, output_names(trees[0], model.targets), combine, threshold=threshold)
+
+
+def _recipe(column: Any, place: int) -> tuple[Column, list[Feature]]:
+    """What is read of a column, and its features, in the order of its encoding."""
+    recipes = {"number": _number, "text": _text, "date": _date}
+    if column.kind == "smiles":
+        raise ValueError(
+            f"column {column.name!r} holds molecules, whose fingerprints only RDKit can compute; export the tree on "
+            "encoded features instead (--encoded) and compute them with treelu.chem"
+        )
+    if column.kind not in recipes:
+        raise ValueError(f"column {column.name!r}: columns of the kind {column.kind!r} cannot be exported")
+    return recipes[column.kind](column, place)
+
+
+def _number(column: Any, place: int) -> tuple[Column, list[Feature]]:
+    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
+    style = getattr(column, "style", None)
+    written = {} if style is None else {name: getattr(style, name) for name in ("decimal", "thousands", "marks")}
+    features: list[Feature] = [Number(place, column.median)]
+    return Column(column.name, "number", words, **written), features + [Missing(place)] * column.indicator
+
+
+def _text(column: Any, place: int) -> tuple[Column, list[Feature]]:
+    words = tuple(word for word in MISSING_WORDS if word not in column.categories)
+    features: list[Feature] = [Category(place, text) for text in column.categories]
+    features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
+    return Column(column.name, "text", words), features
+
+
+def _date(column: Any, place: int) -> tuple[Column, list[Feature]]:
+    from treelu.tables.dates import date_parts  # type: ignore[import-not-found, unused-ignore]
+
+    middle = np.array([round(column.middle * 86_400_000_000)], dtype="datetime64[us]")
+    fills = date_parts(middle, column.parts)[0].tolist()
+    features: list[Feature] = [DatePart(place, part, fill) for part, fill in zip(column.parts, fills, strict=True)]
+    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
+    return Column(column.name, "date", words, format=column.format), features + [Missing(place)] * column.indicator
