@@ -176,9 +176,7 @@ def _parts(program: Program) -> list[str]:
             "mean": _value(part.combine != "sum"),
             "link": _text("lookup" if part.is_lookup else part.link),
             "only": json.dumps(part.only),
-            "threshold": "null"
-            if part.threshold is None
-            else f"[{part.threshold[0]}, {digits(part.threshold[1])}]",
+            "threshold": "null" if part.threshold is None else f"[{part.threshold[0]}, {digits(part.threshold[1])}]",
             "classes": "null" if part.classes is None else f"[{', '.join(map(_value, part.classes))}]",
             "leafLabels": json.dumps(labels),
             "names": _texts(part.outputs),

@@ -137,7 +137,7 @@ def _text(column: Any, place: int) -> tuple[Column, list[Feature]]:
 
 
 def _date(column: Any, place: int) -> tuple[Column, list[Feature]]:
-    from treelu.tables.dates import date_parts  # type: ignore[import-not-found, unused-ignore]
+    from treelu.tables.dates import date_parts
 
     middle = np.array([round(column.middle * 86_400_000_000)], dtype="datetime64[us]")
     fills = date_parts(middle, column.parts)[0].tolist()
