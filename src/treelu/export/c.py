@@ -105,7 +105,8 @@ class _Writer:
     def _number(self, value: float) -> str:
         if self.dtype == "double":
             return digits(value)
-        single = np.float32(value)
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
         if not np.isfinite(single):
             raise ValueError(f"{value:g} is too large for dtype='float'; use 'double'")
         text = f"{single:.9g}"
@@ -335,7 +336,7 @@ class _Writer:
         lines, place = [], 0
         for number, part in enumerate(self.program.parts):
             call = f"{self.prefix}_part_{number}(x, outputs + {place})"
-            lines.append(f"    if ((label = {call}) < 0) return -1;")
+            lines.append(f"    if ({f'(label = {call})' if self.program.has_label else call} < 0) return -1;")
             place += len(part.outputs)
         return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import re
 from treelu import __version__
 from treelu.export.program import Program
 
-_HARMLESS = re.compile(r"[A-Za-z0-9 _.,:()+]")
+_HARMLESS = re.compile(r"[A-Za-z0-9 _.,:()+-]")
 _LONGEST = 80
 
 
@@ -31,7 +31,7 @@ def comment(text: str) -> str:
     Examples
     --------
     >>> print(comment('age */ DROP TABLE "x"; --'))
-    age \\u002a\\u002f DROP TABLE \\u0022x\\u0022\\u003b \\u002d\\u002d
+    age \\u002a\\u002f DROP TABLE \\u0022x\\u0022\\u003b --
     """
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
     return "".join(char if _HARMLESS.match(char) else _code(ord(char)) for char in shown)

@@ -253,7 +253,9 @@ class _Query:
         source = f"{'.'.join(map(quote, parts))} AS {quote('treelu_source')}"
         own = quote("treelu_source")
         kept = [f"{own}.{quote(name)}" for name in keep]
-        steps, last = self._steps(source, own, kept)
+        columns = self.program.columns
+        cells = {number: f"{own}.{quote(columns[number].name)}" for number in self.program.used_columns}
+        steps, last = self._steps(source, cells, kept)
         names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
         names += [f"{text} AS {quote(name)}" for name, text in self._answers()]
         return f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {_columns(names)}\nFROM {last}"
@@ -264,8 +266,8 @@ class _Query:
         n_trees, n_outputs = len(self.program.trees), len(self.program.outputs)
         expected = [f"e{place}" for place in range(n_trees + n_outputs + self.program.has_label)]
         lines = "\n  UNION ALL\n".join(self._example_row(row.row, self._expected(row)) for row in rows)
-        own = self.dialect.identifier("treelu_source")
-        steps, last = self._steps(f"treelu_rows AS {own}", own, [f"{own}.{name}" for name in expected])
+        cells = {number: f"r{number}" for number in self.program.used_columns}
+        steps, last = self._steps("treelu_rows", cells, expected)
         steps.insert(0, ("treelu_rows", lines))
         found = [f"leaf_{tree}" for tree in range(n_trees)] + [text for _, text in self._answers()]
         inner = ", ".join([f"k{place}" for place in range(len(expected))])
@@ -298,20 +300,19 @@ class _Query:
                 if isinstance(cell, float)
                 else self.dialect.string(cell)
             )
-            cells.append(f"CAST({text} AS {kinds[column.kind]}) AS {self.dialect.identifier(column.name)}")
+            cells.append(f"CAST({text} AS {kinds[column.kind]}) AS r{number}")
         cells += [f"{text} AS e{place}" for place, text in enumerate(expected)]
         return f"  SELECT {', '.join(cells)}"
 
     # Steps
 
-    def _steps(self, source: str, own: str, kept: list[str]) -> tuple[list[tuple[str, str]], str]:
-        """Names and texts of the steps up to the answers, and the name of the last."""
+    def _steps(self, source: str, own: dict[int, str], kept: list[str]) -> tuple[list[tuple[str, str]], str]:
+        """Names and texts of the steps up to the answers, and the name of the last; `own` are the source's columns."""
         used = self.program.used_columns
         carried = [f"k{place}" for place in range(len(kept))]
         items = [f"{text} AS {name}" for text, name in zip(kept, carried, strict=True)]
         for number in used:
-            reference = f"{own}.{self.dialect.identifier(self.program.columns[number].name)}"
-            items.append(f"{self.dialect.cell(self.program.columns[number], reference)} AS c{number}")
+            items.append(f"{self.dialect.cell(self.program.columns[number], own[number])} AS c{number}")
         steps = [("treelu_cells", f"  SELECT {_columns(items or ['1 AS nothing'])}\n  FROM {source}")]
         expressions = _Expressions(self.program, self.dialect, {number: f"c{number}" for number in used})
         cells = [f"c{number}" for number in used]

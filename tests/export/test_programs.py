@@ -1,0 +1,262 @@
+"""Exported programs in the engines they are written for: the same leaf as the tree, the same answers as the model."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks import engines
+from benchmarks.engines import Answers, Run
+from benchmarks.export_cases import Case, number_case, table, table_case
+from tests.tree.trees import KINDS, random_tree
+from treelu import ELCNClassifier, ELCNRegressor, LCNClassifier
+from treelu.export.onnx import rows_in_doubt
+from treelu.export.program import Part, Program, estimator_program, output_names, tree_program
+from treelu.tables import TableEncoder, TableModel
+from treelu.tables.programs import column_recipes, encoded_program, table_program
+
+ENGINES = ("sqlite", "duckdb", "postgresql", "c", "javascript", "python", "onnx")
+Runner = Callable[[Program, engines.Rows], Run]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Runner:
+    """A way to run a program; skipped where the engine is absent, but not in CI, which installs all of them."""
+    reason = engines.absent(request.param)
+    if reason is not None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    if request.param == "postgresql":
+        return request.getfixturevalue("server").run
+    return getattr(engines, f"run_{request.param}")
+
+
+def numbers(program: Program, answers: Answers) -> np.ndarray:
+    """The outputs of all rows, NaN where there are none."""
+    start = int(program.has_label)
+    return np.array([row[start : start + len(program.outputs)] for row in answers], dtype=np.float64)
+
+
+def check(case: Case, run: Run, exact: bool = False) -> None:
+    """Compare answers with the program's own, and leaves where the engine tells them."""
+    assert run.failures == 0
+    wanted = np.column_stack([part.answers(case.X)[0] for part in case.program.parts])
+    found = numbers(case.program, run.answers)
+    if exact:
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
+    if run.answers and isinstance(run.answers[0][-1], list):
+        assert [row[-1] for row in run.answers] == case.leaves.tolist()
+    labels = case.program.parts[0].answers(case.X)[1]
+    if labels is not None and case.program.has_label:
+        classes = case.program.parts[0].classes
+        assert classes is not None
+        assert [row[0] for row in run.answers] == [classes[label] for label in labels]
+
+
+def test_rows_on_boundaries_reach_the_trees_leaf(engine: Runner) -> None:
+    """A leaf's value is its number, so equal answers are equal leaves."""
+    case = number_case(np.random.default_rng(0), 5000)
+    scores = np.abs(case.X @ case.program.trees[0].weights.T + case.program.trees[0].biases)
+    assert (scores.min(axis=1) < 1e-14).mean() > 0.3
+    check(case, engine(case.program, case.rows), exact=True)
+
+
+def test_columns_of_a_table_are_encoded_as_in_training(engine: Runner) -> None:
+    """Missing values, unknown categories, blanks, dates; the oracle is the encoder of tables."""
+    case = table_case(np.random.default_rng(1), 3000)
+    assert {column.kind for column in case.program.columns} == {"number", "text", "date"}
+    assert len(set(case.leaves[:, 0].tolist())) > 10
+    check(case, engine(case.program, case.rows), exact=True)
+
+
+def _combinations() -> dict[str, Program]:
+    rng = np.random.default_rng(2)
+    found = {kind: tree_program(random_tree(rng, 7, 5, kind)) for kind in KINDS}
+    for kind, combine in [("identity2", "mean"), ("logistic", "sum"), ("softmax", "sum"), ("softmax", "vote")]:
+        trees = [random_tree(rng, 5, 5, kind) for _ in range(3)]
+        found[f"{kind} {combine}"] = tree_program(trees, combine=combine)  # type: ignore[arg-type]
+    trees = (random_tree(rng, 5, 5, "logistic"), random_tree(rng, 3, 5, "logistic"))
+    columns, features = found["identity"].columns, found["identity"].features
+    labels = tuple(Part(trees[: k + 1], (f"probability_{k}",), only=1) for k in range(2))
+    found["labels"] = Program(columns, features, labels)
+    found["deep"] = tree_program(random_tree(rng, 200, 5, "identity"))
+    found["one leaf"] = tree_program(random_tree(rng, 0, 5, "softmax"))
+    decided = Part(trees, output_names(trees[0]), threshold=(1, 0.7))
+    found["threshold"] = Program(columns, features, (decided,))
+    return found
+
+
+PROGRAMS = _combinations()
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("engine", [name for name in ENGINES if name != "c"], indirect=True)
+def test_all_kinds_of_answers(engine: Runner, kind: str) -> None:
+    _check_kind(engine, kind)
+
+
+@pytest.mark.parametrize("kind", ["linear softmax", "softmax vote", "threshold", "labels"])
+@pytest.mark.parametrize("engine", ["c"], indirect=True)
+def test_all_kinds_of_answers_in_c(engine: Runner, kind: str) -> None:
+    _check_kind(engine, kind)
+
+
+def _check_kind(engine: Runner, kind: str) -> None:
+    program = PROGRAMS[kind]
+    X = np.random.default_rng(3).standard_normal((200, len(program.columns)))
+    check(Case(program, X.tolist(), X), engine(program, X.tolist()))
+
+
+def test_fitted_models(engine: Runner) -> None:
+    """Answers of `treelu fit`'s models, trees and ensembles, from the table's columns."""
+    rng = np.random.default_rng(4)
+    frame = table(rng, 300, known=True)
+    target = np.where(frame["height"].fillna(0) + 5 * (frame["colour"] == "red") > 1, "yes", "no")
+    encoder = TableEncoder.learn(frame, note=lambda text: None, text=["colour"])
+    X = encoder.encode(frame).X
+    lcn = LCNClassifier(depth=3, epochs=3, random_state=0).fit(X, target)
+    votes = ELCNClassifier(n_estimators=2, depth=2, member="lcn", combine="average", epochs=2, random_state=0)
+    for estimator, threshold in ((lcn, 0.3), (votes.fit(X, target), 0.5)):
+        model = TableModel(encoder, estimator, "classification", ("y",), threshold=threshold)
+        program = table_program(model)
+        new = table(rng, 100, known=False)
+        cells = new.astype(object).where(new.notna(), None)
+        run = engine(program, cells[[column.name for column in program.columns]].to_numpy().tolist())
+        wanted = model.predict_table(new)
+        assert run.failures == 0
+        assert [row[0] for row in run.answers] == wanted["prediction"].tolist()
+        np.testing.assert_allclose(numbers(program, run.answers), wanted.iloc[:, 1:].to_numpy(), atol=1e-6)
+
+
+def test_a_missing_number_that_the_tree_needs_gives_no_answer(engine: Runner) -> None:
+    case = number_case(np.random.default_rng(5), 3)
+    if engine is engines.run_onnx:
+        pytest.skip("ONNX has no rows without an answer")
+    rows = [[None] * len(row) for row in case.rows]
+    assert np.isnan(numbers(case.program, engine(case.program, rows).answers)).all()
+
+
+# Single precision
+
+
+@pytest.mark.parametrize("run", [partial(engines.run_c, dtype="float"), partial(engines.run_onnx, dtype="float32")])
+def test_single_precision_errs_only_on_rows_in_doubt(run: Runner) -> None:
+    """Rows nearer to a boundary than float32 can tell are found beforehand, and only they may differ."""
+    if engines.absent("c") or engines.absent("onnx"):
+        pytest.skip("no gcc or no onnxruntime")
+    case = number_case(np.random.default_rng(6), 4000)
+    doubt = rows_in_doubt(case.program.trees[0], case.X)
+    found = run(case.program, case.rows)
+    other = numbers(case.program, found.answers)[:, 0] != case.program.trees[0].predict(case.X)
+    assert found.failures == 0
+    assert 0.2 < doubt.mean() < 0.7
+    assert other.sum() > 100
+    assert not (other & ~doubt).any()
+
+
+@pytest.mark.parametrize("flags", [("-O3", "-std=gnu17", "-march=native"), ("-O0", "-std=c99")], ids=" ".join)
+def test_c_takes_no_fused_arithmetic_from_the_compiler(flags: tuple[str, ...]) -> None:
+    if engines.absent("c"):
+        pytest.skip("no gcc")
+    case = number_case(np.random.default_rng(7), 5000)
+    check(case, engines.run_c(case.program, case.rows, flags=flags), exact=True)
+
+
+# Estimators and their encodings
+
+
+def test_estimators_with_missing_values_and_ensembles() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((120, 4))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    y = np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 1]) > 0
+    model = LCNClassifier(depth=3, epochs=3, missing="indicator", random_state=0).fit(X, y)
+    program = estimator_program(model)
+    run = engines.run_python(program, [[None if np.isnan(v) else v for v in row] for row in X])
+    np.testing.assert_allclose(numbers(program, run.answers), model.predict_proba(X), atol=1e-6)
+    filled = np.nan_to_num(X)
+    for options in ({"combine": "boost"}, {"combine": "average", "bootstrap": True, "feature_fraction": 0.5}):
+        ensemble = ELCNRegressor(n_estimators=3, depth=2, member="lcn", epochs=2, random_state=0, **options)
+        program = estimator_program(ensemble.fit(filled, filled[:, 0]))
+        run = engines.run_python(program, filled.tolist())
+        np.testing.assert_allclose(numbers(program, run.answers)[:, 0], ensemble.predict(filled), atol=1e-5)
+    with pytest.raises(AttributeError, match="smooth"):
+        estimator_program(ELCNRegressor(n_estimators=1, depth=2, epochs=1).fit(filled, filled[:, 0]))
+
+
+def test_molecules_are_refused_and_encoded_features_are_not() -> None:
+    pytest.importorskip("rdkit")
+    frame = pd.DataFrame({"smiles": ["CCO", "CCN", "CCCl", "CC"] * 5})
+    encoder = TableEncoder.learn(frame, note=lambda text: None, smiles="smiles", n_bits=32)
+    X = encoder.encode(frame).X
+    model = TableModel(encoder, LCNClassifier(depth=2, epochs=1).fit(X, [0, 1] * 10), "classification", ("y",))
+    with pytest.raises(ValueError, match=r"'smiles' holds molecules, .* \(--encoded\)"):
+        table_program(model)
+    program = encoded_program(model)
+    run = engines.run_python(program, X.toarray().tolist())
+    np.testing.assert_allclose(numbers(program, run.answers), model.estimator.predict_proba(X), atol=1e-6)
+
+
+def test_numbers_and_dates_as_they_are_written() -> None:
+    """Texts of a CSV file, read by Python and JavaScript as tables are."""
+    amounts = np.random.default_rng(1).integers(1, 10**7, 60) / 100
+    days = pd.date_range("1999-01-01", periods=60, freq="97D")
+    frame = pd.DataFrame(
+        {
+            "price": [f"${amount:,}" for amount in amounts] + ["-$3.25", "($7)", " $9 ", None, "?"],
+            "rate": [f"{amount:,}".translate({44: 46, 46: 44}) for amount in amounts]
+            + ["7", "-1,5", " 2,5 ", "true", "NA"],
+            "day": [f"{day:%d.%m.%Y}" for day in days] + ["1.1.1999", "29.02.2024", None, "?", " 31.1.2000"],
+        }
+    )
+    encoder = TableEncoder.learn(frame, note=lambda text: None)
+    X = encoder.encode(frame).X.to_numpy()
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 60, X.shape[1], "identity")
+    weights = tree.weights / np.maximum(1e-9, X.std(axis=0))
+    tree = replace(tree, weights=weights, biases=-(weights @ X[rng.integers(6, size=60)].T).diagonal() - 1e-3)
+    columns, features = column_recipes(encoder)
+    assert [column.kind for column in columns] == ["number", "number", "date"]
+    program = Program(columns, features, (Part((tree,), ("prediction",)),))
+    assert program.used_columns == [0, 1, 2]
+    rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+    assert len(set(tree.apply(X).tolist())) > 3
+    for run in (engines.run_python, engines.run_javascript):
+        if run is engines.run_javascript and engines.absent("javascript"):
+            continue
+        check(Case(program, rows, X), run(program, rows), exact=True)
+
+
+# Self-tests
+
+
+def test_a_changed_export_fails_its_own_test(tmp_path: Path) -> None:
+    text = number_case(np.random.default_rng(9), 0).program.trees[0].to_python(name="mine", trained="2026-01-02")
+    lines = text.splitlines()
+    assert lines[0].startswith("# mine: 1 tree, 16 leaves")
+    assert lines[2] == "# trained: 2026-01-02"
+    (tmp_path / "good.py").write_text(text)
+    place = text.index("[15.0]")
+    (tmp_path / "bad.py").write_text(text[:place] + "[99.0]" + text[place + 6 :])
+    for name, code, words in (("good", 0, "8 of 8"), ("bad", 1, " of 8")):
+        done = subprocess.run(
+            [sys.executable, "-I", tmp_path / f"{name}.py"], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, words in done.stdout) == (code, True)
+
+
+def test_the_python_module_is_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "model.py").write_text(table_case(np.random.default_rng(0), 5).program.trees[0].to_python())
+    words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(tmp_path / "model.py")]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout
