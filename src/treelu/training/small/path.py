@@ -1,0 +1,174 @@
+"""The path of sizes: trees of fewer and fewer leaves and terms, from one kind of start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.training.small.soft_tree import (
+    Rows,
+    Schedule,
+    SoftTree,
+    axis_tree,
+    masked,
+    one_leaf,
+    pruned,
+    random_tree,
+    trained,
+)
+
+TERMS = (8, 4, 2)  # terms a question on the path, after all
+FEWER = 4  # a question loses at most three of four terms at once
+UPDATES = 800
+STEEPNESS = 2.0  # of an ordinary tree's questions, from which gradients go on
+
+# rows, most leaves, criterion → children, features and thresholds of an ordinary tree
+Grow = Callable[[Rows, int, str], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a tree may have at most, and how it is trained.
+
+    Attributes
+    ----------
+    max_leaves, max_depth, max_terms : int
+    min_samples : float
+        The least rows of a leaf.
+    signs : float32 array of shape (D,), optional
+        Signs that weights of a feature must have; 0 for any.
+    n_updates : int
+        Updates of a training from the start; others take a part of it.
+    """
+
+    max_leaves: int
+    max_depth: int
+    max_terms: int
+    min_samples: float = 1.0
+    signs: NDArray[np.float32] | None = None
+    n_updates: int = UPDATES
+
+
+class Family(NamedTuple):
+    """Where trees start, and what share of the weights is left out at random while they train.
+
+    The start is "random" questions, an ordinary tree ("gini" and "entropy", its criteria, or "squared_error") that is
+    kept as it is, or one from which gradients go on ("cart").
+    """
+
+    start: str
+    drop: float = 0.0
+
+
+class Key(NamedTuple):
+    """A step of a path: the family, and the most leaves and terms."""
+
+    family: Family
+    leaves: int
+    terms: int
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers that a reader meets: terms of all questions, and leaves."""
+        return (self.leaves - 1) * self.terms + self.leaves
+
+
+Path = Iterator[tuple[Key, SoftTree]]
+
+
+def sizes(max_leaves: int) -> list[int]:
+    """Numbers of leaves on the path, largest first.
+
+    Examples
+    --------
+    >>> sizes(16)
+    [16, 12, 8, 6, 4, 3, 2]
+    >>> sizes(5)
+    [5, 4, 3, 2]
+    """
+    found = {max_leaves}
+    for power in range(1, 20):
+        found |= {2**power, 3 * 2 ** (power - 1)}
+    return sorted((size for size in found if 2 <= size <= max_leaves), reverse=True)
+
+
+def term_ladder(n_features: int, max_terms: int) -> list[int]:
+    """Terms a question on the way down: all, and then those of the path, with steps between where these are far.
+
+    Examples
+    --------
+    >>> term_ladder(60, 60)
+    [60, 15, 8, 4, 2]
+    >>> term_ladder(60, 3)
+    [60, 15, 4, 3, 2]
+    """
+    wanted = sorted({t for t in (*TERMS, max_terms) if t <= max_terms and t < n_features}, reverse=True)
+    steps = [n_features]
+    for terms in wanted:
+        while steps[-1] > FEWER * terms:
+            steps.append(-(-steps[-1] // FEWER))
+        if terms < steps[-1]:
+            steps.append(terms)
+    return steps
+
+
+def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int) -> Path:
+    """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer."""
+    if family.start in ("random", "cart"):
+        size = budget.max_leaves
+        while size >= 2:
+            if size == budget.max_leaves or 2 ** (size.bit_length() - 1) == size:
+                yield from thinner(first_tree(rows, family, size, budget, grow, seed), rows, family, size, budget, seed)
+            size -= 1
+        return
+    for size in sizes(budget.max_leaves):
+        yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
+
+
+def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
+    """A tree with all terms and at most `size` leaves, trained from the family's start."""
+    schedule = Schedule(n_updates=budget.n_updates, drop=family.drop)
+    if family.start == "cart":
+        criterion = "entropy" if rows.is_classifier else "squared_error"
+        tree = _ordinary(rows, criterion, size, grow, STEEPNESS)
+        tree = replace(tree, allowed=np.ones_like(tree.allowed))
+    else:
+        depth = min(budget.max_depth, (size - 1).bit_length())
+        tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
+    return fitted(trained(tree, rows, schedule, seed, budget.signs), rows, schedule, size, budget, seed)
+
+
+def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:
+    children, feature, threshold = grow(rows, size, criterion)
+    if not len(children):
+        return one_leaf(rows)
+    return axis_tree(rows, children, feature, threshold, steepness)
+
+
+def fitted(tree: SoftTree, rows: Rows, schedule: Schedule, size: int, budget: Budget, seed: int) -> SoftTree:
+    """The tree within `size` leaves and the least rows of a leaf, trained on where that took leaves away."""
+    small = pruned(tree, rows, size, budget.min_samples)
+    if small.n_leaves in (1, tree.n_leaves):
+        return small
+    n_updates, rate = max(1, schedule.n_updates // 3), schedule.learning_rate / 2
+    again = replace(schedule, n_updates=n_updates, softest=6.0, learning_rate=rate)
+    return pruned(trained(small, rows, again, seed, budget.signs), rows, size, budget.min_samples)
+
+
+def thinner(tree: SoftTree, rows: Rows, family: Family, size: int, budget: Budget, seed: int, *, sides: bool = True) -> Path:
+    """The tree with all terms and with fewer, each also with three quarters of the leaves (if `sides`)."""
+    schedule = Schedule(n_updates=max(1, budget.n_updates // 2), drop=family.drop, softest=4.0, learning_rate=0.02)
+    between = [fewer for fewer in sizes(size)[1:] if 2 ** (fewer.bit_length() - 1) != fewer and 2 * fewer >= size]
+    for terms in term_ladder(rows.n_features, budget.max_terms):
+        if terms < rows.n_features:
+            tree = trained(masked(tree, terms), rows, schedule, seed, budget.signs)
+            tree = fitted(tree, rows, schedule, size, budget, seed)
+        if terms > budget.max_terms:
+            continue
+        yield Key(family, size, terms), tree
+        for fewer in between if sides else ():
+            yield Key(family, fewer, terms), fitted(tree, rows, schedule, fewer, budget, seed)
