@@ -18,6 +18,8 @@ _HOMES = {
         for family in ("LCN", "ALCN", "LLN", "ELCN")
         for task in ("Classifier", "Regressor")
     },
+    "ObliqueTreeClassifier": "treelu.estimators",
+    "ObliqueTreeRegressor": "treelu.estimators",
     "LCNClassifierCV": "treelu.estimators",
     "LCNRegressorCV": "treelu.estimators",
 }
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
         LCNRegressorCV,
         LLNClassifier,
         LLNRegressor,
+        ObliqueTreeClassifier,
+        ObliqueTreeRegressor,
     )
     from treelu.persistence import load
     from treelu.tree import ObliqueTree
@@ -50,6 +54,8 @@ __all__ = [
     "LLNClassifier",
     "LLNRegressor",
     "ObliqueTree",
+    "ObliqueTreeClassifier",
+    "ObliqueTreeRegressor",
     "load",
 ]
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from treelu.baselines._estimator import Matrix, spread
+from treelu.estimators._grown import Matrix, spread
 from treelu.training.scaling import Scaling
 from treelu.tree import ObliqueTree
 from treelu.tree.prune import prune

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from treelu.baselines._estimator import Matrix
+from treelu.estimators._grown import Matrix
 
 Eigenvectors = Literal["all", "dominant"]
 

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from treelu.baselines._alternation import Alternation, Problem
-from treelu.baselines._estimator import Matrix, TreeClassifier, TreeEstimator, spread
+from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.tree import ObliqueTree
 
 _PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {

@@ -10,6 +10,7 @@ from treelu.estimators.single import (
     LLNClassifier,
     LLNRegressor,
 )
+from treelu.estimators.small import ObliqueTreeClassifier, ObliqueTreeRegressor
 
 __all__ = [
     "ALCNClassifier",
@@ -22,4 +23,6 @@ __all__ = [
     "LCNRegressorCV",
     "LLNClassifier",
     "LLNRegressor",
+    "ObliqueTreeClassifier",
+    "ObliqueTreeRegressor",
 ]

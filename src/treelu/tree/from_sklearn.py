@@ -57,7 +57,7 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
     if classes is not None and grown.n_outputs > 1:
         raise ValueError(f"estimator must predict one label, this classifier has {grown.n_outputs} outputs")
 
-    splits, leaves, children = _numbering(grown.children_left, grown.children_right)
+    splits, leaves, children = split_numbers(grown.children_left, grown.children_right)
     entries = (np.ones(len(splits)), grown.feature[splits], np.arange(len(splits) + 1))
     weights = sparse.csr_array(entries, shape=(len(splits), grown.n_features))
     values = grown.value[leaves]  # (n_leaves, n_outputs, n_classes or 1)
@@ -82,7 +82,7 @@ def _of_pipeline(pipeline: Any) -> ObliqueTree:
     return replace(tree, feature_names=names) if len(names) == tree.n_features else tree
 
 
-def _numbering(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def split_numbers(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """scikit-learn's numbers of splits and leaves in our order, and the children in our numbers."""
     splits = np.flatnonzero(left >= 0)  # numbered in preorder: parents before children
     leaves = np.flatnonzero(left < 0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.training.small.leaves import STRENGTHS, row_losses
+from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
 from treelu.training.small.path import Budget, Family, Grow, Key, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 
@@ -42,13 +42,12 @@ class Judged:
 def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test: Rows) -> None:
     """Add what the rows of a fold say of a tree."""
     weight = test.weight.astype(np.float64)
-    by_strength = np.array([(weight * row_losses(tree, train, test, s)[1]).sum() for s in STRENGTHS])
     missed, squared = row_losses(tree, train, test, STRENGTH)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
     found.losses.append((missed + squared) / 2)
     found.missed.append(missed)
     found.weights.append(weight)
-    found.by_strength += by_strength
+    found.by_strength += losses_by_strength(tree, train, test)
 
 
 def families(rows: Rows, budget: Budget) -> list[Family]:

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 
 from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
 
-STRENGTHS = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+LEAST = 1e-4  # chances below are taken for this
 
 
 def shrunk_means(
     children: NDArray[np.int64], sums: NDArray[np.float64], mass: NDArray[np.float64], strength: float
 ) -> NDArray[np.float64]:
-    """Hierarchical shrinkage: a leaf's mean is its root's plus each step down the path, shrunk by the rows above it.
+    """Hierarchical shrinkage: a leaf's value is the root's plus each step down its path, shrunk by the rows above it.
 
         value(child) = value(parent) + (mean(child) − mean(parent)) / (1 + strength / rows(parent))
 
@@ -30,7 +31,8 @@ def shrunk_means(
 
     References
     ----------
-    Agarwal et al., "Hierarchical Shrinkage: improving the accuracy and interpretability of tree-based methods", 2022.
+    Agarwal et al., "Hierarchical Shrinkage: improving the accuracy and interpretability of tree-based methods",
+    ICML 2022.
 
     Examples
     --------
@@ -54,11 +56,28 @@ def shrunk_values(tree: SoftTree, rows: Rows, strength: float) -> NDArray[np.flo
     return shrunk_means(tree.children, *leaf_sums(tree, rows), strength)
 
 
-def row_losses(tree: SoftTree, train: Rows, test: Rows, strength: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each test row: whether its class is missed (in regression the squared error), and its Brier score or the same."""
+def row_losses(
+    tree: SoftTree, train: Rows, test: Rows, strength: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each test row 1 where its class is missed, and its squared error; in regression the latter twice."""
     predicted = shrunk_values(tree, train, strength)[tree.apply(test.X)]
     squared = ((predicted - test.target) ** 2).sum(axis=1)
     if not test.is_classifier:
+        squared /= test.target.shape[1]
         return squared, squared
     missed = predicted.argmax(axis=1) != test.target.argmax(axis=1)
     return missed.astype(np.float64), squared
+
+
+def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:
+    """The loss of the test rows for each of `STRENGTHS`: log-loss, or the squared error."""
+    leaf, sums = tree.apply(test.X), leaf_sums(tree, train)
+    found = []
+    for strength in STRENGTHS:
+        predicted = shrunk_means(tree.children, *sums, strength)[leaf]
+        if test.is_classifier:
+            loss = -np.log(np.maximum((predicted * test.target).sum(axis=1), LEAST))
+        else:
+            loss = ((predicted - test.target) ** 2).sum(axis=1)
+        found.append(float((loss * test.weight).sum()))
+    return np.array(found)

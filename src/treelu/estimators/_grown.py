@@ -1,4 +1,4 @@
-"""What the estimators of this room share whose fitted model is an ObliqueTree."""
+"""What estimators share whose fitted model is an ObliqueTree and nothing else."""
 
 from __future__ import annotations
 

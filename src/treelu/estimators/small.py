@@ -1,0 +1,463 @@
+"""ObliqueTreeClassifier and ObliqueTreeRegressor: one small tree to read, by gradients, its size chosen on the rows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
+from treelu.estimators._missing import MissingValues
+from treelu.estimators._rows import check_weight, refuse_text_columns
+from treelu.estimators._targets import encode_classes
+from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
+from treelu.training.small.finish import Scale, raw_tree, rounded, with_leaves
+from treelu.training.small.leaves import STRENGTHS
+from treelu.training.small.path import Budget, Family, Key, walk
+from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
+from treelu.tree import ObliqueTree
+from treelu.tree.from_sklearn import split_numbers
+
+LEAVES = 16  # at most by default, or twice the classes
+MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
+COMPARED = 12_000  # rows on which sizes are compared at most
+
+
+class SmallTree(TreeEstimator):
+    """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_leaf_nodes": [None, Interval(Integral, 2, None, closed="left")],
+        "max_depth": [None, Interval(Integral, 1, None, closed="left")],
+        "max_terms": [None, Interval(Integral, 1, None, closed="left")],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "selection": [StrOptions({"smallest", "best", "largest"})],
+        "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
+        "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "round_weights": [None, Interval(Real, 0, 1, closed="both")],
+        "missing": [StrOptions({"error", "indicator"})],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+    }
+
+    max_leaf_nodes: int | None
+    max_depth: int | None
+    max_terms: int | None
+    min_samples_leaf: int
+    selection: str
+    shrinkage: float | str
+    max_iter: int | str
+    round_weights: float | None
+    missing: str
+    n_jobs: int | None
+    random_state: Any
+
+    path_: pd.DataFrame
+    path_trees_: list[ObliqueTree]
+
+    def _fit_tree(self, X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], **settings: Any) -> None:
+        """Fit to targets (n, K): classes as columns of 0 and 1, or real values of spread 1. Sets `tree_` and `path_`."""
+        kept = np.flatnonzero(weight)
+        X, target, weight = X[kept], target[kept], weight[kept]
+        is_classifier = "classes" in settings
+        scale, rows = scaled_rows(X, target, weight, is_classifier)
+        budget = self._budget(rows)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
+            judged, chosen, steps = self._steps(rows, budget, seed)
+        strength = self._strength(judged.get(chosen))
+        tags = {**settings, "spreads": spread(X, weight), "feature_names": self._tree_features()}
+        keys, trees = list(steps), []
+        for key in keys:
+            tree = raw_tree(steps[key], scale, X)
+            if self.round_weights is not None:
+                tree = rounded(tree, X, self.round_weights)
+            values, counts = with_leaves(tree, X, target, weight, strength)
+            trees.append(replace(tree, values=values, n_samples=counts, **tags))
+        self._keep_path(keys, trees, judged, chosen, is_classifier)
+
+    def _budget(self, rows: Rows) -> Budget:
+        n_rows, n_outputs = rows.target.shape
+        leaves = self.max_leaf_nodes or max(LEAVES, 2 * n_outputs if rows.is_classifier else LEAVES)
+        if self.max_leaf_nodes is None and self.max_depth is not None:
+            leaves = min(leaves, 2 ** min(self.max_depth, 30))
+        leaves = max(2, min(leaves, n_rows))
+        depth = self.max_depth or 62
+        terms = min(self.max_terms or rows.n_features, rows.n_features)
+        return Budget(leaves, depth, terms, float(self.min_samples_leaf), n_updates=self._updates(n_rows))
+
+    def _updates(self, n_rows: int) -> int:
+        if not isinstance(self.max_iter, str):
+            return int(self.max_iter)
+        return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
+
+    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree]]:
+        """What was judged, the key that was chosen, and the trees of the path, trained on all rows."""
+
+        def grow(rows: Rows, size: int, criterion: str) -> Any:
+            return ordinary_tree(rows, size, criterion, self.max_depth, self.min_samples_leaf, seed)
+
+        if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
+            constant = Key(Family("constant"), 1, 0)
+            return {}, constant, {constant: one_leaf(rows)}
+        if self.selection == "largest":
+            family = Family("cart", 0.1)
+            steps = dict(trial(rows, family, budget, grow, seed))
+            return {}, next(iter(steps)), steps
+        sample, folds = compared_rows(rows, seed)
+        shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
+        judged = compare(sample, folds, shorter, grow, seed, self._threads())
+        chosen = choose(judged, self.selection)
+        steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
+        for family in dict.fromkeys(key.family for key in judged):
+            if family.start != "constant":
+                steps.update(walk(rows, family, budget, grow, seed))
+        return judged, chosen, steps
+
+    def _threads(self) -> int:
+        jobs = self.n_jobs or -1
+        return jobs if jobs > 0 else max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+
+    def _strength(self, judged: Judged | None) -> float:
+        if not isinstance(self.shrinkage, str):
+            return float(self.shrinkage)
+        return STRENGTH if judged is None else STRENGTHS[int(judged.by_strength.argmin())]
+
+    def _keep_path(
+        self, keys: list[Key], trees: list[ObliqueTree], judged: dict[Key, Judged], chosen: Key, is_classifier: bool
+    ) -> None:
+        """Set `path_`, `path_trees_` and `tree_`: of steps with the same leaves and terms the best is kept."""
+        records = []
+        for key, tree in zip(keys, trees, strict=True):
+            miss = judged[key].miss() if key in judged else np.full(1, np.nan)
+            error = miss.std() / np.sqrt(len(miss))
+            records.append((tree.n_leaves, terms_of(tree), 1 - miss.mean(), error, key == chosen, key.family.start))
+        names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
+        table = pd.DataFrame(records, columns=names)
+        table["tree"] = range(len(table))
+        table = table.sort_values(["leaves", "terms", "chosen", "score"], ascending=[True, True, False, False], kind="stable")
+        table = table.drop_duplicates(["leaves", "terms"])
+        self.path_trees_ = [trees[i] for i in table.pop("tree")]
+        self.path_ = table.reset_index(drop=True)
+        self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
+        self.feature_importances_ = self.tree_.feature_importances()
+
+    # Reading X
+
+    def _read(self, X: Any) -> Matrix:
+        refuse_text_columns(X)
+        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2)
+        if self.missing == "indicator":
+            self.missing_values_ = MissingValues.of(X)
+            X = self.missing_values_.fill(X)
+        return X
+
+    def _rows(self, X: Any) -> Matrix:
+        check_is_fitted(self)
+        refuse_text_columns(X)
+        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False, ensure_all_finite=finite)
+        return self.missing_values_.fill(X) if self.missing == "indicator" else X
+
+    def _tree_features(self) -> tuple[str, ...] | None:
+        """Names of the features that the tree reads: the raw ones, and indicators of missing values."""
+        names = self._feature_names()
+        gaps: MissingValues | None = getattr(self, "missing_values_", None) if self.missing == "indicator" else None
+        if gaps is None:
+            return names
+        return tuple(gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else list(names)))
+
+
+class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
+    """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
+
+    Every question has weights of its own. Rows are routed softly at first and harder with each update; questions
+    then lose their weakest terms, the tree loses its weakest questions, and what is left is trained on. Each size is
+    judged on rows held out, and the smallest tree that is about as good as the best is kept.
+
+    Parameters
+    ----------
+    max_leaf_nodes : int, optional
+        The most leaves; None for 16, or twice the number of classes where that is more.
+    max_depth : int, optional
+        The most questions on a path.
+    max_terms : int, optional
+        The most features in a question; 1 is an ordinary tree. None: any, and as few as do.
+    min_samples_leaf : int
+        The least training rows of a leaf.
+    selection : {"smallest", "best", "largest"}
+        Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
+        the best by more than one standard error of the difference; the best; or the largest, without a comparison.
+    shrinkage : "auto" or float
+        How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
+    max_iter : "auto" or int
+        Updates of a training from the start.
+    round_weights : float, optional
+        Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
+    class_weight : dict, "balanced" or None
+    missing : {"error", "indicator"}
+        "indicator" fills missing values with the mean and adds a feature that says so.
+    n_jobs : int, optional
+        Threads; None for all processors. The result does not depend on it.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    tree_ : ObliqueTree
+        The tree on raw features. Nothing else is needed to predict.
+    path_ : DataFrame
+        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, and
+        whether it was chosen.
+    path_trees_ : list of ObliqueTree
+        The tree of each row of `path_`.
+    classes_, n_features_in_, feature_names_in_, feature_importances_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from treelu import ObliqueTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> small = ObliqueTreeClassifier(max_leaf_nodes=4, max_terms=2, random_state=0).fit(X, y)
+    >>> small.tree_.n_leaves <= 4, bool(small.score(X, y) > 0.94)
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SmallTree._parameter_constraints,
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        max_terms: int | None = None,
+        min_samples_leaf: int = 1,
+        selection: str = "smallest",
+        shrinkage: float | str = "auto",
+        max_iter: int | str = "auto",
+        round_weights: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        missing: str = "error",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.max_terms = max_terms
+        self.min_samples_leaf = min_samples_leaf
+        self.selection = selection
+        self.shrinkage = shrinkage
+        self.max_iter = max_iter
+        self.round_weights = round_weights
+        self.class_weight = class_weight
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the tree.
+
+        Parameters
+        ----------
+        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+        y : array of shape (n,)
+            Classes.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        X = self._read(X)
+        if y is None:
+            raise ValueError("a classifier requires y to be passed, but the target y is None")
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
+        self._encode(y)
+        self.classes_, number = encode_classes(y)
+        weight = check_weight(sample_weight, X)
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        if self.class_weight is not None:
+            weight = weight * compute_sample_weight(self.class_weight, self.classes_[number])
+        target = np.eye(len(self.classes_))[number]
+        self._fit_tree(X, target, weight, link="probability", classes=self.classes_)
+        return self
+
+
+class ObliqueTreeRegressor(RegressorMixin, SmallTree):
+    """A small oblique regression tree, trained by gradients, whose size is chosen by cross-validation.
+
+    As :class:`ObliqueTreeClassifier`, with squared error for the loss; takes several targets at once.
+
+    Parameters
+    ----------
+    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, max_iter, round_weights, missing, \
+n_jobs, random_state
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
+
+    Attributes
+    ----------
+    tree_ : ObliqueTree
+        The tree on raw features. Nothing else is needed to predict.
+    path_ : DataFrame
+        For each size: leaves, the most terms of a question, R² on rows held out, its standard error, and whether it
+        was chosen.
+    path_trees_ : list of ObliqueTree
+        The tree of each row of `path_`.
+    n_features_in_, feature_names_in_, feature_importances_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from treelu import ObliqueTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> small = ObliqueTreeRegressor(max_leaf_nodes=4, random_state=0).fit(X, y)
+    >>> small.tree_.n_leaves <= 4, bool(small.score(X, y) > 0.3)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        max_leaf_nodes: int | None = None,
+        max_depth: int | None = None,
+        max_terms: int | None = None,
+        min_samples_leaf: int = 1,
+        selection: str = "smallest",
+        shrinkage: float | str = "auto",
+        max_iter: int | str = "auto",
+        round_weights: float | None = None,
+        missing: str = "error",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.max_terms = max_terms
+        self.min_samples_leaf = min_samples_leaf
+        self.selection = selection
+        self.shrinkage = shrinkage
+        self.max_iter = max_iter
+        self.round_weights = round_weights
+        self.missing = missing
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the tree.
+
+        Parameters
+        ----------
+        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+        y : array of shape (n,) or (n, outputs)
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        X = self._read(X)
+        if y is None:
+            raise ValueError("a regressor requires y to be passed, but the target y is None")
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
+        weight = check_weight(sample_weight, X)
+        weight = np.ones(X.shape[0]) if weight is None else weight
+        columns = y.reshape(len(y), -1)
+        mean = np.average(columns, axis=0, weights=weight)
+        unit = spread(columns - mean, weight)
+        unit[unit == 0] = 1.0
+        self._one_target = y.ndim == 1
+        self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
+        self.path_trees_ = [replace(tree, values=tree.values * unit + mean) for tree in self.path_trees_]
+        self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def terms_of(tree: ObliqueTree) -> int:
+    """The most terms of a question."""
+    weights: Any = tree.weights
+    counts = (weights != 0).sum(axis=1)
+    return int(np.asarray(counts).max(initial=0))
+
+
+def scaled_rows(X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool) -> tuple[Scale, Rows]:
+    """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
+    spreads = spread(X, weight)
+    columns = np.flatnonzero(spreads > 1e-12 * np.maximum(1.0, np.abs(_mean(X, weight))))
+    if len(columns) > MOST_COLUMNS:
+        columns = np.sort(columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS])
+    part: Any = X[:, columns]
+    mean = _mean(part, weight)
+    scale = Scale(columns, mean, spreads[columns], X.shape[1])
+    dense = part.toarray() if sparse.issparse(part) else part
+    ones = np.ones((len(dense), 1), np.float32)
+    table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
+    share = (weight / weight.mean()).astype(np.float32)
+    return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
+
+
+def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((weight / weight.sum()) @ X)
+
+
+def _correlation(X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], spreads: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The largest |correlation| of each column with a column of the target, up to the target's spread."""
+    centred = (target - np.average(target, axis=0, weights=weight)) * weight[:, None]
+    return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)
+
+
+def ordinary_tree(rows: Rows, size: int, criterion: str, max_depth: int | None, min_samples: int, seed: int) -> Any:
+    """Children, features and thresholds of scikit-learn's tree, grown best first."""
+    common: dict[str, Any] = {
+        "criterion": criterion, "max_leaf_nodes": size, "max_depth": max_depth, "min_samples_leaf": min_samples,
+        "random_state": seed,
+    }  # fmt: skip
+    if rows.is_classifier:
+        grown = DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
+    else:
+        grown = DecisionTreeRegressor(**common).fit(rows.X[:, :-1], rows.target, rows.weight).tree_
+    splits, _, children = split_numbers(grown.children_left, grown.children_right)
+    return children, grown.feature[splits], grown.threshold[splits]
+
+
+def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+    """Rows on which sizes are compared, and their folds: five below 500 rows, one of a quarter above 6,000."""
+    rng = np.random.default_rng([seed, 1])
+    if len(rows) > COMPARED:
+        rows = rows.part(np.sort(rng.choice(len(rows), COMPARED, replace=False)))
+    n_folds = 5 if len(rows) < 500 else 3 if len(rows) < 3_000 else 4
+    key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(key[order], kind="stable")]  # neighbours are alike, and go to different folds
+    fold_of = np.empty(len(rows), np.int64)
+    fold_of[order] = np.arange(len(rows)) % n_folds
+    folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
+    return rows, folds if len(rows) < 3_000 else folds[:2] if len(rows) < 6_000 else folds[:1]

@@ -1,0 +1,131 @@
+"""From a tree in training, on scaled features, to an ObliqueTree on the raw ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.soft_tree import SoftTree
+from treelu.tree import ObliqueTree
+
+DIGITS = 12  # at most, of rounded weights
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which raw columns the trained tree reads, and their means and spreads.
+
+    Attributes
+    ----------
+    columns : int array of shape (D,)
+    mean, spread : float64 arrays of shape (D,)
+    n_features : int
+        Of the raw rows.
+    """
+
+    columns: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    spread: NDArray[np.float64]
+    n_features: int
+
+
+def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
+    """The questions on raw features, in float64; leaf values are zero.
+
+    A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows X
+    that reach it. Any other question is divided by the spread of its value over the rows.
+    """
+    weights = np.zeros((tree.n_splits, scale.n_features))
+    weights[:, scale.columns] = tree.questions[:, :-1] / scale.spread
+    biases = tree.questions[:, -1] - weights[:, scale.columns] @ scale.mean
+    children = tree.children.copy()
+    reached: dict[int, NDArray[np.int64]] = {0: np.arange(X.shape[0])}
+    for node in range(tree.n_splits):
+        rows = reached[node]
+        used = np.flatnonzero(weights[node])
+        if len(used) == 1:
+            sign = np.sign(weights[node, used[0]])
+            x = _columns(X, rows, used)[:, 0]
+            right = sign * x >= -biases[node] / abs(weights[node, used[0]])
+            if sign < 0:
+                children[node], right = children[node, ::-1], ~right
+            weights[node, used[0]] = 1.0
+            biases[node] = -_threshold(x, right, -biases[node] / weights[node, used[0]] if sign > 0 else biases[node])
+            right = x + biases[node] >= 0
+        else:
+            unit = np.std(_columns(X, slice(None), used) @ weights[node, used]) or 1.0
+            weights[node] /= unit
+            biases[node] /= unit
+            right = _columns(X, rows, used) @ weights[node, used] + biases[node] >= 0
+        reached[int(children[node, 0])], reached[int(children[node, 1])] = rows[~right], rows[right]
+    kept: Any = sparse.csr_array(weights) if sparse.issparse(X) else weights
+    return ObliqueTree(kept, biases, children, np.zeros((tree.n_leaves, 1)))
+
+
+def _columns(X: Any, rows: Any, used: NDArray[np.int64]) -> NDArray[np.float64]:
+    part = X[rows][:, used]
+    return part.toarray() if sparse.issparse(part) else np.asarray(part, np.float64)
+
+
+def _threshold(x: NDArray[np.float64], right: NDArray[np.bool_], default: float) -> float:
+    """Half way between the largest value on the left and the smallest on the right."""
+    if right.all() or not right.any():
+        return float(default)
+    low, high = x[~right].max(), x[right].min()
+    middle = low + (high - low) / 2
+    return float(middle if middle > low else high)
+
+
+def with_leaves(
+    tree: ObliqueTree, X: Any, target: NDArray[np.float64], weight: NDArray[np.float64], strength: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node."""
+    leaf = tree.apply(X) - tree.n_splits
+    sums = np.column_stack([np.bincount(leaf, weight * column, tree.n_leaves) for column in target.T])
+    values = shrunk_means(tree.children, sums, np.bincount(leaf, weight, tree.n_leaves), strength)
+    counts = np.concatenate([np.zeros(tree.n_splits), np.bincount(leaf, weight, tree.n_leaves)])
+    for node in range(tree.n_splits - 1, -1, -1):
+        counts[node] = counts[tree.children[node]].sum()
+    return values, counts
+
+
+def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:
+    """The tree with weights and biases of as few significant digits as change the leaf of at most a share of the rows.
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    X : array or sparse matrix of shape (n, n_features)
+    most_changed : float
+        The largest share of the rows X that may come to another leaf, such as 0.0 for none.
+    """
+    leaves = tree.apply(X)
+    for digits in range(1, DIGITS + 1):
+        weights: Any = tree.weights.copy()
+        if isinstance(weights, np.ndarray):
+            weights = _significant(weights, digits)
+        else:
+            weights.data = _significant(weights.data, digits)
+        short = replace(tree, weights=weights, biases=_significant(tree.biases, digits))
+        changed = float((short.apply(X) != leaves).mean())
+        if changed <= most_changed:
+            note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: {changed:.1%} of the training rows"
+            return replace(short, notes=(*tree.notes, f"{note} come to another leaf"))
+    return tree
+
+
+def _significant(values: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+    """Numbers rounded to a count of significant digits.
+
+    Examples
+    --------
+    >>> _significant(np.array([0.012345, -98.7, 0.0]), 2).tolist()
+    [0.012, -99.0, 0.0]
+    """
+    shown = [float(f"{value:.{digits - 1}e}") for value in values.ravel().tolist()]
+    return np.array(shown, np.float64).reshape(values.shape)
