@@ -58,6 +58,8 @@ def every_model() -> dict[str, Any]:
         "hhcart_values": baselines.HHCARTRegressor(max_depth=2).fit(ROWS, two),
         "tao": baselines.TAOClassifier(max_depth=2, random_state=0).fit(ROWS, CLASSES),
         "tao_values": baselines.TAORegressor(max_depth=2, random_state=0).fit(ROWS, SCORE),
+        "small": estimators.ObliqueTreeClassifier(max_leaf_nodes=4, n_updates=20, random_state=0).fit(named, WORDS),
+        "small_values": estimators.ObliqueTreeRegressor(max_leaf_nodes=4, n_updates=20, random_state=0).fit(ROWS, two),
         **fitted_in_other_ways(),
         **graph_networks(),
         "tree": ObliqueTree([[1.0, 0, -2], [0, 3, 0]], [0.5, -1], [[1, 2], [3, 4]], [[0.1], [1], [2]]),

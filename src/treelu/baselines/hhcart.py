@@ -12,8 +12,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from treelu.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
-from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator
 from treelu.baselines._splits import Split, best_split, reflector
+from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator
 from treelu.tree import ObliqueTree
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
@@ -29,6 +29,7 @@ from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.tree import ObliqueTree
+from treelu.tree.check import as_csr
 from treelu.tree.from_sklearn import split_numbers
 
 LEAVES = 16  # at most by default, or twice the classes
@@ -46,7 +47,7 @@ class SmallTree(TreeEstimator):
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions({"smallest", "best", "largest"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
-        "max_iter": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "missing": [StrOptions({"error", "indicator"})],
         "n_jobs": [None, Integral],
@@ -59,7 +60,7 @@ class SmallTree(TreeEstimator):
     min_samples_leaf: int
     selection: str
     shrinkage: float | str
-    max_iter: int | str
+    n_updates: int | str
     round_weights: float | None
     missing: str
     n_jobs: int | None
@@ -69,7 +70,7 @@ class SmallTree(TreeEstimator):
     path_trees_: list[ObliqueTree]
 
     def _fit_tree(self, X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], **settings: Any) -> None:
-        """Fit to targets (n, K): classes as columns of 0 and 1, or real values of spread 1. Sets `tree_` and `path_`."""
+        """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`."""
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
         is_classifier = "classes" in settings
@@ -100,8 +101,8 @@ class SmallTree(TreeEstimator):
         return Budget(leaves, depth, terms, float(self.min_samples_leaf), n_updates=self._updates(n_rows))
 
     def _updates(self, n_rows: int) -> int:
-        if not isinstance(self.max_iter, str):
-            return int(self.max_iter)
+        if not isinstance(self.n_updates, str):
+            return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
     def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree]]:
@@ -128,8 +129,7 @@ class SmallTree(TreeEstimator):
         return judged, chosen, steps
 
     def _threads(self) -> int:
-        jobs = self.n_jobs or -1
-        return jobs if jobs > 0 else max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+        return int(effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs))
 
     def _strength(self, judged: Judged | None) -> float:
         if not isinstance(self.shrinkage, str):
@@ -148,7 +148,9 @@ class SmallTree(TreeEstimator):
         names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
         table = pd.DataFrame(records, columns=names)
         table["tree"] = range(len(table))
-        table = table.sort_values(["leaves", "terms", "chosen", "score"], ascending=[True, True, False, False], kind="stable")
+        table = table.sort_values(
+            ["leaves", "terms", "chosen", "score"], ascending=[True, True, False, False], kind="stable"
+        )
         table = table.drop_duplicates(["leaves", "terms"])
         self.path_trees_ = [trees[i] for i in table.pop("tree")]
         self.path_ = table.reset_index(drop=True)
@@ -160,7 +162,9 @@ class SmallTree(TreeEstimator):
     def _read(self, X: Any) -> Matrix:
         refuse_text_columns(X)
         finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
+        )
         if self.missing == "indicator":
             self.missing_values_ = MissingValues.of(X)
             X = self.missing_values_.fill(X)
@@ -204,7 +208,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         the best by more than one standard error of the difference; the best; or the largest, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
-    max_iter : "auto" or int
+    n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
         Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
@@ -251,7 +255,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         min_samples_leaf: int = 1,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
-        max_iter: int | str = "auto",
+        n_updates: int | str = "auto",
         round_weights: float | None = None,
         class_weight: dict[Any, float] | str | None = None,
         missing: str = "error",
@@ -264,7 +268,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.min_samples_leaf = min_samples_leaf
         self.selection = selection
         self.shrinkage = shrinkage
-        self.max_iter = max_iter
+        self.n_updates = n_updates
         self.round_weights = round_weights
         self.class_weight = class_weight
         self.missing = missing
@@ -310,7 +314,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
 
     Parameters
     ----------
-    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, max_iter, round_weights, missing, \
+    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, missing, \
 n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
 
@@ -345,7 +349,7 @@ n_jobs, random_state
         min_samples_leaf: int = 1,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
-        max_iter: int | str = "auto",
+        n_updates: int | str = "auto",
         round_weights: float | None = None,
         missing: str = "error",
         n_jobs: int | None = None,
@@ -357,7 +361,7 @@ n_jobs, random_state
         self.min_samples_leaf = min_samples_leaf
         self.selection = selection
         self.shrinkage = shrinkage
-        self.max_iter = max_iter
+        self.n_updates = n_updates
         self.round_weights = round_weights
         self.missing = missing
         self.n_jobs = n_jobs
@@ -389,7 +393,6 @@ n_jobs, random_state
         mean = np.average(columns, axis=0, weights=weight)
         unit = spread(columns - mean, weight)
         unit[unit == 0] = 1.0
-        self._one_target = y.ndim == 1
         self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
         self.path_trees_ = [replace(tree, values=tree.values * unit + mean) for tree in self.path_trees_]
         self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
@@ -408,16 +411,20 @@ def terms_of(tree: ObliqueTree) -> int:
     return int(np.asarray(counts).max(initial=0))
 
 
-def scaled_rows(X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool) -> tuple[Scale, Rows]:
+def scaled_rows(
+    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
+) -> tuple[Scale, Rows]:
     """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
     spreads = spread(X, weight)
     columns = np.flatnonzero(spreads > 1e-12 * np.maximum(1.0, np.abs(_mean(X, weight))))
     if len(columns) > MOST_COLUMNS:
-        columns = np.sort(columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS])
+        columns = np.sort(
+            columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
+        )
     part: Any = X[:, columns]
     mean = _mean(part, weight)
     scale = Scale(columns, mean, spreads[columns], X.shape[1])
-    dense = part.toarray() if sparse.issparse(part) else part
+    dense = as_csr(part).toarray() if sparse.issparse(part) else part
     ones = np.ones((len(dense), 1), np.float32)
     table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
     share = (weight / weight.mean()).astype(np.float32)
@@ -428,7 +435,9 @@ def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((weight / weight.sum()) @ X)
 
 
-def _correlation(X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], spreads: NDArray[np.float64]) -> NDArray[np.float64]:
+def _correlation(
+    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], spreads: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The largest |correlation| of each column with a column of the target, up to the target's spread."""
     centred = (target - np.average(target, axis=0, weights=weight)) * weight[:, None]
     return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)

@@ -2,7 +2,7 @@
 
 The tree has S questions, parents before children, and S + 1 leaves, numbered S … 2S. For a row x with a 1 behind it,
 
-    z_s = w_s·x        g_s = sigmoid(β z_s)        reach(right child) = g_s reach(s)        reach(left) = (1 − g_s) reach(s)
+    z_s = w_s·x      g_s = sigmoid(β z_s)      reach(right) = g_s reach(s)      reach(left) = (1 − g_s) reach(s)
     output = Σ_leaf reach(leaf) v_leaf             (regression)
     chances = Σ_leaf reach(leaf) softmax(v_leaf)   (classes)
 
@@ -224,7 +224,11 @@ def run_updates(
     """
     n_rows, n_batch = rows.shape[0], min(batch_size, rows.shape[0])
     scratch = make_scratch(questions.shape[0], n_batch, values.shape[1])
-    batch, wanted, share = np.empty((n_batch, rows.shape[1]), _F), np.empty((n_batch, values.shape[1]), _F), np.empty(n_batch, _F)
+    batch, wanted, share = (
+        np.empty((n_batch, rows.shape[1]), _F),
+        np.empty((n_batch, values.shape[1]), _F),
+        np.empty(n_batch, _F),
+    )
     by_questions, by_values = np.empty_like(questions), np.empty_like(values)
     thinned, kept = np.empty_like(questions), np.empty_like(questions)
     mean, square, value_mean, value_square = (

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,6 +43,7 @@ _NETWORKS: dict[str, Any] = {
 _TREES: dict[str, Any] = {
     f"{family}{task}": getattr(baselines, f"{family}{task}") for family in ("HHCART", "TAO") for task in _TASKS
 }
+_SMALL: dict[str, Any] = {f"ObliqueTree{task}": getattr(estimators, f"ObliqueTree{task}") for task in _TASKS}
 _SEARCHES: dict[str, Any] = {f"LCN{task}CV": getattr(estimators, f"LCN{task}CV") for task in _TASKS}
 _GRAPHS: dict[str, Any] = {f"GCN{task}": getattr(baselines, f"GCN{task}") for task in _TASKS}
 
@@ -53,11 +55,13 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
         return {"kind": name, **_describe_settings(model, arrays), **_describe_fitted(model, arrays)}
     if type(model) is _TREES.get(name):
         return {"kind": name, **_describe_settings(model, arrays), **_describe_grown(model, arrays)}
+    if type(model) is _SMALL.get(name):
+        return {"kind": name, **_describe_settings(model, arrays), **_describe_small(model, arrays)}
     if type(model) is _SEARCHES.get(name):
         return {"kind": name, **_describe_settings(model, arrays), **_describe_search(model, arrays)}
     if type(model) is _GRAPHS.get(name):
         return {"kind": name, "parameters": _describe_parameters(model, arrays), **describe_graph_model(model, arrays)}
-    known = ", ".join(("ObliqueTree", *_NETWORKS, *_TREES, *_SEARCHES, *_GRAPHS))
+    known = ", ".join(("ObliqueTree", *_NETWORKS, *_SMALL, *_TREES, *_SEARCHES, *_GRAPHS))
     raise TypeError(f"cannot save a {name}; what can be saved: {known}")
 
 
@@ -68,6 +72,8 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
         return _restore_fitted(_restore_settings(_NETWORKS[kind], fields), fields, arrays)
     if kind in _TREES:
         return _restore_grown(_restore_settings(_TREES[kind], fields), fields, arrays)
+    if kind in _SMALL:
+        return _restore_small(_restore_settings(_SMALL[kind], fields), fields, arrays)
     if kind in _SEARCHES:
         return _restore_search(_restore_settings(_SEARCHES[kind], fields), fields, arrays)
     if kind in _GRAPHS:
@@ -192,14 +198,7 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
 
 
 def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
-    if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
-        raise ModelFileError(f"{fields.where}: missing={estimator.missing!r} does not fit what was learned of gaps")
-    if arrays.has("missing_gaps"):
-        means = arrays.floats("missing_means", estimator.n_features_in_)
-        gaps = arrays.integers("missing_gaps", None)
-        if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
-            raise ModelFileError(f"{fields.where}: missing_gaps names features that are not there")
-        estimator.missing_values_ = MissingValues(means, gaps)
+    _restore_missing(estimator, fields, arrays)
     estimator.scaling_ = take_scaling(arrays.under("scaling"), _n_columns(estimator))
     if "members" in fields:
         return _restore_label_members(estimator, fields, arrays)
@@ -222,6 +221,18 @@ def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
         estimator.target_scaling_ = take_scaling(arrays.under("target_scaling"), n_outputs)
         estimator.n_outputs_ = n_outputs if several else None
     return estimator
+
+
+def _restore_missing(estimator: Any, fields: Fields, arrays: ArrayReader) -> None:
+    """Set what was learned of missing values, where there is any."""
+    if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
+        raise ModelFileError(f"{fields.where}: missing={estimator.missing!r} does not fit what was learned of gaps")
+    if arrays.has("missing_gaps"):
+        means = arrays.floats("missing_means", estimator.n_features_in_)
+        gaps = arrays.integers("missing_gaps", None)
+        if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
+            raise ModelFileError(f"{fields.where}: missing_gaps names features that are not there")
+        estimator.missing_values_ = MissingValues(means, gaps)
 
 
 def _n_columns(estimator: Any) -> int:
@@ -291,6 +302,51 @@ def _restore_grown(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
         estimator.training_losses_ = arrays.floats("training_losses", None)
     if hasattr(estimator, "predict_proba") != estimator.tree_.is_classifier:
         raise ModelFileError(f"{fields.where}: the tree does not belong to this estimator")
+    if estimator.tree_.is_classifier:
+        estimator.classes_ = estimator.tree_.classes
+    return estimator
+
+
+# Small trees: the path of sizes with the tree of each step
+
+_STEPS = ("leaves", "terms", "score", "std_error")
+
+
+def _describe_small(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
+    gaps = getattr(estimator, "missing_values_", None)
+    if gaps is not None:
+        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_gaps", gaps.gaps)
+    trees = [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in enumerate(estimator.path_trees_)]
+    return {
+        "path": {name: describe_numbers(estimator.path_[name].tolist()) for name in _STEPS},
+        "starts": estimator.path_["start"].tolist(),
+        "chosen": int(estimator.path_["chosen"].to_numpy().argmax()),
+        "trees": trees,
+    }
+
+
+def _restore_small(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+    _restore_missing(estimator, fields, arrays)
+    trees = [
+        restore_tree(Fields(description, f"{fields.where}.trees[{i}]"), arrays.under(f"step{i}"))
+        for i, description in enumerate(fields.items("trees"))
+    ]
+    columns = restore_numbers(fields.inner("path"), _STEPS)
+    starts, chosen = fields.texts("starts"), fields.whole("chosen")
+    fits = all(
+        tree.n_features == _n_columns(estimator) and tree.is_classifier == hasattr(estimator, "predict_proba")
+        for tree in trees
+    )
+    if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
+        raise ModelFileError(f"{fields.where}: the trees do not belong to this estimator")
+    table = pd.DataFrame(dict(zip(_STEPS, columns, strict=True)))
+    table = table.astype({"leaves": np.int64, "terms": np.int64, "score": np.float64, "std_error": np.float64})
+    table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
+    estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
+    if estimator.tree_.n_samples is None:
+        raise ModelFileError(f"{fields.where}: the tree has no counts of rows")
+    estimator.feature_importances_ = estimator.tree_.feature_importances()
     if estimator.tree_.is_classifier:
         estimator.classes_ = estimator.tree_.classes
     return estimator

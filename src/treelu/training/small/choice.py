@@ -51,7 +51,7 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
 
 
 def families(rows: Rows, budget: Budget) -> list[Family]:
-    """Starts worth a trial: random questions with three shares of weights left out, and an ordinary tree to go on from."""
+    """Starts worth a trial: random questions with some shares of weights left out, and an ordinary tree."""
     if budget.max_terms == 1:
         return [Family("random"), Family("cart")]
     drops = DROPS if rows.n_features > 1 else DROPS[:1]

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.training.small.leaves import shrunk_means
-from treelu.training.small.soft_tree import SoftTree
+from treelu.training.small.soft_tree import SoftTree, node_sums, weighted_sums
 from treelu.tree import ObliqueTree
+from treelu.tree.check import as_csr
 
 DIGITS = 12  # at most, of rounded weights
 
@@ -37,8 +38,8 @@ class Scale:
 def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
     """The questions on raw features, in float64; leaf values are zero.
 
-    A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows X
-    that reach it. Any other question is divided by the spread of its value over the rows.
+    A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
+    X that reach it. Any other question is divided by the spread of its value over the rows.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.questions[:, :-1] / scale.spread
@@ -49,13 +50,12 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
         rows = reached[node]
         used = np.flatnonzero(weights[node])
         if len(used) == 1:
-            sign = np.sign(weights[node, used[0]])
+            feature, falls = used[0], weights[node, used[0]] < 0
+            threshold = -biases[node] / weights[node, feature]
+            if falls:  # x ≤ threshold goes right; the other way round, x beyond it does
+                threshold, children[node] = np.nextafter(threshold, np.inf), tree.children[node, ::-1]
             x = _columns(X, rows, used)[:, 0]
-            right = sign * x >= -biases[node] / abs(weights[node, used[0]])
-            if sign < 0:
-                children[node], right = children[node, ::-1], ~right
-            weights[node, used[0]] = 1.0
-            biases[node] = -_threshold(x, right, -biases[node] / weights[node, used[0]] if sign > 0 else biases[node])
+            weights[node, feature], biases[node] = 1.0, -_threshold(x, x >= threshold, threshold)
             right = x + biases[node] >= 0
         else:
             unit = np.std(_columns(X, slice(None), used) @ weights[node, used]) or 1.0
@@ -68,8 +68,8 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
 
 
 def _columns(X: Any, rows: Any, used: NDArray[np.int64]) -> NDArray[np.float64]:
-    part = X[rows][:, used]
-    return part.toarray() if sparse.issparse(part) else np.asarray(part, np.float64)
+    part: Any = X[rows][:, used]
+    return as_csr(part).toarray() if sparse.issparse(part) else np.asarray(part, np.float64)
 
 
 def _threshold(x: NDArray[np.float64], right: NDArray[np.bool_], default: float) -> float:
@@ -86,12 +86,10 @@ def with_leaves(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node."""
     leaf = tree.apply(X) - tree.n_splits
-    sums = np.column_stack([np.bincount(leaf, weight * column, tree.n_leaves) for column in target.T])
-    values = shrunk_means(tree.children, sums, np.bincount(leaf, weight, tree.n_leaves), strength)
-    counts = np.concatenate([np.zeros(tree.n_splits), np.bincount(leaf, weight, tree.n_leaves)])
-    for node in range(tree.n_splits - 1, -1, -1):
-        counts[node] = counts[tree.children[node]].sum()
-    return values, counts
+    unit = weight.mean()  # the strength is a number of rows
+    sums, mass = weighted_sums(leaf, target, weight / unit, tree.n_leaves)
+    _, counts = node_sums(tree.children, sums, mass)
+    return shrunk_means(tree.children, sums, mass, strength), counts * unit
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.small.prune import pruned
 from treelu.training.small.soft_tree import (
     Rows,
     Schedule,
@@ -16,7 +17,6 @@ from treelu.training.small.soft_tree import (
     axis_tree,
     masked,
     one_leaf,
-    pruned,
     random_tree,
     trained,
 )
@@ -159,10 +159,12 @@ def fitted(tree: SoftTree, rows: Rows, schedule: Schedule, size: int, budget: Bu
     return pruned(trained(small, rows, again, seed, budget.signs), rows, size, budget.min_samples)
 
 
-def thinner(tree: SoftTree, rows: Rows, family: Family, size: int, budget: Budget, seed: int, *, sides: bool = True) -> Path:
+def thinner(
+    tree: SoftTree, rows: Rows, family: Family, size: int, budget: Budget, seed: int, *, sides: bool = True
+) -> Path:
     """The tree with all terms and with fewer, each also with three quarters of the leaves (if `sides`)."""
     schedule = Schedule(n_updates=max(1, budget.n_updates // 2), drop=family.drop, softest=4.0, learning_rate=0.02)
-    between = [fewer for fewer in sizes(size)[1:] if 2 ** (fewer.bit_length() - 1) != fewer and 2 * fewer >= size]
+    between = [fewer for fewer in sizes(size)[1:] if 2 * fewer > 2 ** (size - 1).bit_length()]
     for terms in term_ladder(rows.n_features, budget.max_terms):
         if terms < rows.n_features:
             tree = trained(masked(tree, terms), rows, schedule, seed, budget.signs)

@@ -127,11 +127,17 @@ def random_tree(rows: Rows, depth: int, rng: np.random.Generator) -> SoftTree:
     spread = (rows.X[:, :-1] @ weights.T).std(axis=0)[:, None]
     weights *= START_SPREAD / np.maximum(spread, 1e-6)
     questions = np.column_stack([weights, np.zeros(len(weights), FLOAT)])
-    return with_values(SoftTree(complete_children(depth), questions, _no_values(len(weights), rows), np.ones_like(questions)), rows)
+    return with_values(
+        SoftTree(complete_children(depth), questions, no_values(len(weights), rows), np.ones_like(questions)), rows
+    )
 
 
 def axis_tree(
-    rows: Rows, children: NDArray[np.int64], feature: NDArray[np.int64], threshold: NDArray[np.float64], steepness: float
+    rows: Rows,
+    children: NDArray[np.int64],
+    feature: NDArray[np.int64],
+    threshold: NDArray[np.float64],
+    steepness: float,
 ) -> SoftTree:
     """The tree of an ordinary decision tree on scaled rows: right where `steepness` · (x_feature − threshold) ≥ 0."""
     questions = np.zeros((len(children), rows.n_features + 1), FLOAT)
@@ -139,16 +145,16 @@ def axis_tree(
     questions[:, -1] = -steepness * threshold
     allowed = (questions != 0).astype(FLOAT)
     allowed[:, -1] = 1
-    return with_values(SoftTree(children, questions, _no_values(len(children), rows), allowed), rows)
+    return with_values(SoftTree(children, questions, no_values(len(children), rows), allowed), rows)
 
 
 def one_leaf(rows: Rows) -> SoftTree:
     """The tree without questions."""
     none = np.zeros((0, rows.n_features + 1), FLOAT)
-    return with_values(SoftTree(np.zeros((0, 2), np.int64), none, _no_values(0, rows), none), rows)
+    return with_values(SoftTree(np.zeros((0, 2), np.int64), none, no_values(0, rows), none), rows)
 
 
-def _no_values(n_splits: int, rows: Rows) -> NDArray[np.float32]:
+def no_values(n_splits: int, rows: Rows) -> NDArray[np.float32]:
     return np.zeros((n_splits + 1, rows.target.shape[1]), FLOAT)
 
 
@@ -165,15 +171,37 @@ def leaf_sums(tree: SoftTree, rows: Rows) -> tuple[NDArray[np.float64], NDArray[
     """Weighted sums of the targets (leaves, K), and the weight (leaves,), in each leaf."""
     leaf = tree.apply(rows.X)
     weight = rows.weight.astype(np.float64)
-    sums = [np.bincount(leaf, weight * column, tree.n_leaves) for column in rows.target.T]
-    return np.column_stack(sums), np.bincount(leaf, weight, tree.n_leaves)
+    return weighted_sums(leaf, rows.target, weight, tree.n_leaves)
+
+
+def weighted_sums(
+    leaf: NDArray[np.int64], target: NDArray[Any], weight: NDArray[np.float64], n_leaves: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums of weight × target (leaves, K), and of the weight (leaves,), over the rows of each leaf."""
+    columns: list[Any] = [np.bincount(leaf, weight * column, n_leaves) for column in target.T]
+    mass: Any = np.bincount(leaf, weight, n_leaves)
+    return np.column_stack(columns), mass
+
+
+def node_sums(
+    children: NDArray[np.int64], sums: NDArray[np.float64], mass: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Sums and weights of all nodes from those of the leaves."""
+    n_splits = len(children)
+    sums = np.concatenate([np.zeros((n_splits, sums.shape[1])), sums])
+    mass = np.concatenate([np.zeros(n_splits), mass])
+    for node in range(n_splits - 1, -1, -1):
+        sums[node], mass[node] = sums[children[node]].sum(axis=0), mass[children[node]].sum()
+    return sums, mass
 
 
 # Training
 
 
-def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int, signs: NDArray[np.float32] | None = None) -> SoftTree:
-    """The tree after `schedule.n_updates` steps; `signs` (D,) of features whose weights must not have the other sign."""
+def trained(
+    tree: SoftTree, rows: Rows, schedule: Schedule, seed: int, signs: NDArray[np.float32] | None = None
+) -> SoftTree:
+    """The tree after `schedule.n_updates` steps; weights of a feature whose `signs` (D,) is not 0 have that sign."""
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
@@ -200,104 +228,11 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int, signs: ND
     return replace(tree, questions=questions, values=values)
 
 
-# Fewer leaves, fewer terms
-
-
-def node_sums(
-    children: NDArray[np.int64], sums: NDArray[np.float64], mass: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums and weights of all nodes from those of the leaves."""
-    n_splits = len(children)
-    sums = np.concatenate([np.zeros((n_splits, sums.shape[1])), sums])
-    mass = np.concatenate([np.zeros(n_splits), mass])
-    for node in range(n_splits - 1, -1, -1):
-        sums[node], mass[node] = sums[children[node]].sum(axis=0), mass[children[node]].sum()
-    return sums, mass
-
-
-def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
-    """What a leaf of each node loses, up to a constant: rows × entropy, or minus rows × squared mean."""
-    mass = np.maximum(mass, 1e-12)[:, None]
-    if is_classifier:
-        return -(sums * np.log(np.maximum(sums / mass, 1e-12))).sum(axis=1)
-    return -(sums**2 / mass).sum(axis=1)
-
-
-def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0) -> SoftTree:
-    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows: the weakest questions go.
-
-    A question above two leaves becomes a leaf where that costs least on the rows; above a leaf that is too small, its
-    sibling takes the question's place.
-    """
-    count = np.bincount(tree.apply(rows.X), minlength=tree.n_leaves).astype(np.float64)
-    sums, mass = node_sums(tree.children, *leaf_sums(tree, rows))
-    _, count = node_sums(tree.children, np.zeros((tree.n_leaves, 1)), count)
-    loss = impurity(sums, mass, rows.is_classifier)
-    stands_for = np.arange(2 * tree.n_splits + 1)
-    is_leaf = stands_for >= tree.n_splits
-
-    def place(node: int) -> int:
-        while stands_for[node] != node:
-            node = int(stands_for[node])
-        return node
-
-    def alive() -> list[tuple[int, int, int]]:
-        found, pending = [], [place(0)]
-        while pending:
-            node = pending.pop()
-            if not is_leaf[node]:
-                left, right = (place(int(child)) for child in tree.children[node])
-                found.append((node, left, right))
-                pending += [left, right]
-        return found
-
-    while True:
-        splits = alive()
-        small = [(n, a, b) for n, a, b in splits if (is_leaf[a] and count[a] < min_samples) or (is_leaf[b] and count[b] < min_samples)]
-        if small:
-            # the deepest first; its rows go to the sibling
-            node, left, right = max(small)
-            smaller, other = (left, right) if is_leaf[left] and count[left] < min_samples else (right, left)
-            if is_leaf[left] and is_leaf[right]:
-                is_leaf[node] = True
-            else:
-                stands_for[node] = other
-            continue
-        if len(splits) < max_leaves:
-            break
-        last = [(loss[n] - loss[a] - loss[b], n) for n, a, b in splits if is_leaf[a] and is_leaf[b]]
-        is_leaf[min(last)[1]] = True
-    return _kept(tree, rows, place, is_leaf)
-
-
-def _kept(tree: SoftTree, rows: Rows, place: Any, is_leaf: NDArray[np.bool_]) -> SoftTree:
-    """The tree of the questions that are left, parents first."""
-    splits, edges, pending = [], [], [place(0)]
-    n_leaves = 0
-    if is_leaf[pending[0]]:
-        return one_leaf(rows)
-    number: dict[int, int] = {}
-    while pending:
-        node = pending.pop(0)
-        number[node] = len(splits)
-        splits.append(node)
-        pair = [place(int(child)) for child in tree.children[node]]
-        edges.append(pair)
-        pending += [child for child in pair if not is_leaf[child]]
-    children = np.empty((len(splits), 2), np.int64)
-    for i, pair in enumerate(edges):
-        for side, child in enumerate(pair):
-            if is_leaf[child]:
-                children[i, side] = len(splits) + n_leaves
-                n_leaves += 1
-            else:
-                children[i, side] = number[child]
-    small = SoftTree(children, tree.questions[splits], _no_values(len(splits), rows), tree.allowed[splits])
-    return with_values(small, rows)
+# Fewer terms
 
 
 def masked(tree: SoftTree, max_terms: int) -> SoftTree:
-    """The tree with the `max_terms` strongest terms of each question (features have spread 1); the others are fixed at 0."""
+    """The tree with the strongest terms of each question, by |weight| (features have spread 1); the others stay 0."""
     strength = np.abs(tree.questions[:, :-1])
     if max_terms >= strength.shape[1]:
         return tree

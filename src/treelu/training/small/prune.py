@@ -1,0 +1,104 @@
+"""Fewer leaves: the weakest questions of a tree in training go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, no_values, node_sums, one_leaf, with_values
+
+LEAST_WEIGHT = 0.5  # of a leaf, where rows have weight 1 in the mean
+
+
+def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0) -> SoftTree:
+    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows: the weakest questions go.
+
+    A question above two leaves becomes a leaf where that costs least on the rows. A leaf with too few rows is taken
+    away, and its sibling moves up to their parent's place.
+    """
+    cut = _Cut(tree, rows)
+    while (question := cut.above_a_small_leaf(min_samples)) is not None:
+        cut.lift(*question)
+    while cut.n_splits() >= max_leaves:
+        cut.close()
+    return cut.result()
+
+
+def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
+    """What each node loses as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
+    mass = np.maximum(mass, 1e-12)[:, None]
+    if is_classifier:
+        return -(sums * np.log(np.maximum(sums / mass, 1e-12))).sum(axis=1)
+    return -(sums**2 / mass).sum(axis=1)
+
+
+class _Cut:
+    """A tree from which questions are taken: which nodes have become leaves, and which stand in another's place."""
+
+    def __init__(self, tree: SoftTree, rows: Rows) -> None:
+        self.tree, self.rows = tree, rows
+        leaf = tree.apply(rows.X)
+        ones = np.bincount(leaf, minlength=tree.n_leaves).astype(np.float64)
+        _, self.count = node_sums(tree.children, np.zeros((tree.n_leaves, 1)), ones)
+        sums, self.mass = node_sums(tree.children, *leaf_sums(tree, rows))
+        self.loss = impurity(sums, self.mass, rows.is_classifier)
+        self.children = tree.children.copy()
+        self.root = 0
+        self.is_leaf = np.arange(2 * tree.n_splits + 1) >= tree.n_splits
+
+    def questions(self) -> Iterator[tuple[int, int, int]]:
+        """Questions that are left, parents first, with their two children."""
+        pending = [self.root]
+        for node in pending:
+            if not self.is_leaf[node]:
+                left, right = (int(child) for child in self.children[node])
+                pending += [left, right]
+                yield node, left, right
+
+    def n_splits(self) -> int:
+        """Questions that are left."""
+        return sum(1 for _ in self.questions())
+
+    def above_a_small_leaf(self, least: float) -> tuple[int, int] | None:
+        """The last question with a leaf of fewer rows, and that leaf's sibling."""
+        found = None
+        for node, left, right in self.questions():
+            for child, other in ((left, right), (right, left)):
+                if self.is_leaf[child] and (self.count[child] < least or self.mass[child] < LEAST_WEIGHT):
+                    found = node, other
+        return found
+
+    def lift(self, node: int, child: int) -> None:
+        """Put a child in its parent's place; it then has the rows of both."""
+        if self.is_leaf[child]:
+            self.is_leaf[node] = True
+            return
+        if node == self.root:
+            self.root = child
+        self.children[self.children == node] = child
+
+    def close(self) -> None:
+        """Make the question above two leaves a leaf that costs least."""
+        costs = [
+            (self.loss[node] - self.loss[left] - self.loss[right], node)
+            for node, left, right in self.questions()
+            if self.is_leaf[left] and self.is_leaf[right]
+        ]
+        self.is_leaf[min(costs)[1]] = True
+
+    def result(self) -> SoftTree:
+        """The questions that are left, with leaf values from the rows."""
+        left = list(self.questions())
+        if not left:
+            return one_leaf(self.rows)
+        splits = [node for node, _, _ in left]
+        number = {node: i for i, node in enumerate(splits)}
+        for _, *pair in left:
+            for child in pair:
+                number.setdefault(child, len(number))
+        children = np.array([[number[a], number[b]] for _, a, b in left], np.int64)
+        values = no_values(len(splits), self.rows)
+        small = SoftTree(children, self.tree.questions[splits], values, self.tree.allowed[splits])
+        return with_values(small, self.rows)

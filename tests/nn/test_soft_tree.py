@@ -1,0 +1,107 @@
+"""The kernels of a tree with soft routing against torch: one loss, its gradient, one step of AdamW."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from treelu.nn import soft_tree
+
+# complete, and one where each question has a leaf
+SHAPES = {"complete": [[1, 2], [3, 4], [5, 6]], "chain": [[3, 1], [2, 4], [5, 6]]}
+
+
+def case(children: list[list[int]], n_outputs: int, is_classifier: bool, dtype: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    n_splits, n_rows, n_features = len(children), 30, 4
+    rows = np.column_stack([rng.normal(size=(n_rows, n_features)), np.ones(n_rows)])
+    target = rng.normal(size=(n_rows, n_outputs))
+    if is_classifier:
+        target = np.eye(n_outputs)[rng.integers(n_outputs, size=n_rows)]
+    return {
+        "rows": rows.astype(dtype),
+        "target": target.astype(dtype),
+        "weight": rng.uniform(0.5, 2, n_rows).astype(dtype),
+        "children": np.array(children),
+        "questions": rng.normal(size=(n_splits, n_features + 1)).astype(dtype),
+        "values": rng.normal(size=(n_splits + 1, n_outputs)).astype(dtype),
+    }
+
+
+def torch_loss(parts: dict[str, Any], sharpness: float, is_classifier: bool) -> tuple[torch.Tensor, Any, Any]:
+    """The same from the leaves' paths, one leaf after the other."""
+    questions = torch.tensor(parts["questions"], dtype=torch.float64, requires_grad=True)
+    values = torch.tensor(parts["values"], dtype=torch.float64, requires_grad=True)
+    rows, target = torch.tensor(parts["rows"]).double(), torch.tensor(parts["target"]).double()
+    share = torch.tensor(parts["weight"]).double() / parts["weight"].sum()
+    gates, children = torch.sigmoid(sharpness * rows @ questions.T), parts["children"]
+
+    def reach(node: int) -> torch.Tensor:
+        if node == 0:
+            return torch.ones(len(rows), dtype=torch.float64)
+        parent, side = (int(index[0]) for index in np.nonzero(children == node))
+        return reach(parent) * (gates[:, parent] if side else 1 - gates[:, parent])
+
+    leaves = torch.stack([reach(len(children) + leaf) for leaf in range(len(children) + 1)], dim=1)
+    output = leaves @ (torch.softmax(values, dim=1) if is_classifier else values)
+    losses = -(target * output.log()).sum(1) if is_classifier else 0.5 * ((output - target) ** 2).sum(1)
+    return (share * losses).sum(), questions, values
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("n_outputs", "is_classifier"), [(3, True), (1, False), (2, False)])
+def test_loss_and_gradient_equal_autograd(shape: str, n_outputs: int, is_classifier: bool) -> None:
+    parts = case(SHAPES[shape], n_outputs, is_classifier, np.float32)
+    by_questions, by_values = np.empty_like(parts["questions"]), np.empty_like(parts["values"])
+    scratch = soft_tree.make_scratch(len(parts["children"]), len(parts["rows"]), n_outputs)
+    loss = soft_tree.loss_and_slopes(*parts.values(), np.float32(3), is_classifier, by_questions, by_values, scratch)
+    wanted, questions, values = torch_loss(parts, 3.0, is_classifier)
+    wanted.backward()
+    assert loss == pytest.approx(wanted.item(), rel=1e-5)
+    np.testing.assert_allclose(by_questions, questions.grad.numpy(), atol=2e-6, rtol=1e-4)
+    np.testing.assert_allclose(by_values, values.grad.numpy(), atol=2e-6, rtol=1e-4)
+
+
+def test_one_update_is_adamw_with_biases_left_alone() -> None:
+    parts = case(SHAPES["complete"], 3, True, np.float32)
+    loss, questions, values = torch_loss(parts, 2.0, True)
+    optimizer = torch.optim.AdamW([questions, values], lr=0.1, weight_decay=0.0)
+    loss.backward()
+    optimizer.step()
+    wanted = questions.detach().numpy()
+    wanted[:, :-1] -= 0.1 * 0.5 * parts["questions"][:, :-1]
+    ones, none = np.ones_like(parts["questions"]), np.zeros(5, np.float32)
+    moved, leaves = parts["questions"].copy(), parts["values"].copy()
+    soft_tree.run_updates(
+        parts["rows"], parts["target"], parts["weight"], parts["children"], ones, none, moved, leaves,
+        1, 512, 0.1, 0.5, 0.0, 2.0, 20.0, True, 7,
+    )  # fmt: skip
+    np.testing.assert_allclose(moved, wanted, atol=1e-4)
+    np.testing.assert_allclose(leaves, values.detach().numpy(), atol=1e-4)
+
+
+def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
+    parts = case(SHAPES["complete"], 2, True, np.float32)
+    allowed = (np.random.default_rng(1).random(parts["questions"].shape) < 0.5).astype(np.float32)
+    allowed[:, -1] = 1
+    signs = np.array([1, -1, 0, 0, 0], np.float32)
+    soft_tree.run_updates(
+        parts["rows"], parts["target"], parts["weight"], parts["children"], allowed, signs, parts["questions"],
+        parts["values"], 20, 8, 0.1, 0.1, 0.2, 2.0, 20.0, True, 7,
+    )  # fmt: skip
+    assert (parts["questions"][allowed == 0] == 0).all()
+    assert (parts["questions"][:, 0] >= 0).all()
+    assert (parts["questions"][:, 1] <= 0).all()
+
+
+def test_route_is_the_limit_of_soft_routing() -> None:
+    parts = case(SHAPES["chain"], 2, False, np.float32)
+    leaf = soft_tree.route(parts["rows"], parts["children"], parts["questions"])
+    z, node = parts["rows"] @ parts["questions"].T, np.zeros(len(parts["rows"]), int)
+    for row in range(len(z)):
+        while node[row] < len(parts["children"]):
+            node[row] = parts["children"][node[row], int(z[row, node[row]] >= 0)]
+    assert (leaf == node - len(parts["children"])).all()

@@ -1,0 +1,142 @@
+"""Small trees in training: pruning, fewer terms, shrinkage, the way back to raw features."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treelu.training.small.choice import Judged, choose
+from treelu.training.small.finish import Scale, raw_tree, rounded
+from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.path import Family, Key, sizes, term_ladder
+from treelu.training.small.prune import pruned
+from treelu.training.small.soft_tree import Rows, SoftTree, masked, random_tree
+from treelu.tree import ObliqueTree
+
+
+def some_rows(n: int = 200, d: int = 3, seed: int = 0, is_classifier: bool = True) -> Rows:
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, d)), np.ones(n)]).astype(np.float32)
+    target = np.eye(2, dtype=np.float32)[(X[:, 0] * X[:, 1] > 0).astype(int)] if is_classifier else X[:, :1] ** 2
+    return Rows(X, np.ascontiguousarray(target), rng.uniform(0.5, 2, n).astype(np.float32), is_classifier)
+
+
+def some_tree(rows: Rows, depth: int = 4, seed: int = 0) -> SoftTree:
+    return random_tree(rows, depth, np.random.default_rng(seed))
+
+
+@given(st.integers(0, 100), st.integers(1, 20), st.integers(0, 40), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_pruned_trees_keep_to_their_limits(seed: int, max_leaves: int, least: int, is_classifier: bool) -> None:
+    rows = some_rows(seed=seed, is_classifier=is_classifier)
+    small = pruned(some_tree(rows, seed=seed), rows, max_leaves, least)
+    counts = np.bincount(small.apply(rows.X), minlength=small.n_leaves)
+    assert small.n_leaves <= max_leaves
+    assert counts.min() >= min(least, len(rows))
+    assert sorted(small.children.ravel().tolist()) == list(range(1, 2 * small.n_splits + 1))
+    assert (small.children > np.arange(small.n_splits)[:, None]).all()
+
+
+def test_pruning_takes_the_question_that_costs_least() -> None:
+    """Against each way to close one question, by the entropy of all leaves."""
+    rows = some_rows()
+    tree = pruned(some_tree(rows, depth=3), rows, 8)
+    small = pruned(tree, rows, tree.n_leaves - 1)
+
+    def loss(leaf: np.ndarray) -> float:
+        total = 0.0
+        for one in np.unique(leaf):
+            inside = leaf == one
+            sums = (rows.target[inside] * rows.weight[inside, None]).sum(axis=0)
+            total -= (sums * np.log(np.maximum(sums / sums.sum(), 1e-12))).sum()
+        return float(total)
+
+    leaf = tree.apply(rows.X)
+    ways = []
+    for pair in tree.children:
+        if (pair >= tree.n_splits).all():
+            ways.append(loss(np.where(leaf == pair[1] - tree.n_splits, pair[0] - tree.n_splits, leaf)))
+    assert loss(small.apply(rows.X)) == pytest.approx(min(ways), rel=1e-5)
+
+
+def test_masked_keeps_the_strongest() -> None:
+    rows = some_rows(d=6)
+    tree = some_tree(rows)
+    few = masked(tree, 2)
+    assert ((few.questions[:, :-1] != 0).sum(axis=1) == 2).all()
+    least = np.where(few.questions != 0, np.abs(tree.questions), np.inf)[:, :-1].min(axis=1)
+    left_out = np.where(few.questions == 0, np.abs(tree.questions), 0)[:, :-1].max(axis=1)
+    assert (least >= left_out).all()
+    assert masked(tree, 6) is tree
+
+
+def test_shrinkage_is_the_mean_at_none_and_the_root_at_infinity() -> None:
+    children = np.array([[1, 2], [3, 4]])
+    sums, mass = np.array([[4.0], [1.0], [3.0]]), np.array([4.0, 2.0, 10.0])
+    np.testing.assert_allclose(shrunk_means(children, sums, mass, 0.0), sums / mass[:, None])
+    np.testing.assert_allclose(shrunk_means(children, sums, mass, 1e12), 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("terms", [1, 2, 3])
+def test_the_raw_tree_takes_the_same_decisions(terms: int) -> None:
+    rows = some_rows(d=3)
+    raw = rows.X[:, :-1].astype(np.float64) * [2.0, 0.1, 30.0] + [5.0, -1.0, 100.0]
+    scale = Scale(np.array([1, 2, 4]), np.array([5.0, -1.0, 100.0]), np.array([2.0, 0.1, 30.0]), 6)
+    X = np.zeros((len(raw), 6))
+    X[:, scale.columns] = raw
+    tree = masked(some_tree(rows, depth=3), terms)
+    found = raw_tree(tree, scale, X)
+    counts = np.bincount(found.apply(X))[found.n_splits :]
+    assert (np.sort(counts[counts > 0]) == np.sort([c for c in np.bincount(tree.apply(rows.X)) if c])).all()
+    if terms == 1:
+        assert set(found.weights.ravel()) == {0.0, 1.0}
+        for node in range(found.n_splits):  # half way between two rows
+            x = X[:, np.flatnonzero(found.weights[node])[0]]
+            assert np.abs(x + found.biases[node]).min() > 0
+
+
+def test_rounding_changes_no_more_rows_than_allowed() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    tree = ObliqueTree(rng.normal(size=(3, 3)), rng.normal(size=3) / 5, [[1, 2], [3, 4], [5, 6]], [[0], [1], [2], [3]])
+    exact, loose = rounded(tree, X, 0.0), rounded(tree, X, 0.2)
+    assert (exact.apply(X) == tree.apply(X)).all()
+    assert (loose.apply(X) != tree.apply(X)).mean() <= 0.2
+
+    def digits(one: ObliqueTree) -> int:
+        weights: Any = one.weights
+        return max(len(f"{w:.15g}".replace(".", "").replace("-", "").strip("0")) for w in weights.ravel())
+
+    assert digits(loose) <= digits(exact) < digits(tree)
+    assert "rounded" in exact.notes[-1]
+
+
+def test_the_smallest_as_good_is_chosen() -> None:
+    losses = {(8, 4): 0.2, (4, 4): 0.201, (4, 2): 0.21, (2, 2): 0.4}
+    sway = 0.3 * np.where(np.arange(400) // np.array([[1], [2], [4], [8]]) % 2, 1.0, -1.0)  # of mean 0
+    judged = {
+        Key(Family("random"), *size): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        for i, (size, mean) in enumerate(losses.items())
+    }
+    assert choose(judged, "best")[1:] == (8, 4)
+    assert choose(judged, "smallest")[1:] == (4, 2)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_the_ladder_of_terms_ends_within_the_budget(n_features: int, max_terms: int) -> None:
+    ladder = term_ladder(n_features, max_terms)
+    assert ladder[0] == n_features
+    assert min(ladder) <= max_terms
+    assert all(4 * low >= high > low for high, low in pairwise(ladder))
+    assert min(max_terms, n_features) in ladder
+
+
+@given(st.integers(2, 100))
+def test_sizes_fall_to_two(most: int) -> None:
+    assert sizes(most)[0] == most
+    assert sizes(most)[-1] == 2
