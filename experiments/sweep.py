@@ -132,7 +132,9 @@ def _client(scheduler: str | Any) -> Iterator[Any]:
     if not isinstance(scheduler, str):
         yield scheduler
     elif scheduler == "local":
-        with LocalCluster(threads_per_worker=1) as cluster, Client(cluster) as client:
+        # Both without a password: for this machine only.
+        here: dict[str, Any] = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+        with LocalCluster(threads_per_worker=1, **here) as cluster, Client(cluster) as client:
             yield client
     else:
         with Client(scheduler) as client:

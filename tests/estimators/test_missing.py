@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.impute import SimpleImputer
@@ -55,3 +56,9 @@ def test_several_labels_share_the_gaps(gaps: tuple[np.ndarray, np.ndarray]) -> N
     for label, member in enumerate(both.estimators_):
         np.testing.assert_allclose(member.predict_proba(X)[:, 1], chances[:, label])
         assert member.tree_.feature_names[-1] == "x1 is missing"
+
+
+def test_a_feature_may_have_the_name_of_an_indicator() -> None:
+    frame = pd.DataFrame({"x": [1.0, np.nan, 3.0, 4.0] * 5, "x is missing": [0.0, 1.0, 2.0, 3.0] * 5})
+    model = LCNClassifier(depth=1, epochs=1, missing="indicator").fit(frame, [0, 1, 0, 1] * 5)
+    assert model.tree_.feature_names == ("x", "x is missing", "x is missing (2)")

@@ -134,3 +134,15 @@ def test_a_cluster_makes_only_what_is_missing(tmp_path: Path, log: Path):
     with distributed.Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
         assert sweep_on_cluster(runs, store, tiny_dataset, execute, client) == len(runs) - 5
         assert sweep_on_cluster(runs, store, tiny_dataset, execute, client) == 0
+
+
+def test_a_local_cluster_is_for_this_machine_only() -> None:
+    """The dashboard asks for no password: it must not listen on other interfaces."""
+    from experiments.sweep import _client
+
+    with _client("local") as client:
+        scheduler = client.cluster.scheduler
+        listening = [socket.getsockname()[0] for socket in scheduler.http_server._sockets.values()]
+        assert listening
+        assert set(listening) == {"127.0.0.1"}
+        assert all(address.startswith("tcp://127.0.0.1:") for address in scheduler.workers)

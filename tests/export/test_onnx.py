@@ -117,3 +117,40 @@ def test_bad_dtype_and_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install 'treelu\[onnx\]'"):
         tree.to_onnx()
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind"),
+    [
+        (np.array([16777216.0, 16777217.0]), "f"),
+        (np.array([0.1, 1e300]), "f"),
+        (np.array([2**63, 2**63 + 1], dtype=np.uint64), "O"),
+        (np.array([2**62, 2**62 + 1], dtype=np.uint64), "i"),
+        (np.array([-(2**63), 2**63 - 1]), "i"),
+        (np.array([False, True]), "i"),
+        (np.array([10**30, 1], dtype=object), "O"),
+        (np.array(["no", "yes"]), "O"),
+    ],
+)
+def test_labels_come_out_as_they_are(classes, kind):
+    tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=classes)
+    rows = np.array([[-1.0], [1.0]])
+    for dtype in ("float32", "float64"):
+        labels = run(tree, rows.astype(dtype), dtype=dtype)["label"]
+        assert labels.dtype.kind == kind
+        wanted = [str(label) for label in classes.tolist()] if kind == "O" else classes.tolist()
+        assert labels.tolist() == wanted
+        assert compare_onnx(tree, tree.to_onnx(dtype=dtype), rows).n_other_label == 0
+
+
+def test_labels_that_only_differ_in_type_are_refused():
+    tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic",
+                       classes=np.array([1, "1"], dtype=object))  # fmt: skip
+    with pytest.raises(ValueError, match="classes must differ as texts"):
+        tree.to_onnx()
+
+
+def test_labels_are_compared_too():
+    tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["no", "yes"])
+    other = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["yes", "no"])
+    assert compare_onnx(tree, other.to_onnx(), [[-1.0], [1.0], [2.0]]).n_other_label == 3

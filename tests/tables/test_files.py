@@ -116,3 +116,12 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"pip install 'treelu\[parquet\]'"):
         read_table(path)
+
+
+def test_numbers_of_many_digits_are_not_too_much(tmp_path: Path) -> None:
+    """pandas raises an OverflowError for a text of 400 digits among others, though asked not to."""
+    from treelu.tables.numbers import to_numbers
+
+    values, strays = to_numbers(pd.Series(["1.5", "9" * 400, "x", None], dtype=object))
+    assert values[0] == 1.5
+    assert strays[-1] == "x"

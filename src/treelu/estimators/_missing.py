@@ -45,5 +45,19 @@ class MissingValues:
         return np.hstack([filled, absent[:, self.gaps].astype(X.dtype)])
 
     def names(self, features: Sequence[str]) -> list[str]:
-        """Names of the columns that `fill` returns."""
-        return [*features, *(f"{features[gap]} is missing" for gap in self.gaps)]
+        """Names of the columns that `fill` returns; an indicator's name that is taken gets a number.
+
+        Examples
+        --------
+        >>> MissingValues(np.zeros(2), np.array([0])).names(["age", "age is missing"])
+        ['age', 'age is missing', 'age is missing (2)']
+        """
+        names = dict.fromkeys(features)
+        for gap in self.gaps:
+            name = plain = f"{features[gap]} is missing"
+            number = 1
+            while name in names:
+                number += 1
+                name = f"{plain} ({number})"
+            names[name] = None
+        return list(names)

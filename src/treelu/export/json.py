@@ -22,6 +22,7 @@ the same float64.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -48,16 +49,20 @@ def to_dict(tree: ObliqueTree) -> dict[str, Any]:
     >>> from_dict(data) == tree
     True
     """
-    names = tree.feature_names
-    weights = tree.weights
+    return _fields(tree)
+
+
+def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of the schema in their order; those named in ``without`` are None."""
+    names, weights = tree.feature_names, tree.weights
     return {
         "format": FORMAT,
         "version": VERSION,
         "n_features": tree.n_features,
         "feature_names": None if names is None else list(names),
         "link": tree.link,
-        "weights": weights.tolist() if isinstance(weights, np.ndarray) else _csr_to_dict(weights),
-        **{name: _to_list(getattr(tree, name)) for name in _ARRAYS},
+        "weights": None if "weights" in without else _to_list(weights),
+        **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS},
         "notes": list(tree.notes),
     }
 
@@ -71,10 +76,18 @@ def to_json(tree: ObliqueTree) -> str:
     >>> from_json(to_json(tree)) == tree
     True
     """
+    big = [name for name in ("weights", "leaf_weights") if isinstance(getattr(tree, name), np.ndarray)]
     try:
-        return json.dumps(to_dict(tree), allow_nan=False, ensure_ascii=False)
+        fields = {name: _text(value) for name, value in _fields(tree, without=big).items()}
     except TypeError as error:
         raise TypeError(f"classes must be numbers, strings or booleans to be written as JSON: {error}") from None
+    for name in big:  # a row at a time: as Python's numbers they would need many times the memory of their text
+        fields[name] = "[" + ", ".join(_text(row.tolist()) for row in getattr(tree, name)) + "]"
+    return "{" + ", ".join(f'"{name}": {text}' for name, text in fields.items()) + "}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False)
 
 
 def from_dict(data: dict[str, Any]) -> ObliqueTree:
@@ -122,12 +135,10 @@ def _is_strings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _to_list(array: np.ndarray | None) -> list[Any] | None:
-    return None if array is None else array.tolist()
-
-
-def _csr_to_dict(matrix: sparse.csr_array) -> dict[str, list[Any]]:
-    return {name: getattr(matrix, name).tolist() for name in ("indptr", "indices", "data")}
+def _to_list(array: np.ndarray | sparse.csr_array | None) -> Any:
+    if array is None or isinstance(array, np.ndarray):
+        return None if array is None else array.tolist()
+    return {name: getattr(array, name).tolist() for name in ("indptr", "indices", "data")}
 
 
 def _weights(weights: Any, n_features: int) -> Any:

@@ -179,13 +179,12 @@ def _classification(
         best = graph.node("ArgMax", scores, axis=1, keepdims=0)
     if threshold is not None:
         best = _by_threshold(graph, *threshold)
-    classes = tree.classes.astype(np.int64) if tree.classes.dtype.kind in "biu" else tree.classes
-    if classes.dtype.kind in "OU":
-        classes = classes.astype(str).astype(object)
-    graph.node("Gather", graph.constant(classes, "classes"), best, name="label")
+    classes = _labels(tree.classes, graph.dtype)
+    graph.constants.append(graph.onnx.numpy_helper.from_array(classes, "classes"))
+    graph.node("Gather", "classes", best, name="label")
     helper = graph.onnx.helper
-    label_type = {"i": graph.onnx.TensorProto.INT64, "O": graph.onnx.TensorProto.STRING}.get(
-        classes.dtype.kind, graph.elem_type
+    label_type = (
+        graph.onnx.TensorProto.STRING if classes.dtype == object else helper.np_dtype_to_tensor_dtype(classes.dtype)
     )
     return [
         helper.make_tensor_value_info("label", label_type, ["rows"]),
@@ -199,6 +198,30 @@ def _by_threshold(graph: _Graph, positive: int, least: float) -> str:
     chance = graph.node("Gather", "probabilities", place, axis=1)
     reached = graph.node("GreaterOrEqual", chance, graph.constant(np.array(least), "threshold"))
     return graph.node("Where", reached, place, graph.constant(np.array(1 - positive), "negative"))
+
+
+def _labels(classes: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Classes in a type that ONNX has and that changes none of them.
+
+    Whole numbers become int64 and strings otherwise (uint64 from 2^63), floats the model's type and float64 otherwise
+    (such as 2^24 + 1, which is no float32), all else strings.
+
+    Examples
+    --------
+    >>> _labels(np.array([0, 2**63], dtype=np.uint64), np.dtype("float32"))
+    array(['0', '9223372036854775808'], dtype=object)
+    >>> _labels(np.array([0.5, 16777217.0]), np.dtype("float32")).dtype
+    dtype('float64')
+    """
+    if classes.dtype.kind in "biu" and not (classes > np.iinfo(np.int64).max).any():
+        return classes.astype(np.int64)
+    if classes.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return classes.astype(dtype if (classes.astype(dtype) == classes).all() else np.float64)
+    texts = np.array([str(label) for label in classes.tolist()], dtype=object)
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"classes must differ as texts to become ONNX labels, got {classes.tolist()}")
+    return texts
 
 
 # What single precision costs
@@ -238,7 +261,8 @@ class OnnxComparison:
 
     ``n_in_doubt`` of ``n_rows`` lie nearer to a hyperplane than float32 can tell; ``n_on_other_leaf`` rows get
     another leaf's answer, ``n_unexplained`` of these without being in doubt; ``largest_difference`` is that of the
-    probabilities or values of all other rows.
+    probabilities or values of all other rows, ``n_other_label`` the number of these with another label: classes whose
+    scores are equal, or so near that float32 cannot tell.
     """
 
     n_rows: int
@@ -246,6 +270,7 @@ class OnnxComparison:
     n_on_other_leaf: int
     n_unexplained: int
     largest_difference: float
+    n_other_label: int = 0
 
 
 def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 1e-4) -> OnnxComparison:
@@ -264,7 +289,7 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
     --------
     >>> tree = ObliqueTree([[1.0, -1.0]], [0.0], [[1, 2]], [[0], [1]])
     >>> compare_onnx(tree, tree.to_onnx(), [[1.0, 1.0 + 1e-9], [1.0, 1.1]])
-    OnnxComparison(n_rows=2, n_in_doubt=1, n_on_other_leaf=1, n_unexplained=0, largest_difference=0.0)
+    OnnxComparison(n_rows=2, n_in_doubt=1, n_on_other_leaf=1, n_unexplained=0, largest_difference=0.0, n_other_label=0)
     """
     try:
         import onnxruntime
@@ -274,15 +299,21 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
     dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     double = session.get_inputs()[0].type == "tensor(double)"
-    answer = session.run(None, {"X": dense.astype(np.float64 if double else np.float32)})[-1]
+    outputs = session.run(None, {"X": dense.astype(np.float64 if double else np.float32)})
+    answer = outputs[-1]
     wanted = tree.link_outputs(tree.decision_function(rows))
     difference = np.abs(answer - wanted).max(axis=1, initial=0.0)
     other = difference > tolerance * (1 + np.abs(wanted).max(initial=0.0))
     doubt = rows_in_doubt(tree, rows)
+    unlike = np.zeros(len(doubt), dtype=bool)
+    if tree.classes is not None:
+        labels = tree.predict(rows)
+        unlike = outputs[0] != (labels.astype(str) if outputs[0].dtype == object else labels)
     return OnnxComparison(
         n_rows=len(doubt),
         n_in_doubt=int(doubt.sum()),
         n_on_other_leaf=int(other.sum()),
         n_unexplained=int((other & ~doubt).sum()),
         largest_difference=float(difference[~other].max(initial=0.0)),
+        n_other_label=int((unlike & ~other).sum()),
     )

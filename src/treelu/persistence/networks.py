@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -138,7 +139,9 @@ def restore_ensemble(fields: Fields, arrays: ArrayReader, n_features: int) -> En
         features = None
         if inner.has("features"):
             features = inner.integers("features", network.in_features)
-            if (np.diff(features, prepend=-1) <= 0).any() or features[-1] >= n_features:
+            # Compared, not subtracted: differences of numbers near -2^63 wrap around.
+            ascending = (features[1:] > features[:-1]).all()
+            if not features.size or not ascending or features[0] < 0 or features[-1] >= n_features:
                 raise ModelFileError(f"{about.where}: its features must be ascending numbers below {n_features}")
         fits = network.in_features == (n_features if features is None else len(features))
         if not isinstance(network, LocallyConstantNetwork) or not fits or network.out_features != len(constant):
@@ -211,7 +214,9 @@ def restore_numbers(fields: Fields, names: Sequence[str]) -> list[list[Any]]:
     """Lists of numbers and nulls, of one length."""
     columns = [fields.items(name) for name in names]
     if len({len(column) for column in columns}) != 1 or not all(
-        value is None or isinstance(value, int | float) for column in columns for value in column
+        value is None or (isinstance(value, int | float) and abs(value) <= sys.float_info.max)
+        for column in columns
+        for value in column
     ):
         raise ModelFileError(f"{fields.where} must hold lists of numbers, all of one length")
     return columns

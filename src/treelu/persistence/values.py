@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -137,7 +137,7 @@ class Fields:
     def number(self, name: str) -> float:
         """A finite number."""
         value = self.any(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < math.inf:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
             raise ModelFileError(f"{self.where}: {name} must be a finite number, got {_shown(value)}")
         return float(value)
 

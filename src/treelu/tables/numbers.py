@@ -108,7 +108,10 @@ def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column.to_numpy(np.float64, na_value=np.nan), []
     if style.is_plain:
-        values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
+        try:
+            values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
+        except OverflowError:  # a whole number of more than 308 digits, which pandas does not coerce
+            values = _parsed(column, style)
     else:
         values = _parsed(column, style)
     rows = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())

@@ -43,6 +43,11 @@ def csr_from_parts(data: Any, indices: Any, indptr: Any, n_rows: int, n_columns:
     values = float_array("data", data, (None,))
     columns, ends = (_whole_numbers(name, part) for name, part in (("indices", indices), ("indptr", indptr)))
     _check_indices(values, columns, ends, n_rows, n_columns)
+    if not ends[-1] == len(columns) == len(values):
+        raise ValueError(
+            f"indptr must ascend from 0 to the number of indices and data, got {ends[-1]} for {len(columns)} and "
+            f"{len(values)}"
+        )
     return sparse.csr_array((values.copy(), columns, ends), shape=(n_rows, n_columns))
 
 
@@ -87,7 +92,7 @@ def float_array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndar
     """``value`` as a finite, read-only float64 array of the given shape (None: any length)."""
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be an array of numbers: {error}") from None
     if array.ndim == 1 and len(shape) > 1 and array.size == 0:
         array = array.reshape(tuple(length or 0 for length in shape))
@@ -150,6 +155,8 @@ def node_children(children: Any, n_splits: int) -> np.ndarray:
 
 def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_leaves: bool) -> None:
     """Raise unless ``link``, ``classes`` and the width of the leaf values fit together."""
+    if n_outputs == 0:
+        raise ValueError("values must have at least one output a leaf, got none")
     if link not in LINKS:
         raise ValueError(f"link must be one of {', '.join(LINKS)}, got {link!r}")
     if link == "identity":
@@ -158,7 +165,7 @@ def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_
         return
     if classes is None:
         raise ValueError(f"classes must be given for link={link!r}")
-    if classes.ndim != 1 or len(np.unique(classes)) != len(classes):
+    if classes.ndim != 1 or not _distinct(classes.tolist()):
         raise ValueError(f"classes must be a vector of distinct labels, got {classes.tolist()}")
     wanted = (2, 1) if link == "logistic" else (len(classes), len(classes))
     if (len(classes), n_outputs) != wanted:
@@ -179,6 +186,14 @@ def feature_spreads(spreads: Any, n_features: int) -> np.ndarray | None:
         feature = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"spreads must not be negative, got {array[feature]} at index {feature}")
     return array
+
+
+def _distinct(labels: list[Any]) -> bool:
+    """Whether no two labels are equal; numbers and texts may stand together, which have no order."""
+    try:
+        return len(set(labels)) == len(labels)
+    except TypeError:  # such as lists
+        return False
 
 
 def names_tuple(feature_names: Any, n_features: int) -> tuple[str, ...] | None:

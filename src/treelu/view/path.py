@@ -135,7 +135,9 @@ def _as_html(steps: list[Step], end: str, here: str, digits: int) -> str:
         longest = max(abs(value) for value, _ in step.parts) or 1.0
         for value, words in step.parts:
             color = _PLUS if value > 0 else _MINUS
-            bar = f'<div style="width: {round(_BAR * abs(value) / longest)}px; height: 9px; background: {color}"></div>'
+            bar = (
+                f'<div style="width: {round(_BAR * (abs(value) / longest))}px; height: 9px; background: {color}"></div>'
+            )
             rows.append(
                 f'<tr style="background: none"><td {right}>{_signed(value, digits)}</td><td {left}>{bar}</td>'
                 f"<td {left}>{escape(words)}</td></tr>"

@@ -7,11 +7,13 @@ from typing import Any
 from treelu.tree import ObliqueTree
 from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, linear_form, rows_words
 
+WIDEST = 8 * 40  # characters before a line; deeper branches go on in a block below
+
 
 def export_text(
     tree: ObliqueTree, *, top: int | None = None, max_depth: int | None = None, digits: int = 3, scale: Any = None
 ) -> str:
-    """The tree as indented text, one node a line.
+    """The tree as indented text, one node a line; what is deeper than 40 levels goes on in blocks below.
 
     Parameters
     ----------
@@ -47,21 +49,28 @@ def export_text(
             ├─ no:  leaf 5: value 2
             └─ yes: leaf 6: value 3
     """
-    lines = []
+    lines: list[str] = []
     below, spread = leaves_below(tree), check_scale(tree, scale)
-    stack: list[tuple[int, str, str, int]] = [(0, "", "", 0)]  # node, prefix of its line, of its children, depth
-    while stack:
-        node, prefix, indent, depth = stack.pop()
-        if node < tree.n_splits and depth == max_depth:
-            words = hidden_words(below[node])
-        elif node < tree.n_splits:
-            form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits, spread)
-            words = f"node {node}: {form} >= 0"
-            left, right = (int(child) for child in tree.children[node])
-            stack.append((right, f"{indent}└─ yes: ", f"{indent}        ", depth + 1))
-            stack.append((left, f"{indent}├─ no:  ", f"{indent}│       ", depth + 1))
-        else:
-            words = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits, spread)}"
-        rows = rows_words(tree, node)
-        lines.append(prefix + words + (f"  [{rows}]" if rows else ""))
+    later = [(0, 0)]  # nodes with a block of their own, and their depths
+    for root, depth in later:
+        if lines:
+            lines.append("")
+        stack = [(root, "", "", depth)]  # node, prefix of its line, of its children, depth
+        while stack:
+            node, prefix, indent, depth = stack.pop()
+            if node < tree.n_splits and depth == max_depth:
+                words = hidden_words(below[node])
+            elif node < tree.n_splits and len(indent) == WIDEST:
+                words = f"node {node}: goes on below"
+                later.append((node, depth))
+            elif node < tree.n_splits:
+                form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits, spread)
+                words = f"node {node}: {form} >= 0"
+                left, right = (int(child) for child in tree.children[node])
+                stack.append((right, f"{indent}└─ yes: ", f"{indent}        ", depth + 1))
+                stack.append((left, f"{indent}├─ no:  ", f"{indent}│       ", depth + 1))
+            else:
+                words = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits, spread)}"
+            rows = rows_words(tree, node)
+            lines.append(prefix + words + (f"  [{rows}]" if rows else ""))
     return "\n".join(lines)
