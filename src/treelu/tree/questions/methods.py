@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treelu.tree.questions.counterfactual import Counterfactual
+    from treelu.tree.questions.properties import Verdict
     from treelu.tree.questions.ranges import OutputRange
     from treelu.tree.questions.robustness import Robustness
 
@@ -63,7 +64,8 @@ class Questions:
         groups : sequence of features
             One-hot groups: exactly one feature of each is 1, the others 0.
         scale : array of shape (n_features,) or mapping, optional
-            The unit of each feature, such as its standard deviation: a change by it counts as 1. None: 1.
+            The unit of each feature: a change by it counts as 1. None: its spread in training, or 1 where the tree
+            does not know that.
         norm : {"l1", "linf", "l2"}
             The sum of all changes, the largest, or the root of the sum of squares.
         max_changes : int, optional
@@ -179,3 +181,117 @@ class Questions:
         from treelu.tree.questions.ranges import output_range
 
         return output_range(self, bounds, target=target, output=output, whole=whole, groups=groups, scale=scale)
+
+    # Properties of the whole tree
+
+    def rises(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+        """Whether the prediction never falls when a feature rises and all others stay: proved, or refuted by two rows.
+
+        Parameters
+        ----------
+        feature : name or number
+        target : class label, optional
+            The class whose probability is meant; None: the second of two.
+        output : int
+            Which value, in a regression of several.
+        **permitted
+            ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`: the rows that the property
+            is about.
+
+        Returns
+        -------
+        Verdict
+            True as a truth value where the property holds.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree(
+        ...     [[1.0, -1.0], [0.0, 1.0]], [0.0, -5.0], [[2, 1], [3, 4]], [[0.0], [1.0], [0.5]],
+        ...     feature_names=["income", "age"],
+        ... )
+        >>> print(tree.rises("income"))
+        proved: the prediction never falls when income rises (1 programme)
+        >>> broken = tree.rises("age")
+        >>> bool(broken)
+        False
+        >>> first, second = tree.predict(broken.rows)  # the same income, and a higher age in the second
+        >>> first > second
+        np.True_
+        """
+        from treelu.tree.questions.properties import monotone
+
+        return monotone(self, feature, 1, target=target, output=output, **permitted)
+
+    def falls(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+        """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
+        from treelu.tree.questions.properties import monotone
+
+        return monotone(self, feature, -1, target=target, output=output, **permitted)
+
+    def independent(
+        self: Any,
+        features: Any,
+        *,
+        of: str = "answer",
+        target: Any = None,
+        output: int = 0,
+        tolerance: float = 0.0,
+        **permitted: Any,
+    ) -> Verdict:
+        """Whether the answer is the same whatever some features are: proved, or refuted by two rows.
+
+        Parameters
+        ----------
+        features : names or numbers
+            A feature of a one-hot group stands for the whole group.
+        of : {"answer", "value"}
+            The predicted class, or the probability of ``target``. In regression both are the value.
+        target, output
+            As in :meth:`rises`.
+        tolerance : float
+            A difference of values up to this is none.
+        **permitted
+            ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`.
+
+        Returns
+        -------
+        Verdict
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0.0], [1.0]], feature_names=["income", "sex"])
+        >>> print(tree.independent("sex"))
+        proved: the prediction never depends on sex (0 programmes)
+        """
+        from treelu.tree.questions.properties import independent
+
+        return independent(self, features, of=of, target=target, output=output, tolerance=tolerance, **permitted)
+
+    def at_most(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+        """Whether the prediction is at most so much for every permitted row: proved, or refuted by a row.
+
+        Parameters
+        ----------
+        limit : float
+            Of the value, or of the probability of ``target``.
+        target, output, **permitted
+            As in :meth:`rises`.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0]], [-3.0], [[1, 2]], [[0.0], [1.0]], feature_names=["age"])
+        >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
+        proved: the prediction is at most 0.5 (1 programme)
+        """
+        from treelu.tree.questions.properties import limited
+
+        return limited(self, limit, 1, target=target, output=output, **permitted)
+
+    def at_least(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+        """Whether the prediction is at least so much for every permitted row; see :meth:`at_most`."""
+        from treelu.tree.questions.properties import limited
+
+        return limited(self, limit, -1, target=target, output=output, **permitted)

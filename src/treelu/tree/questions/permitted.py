@@ -171,8 +171,10 @@ def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]
 
 
 def read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
-    """The unit of each feature; 1 where none is given."""
+    """The unit of each feature; where none is given its spread, if the tree knows that and it is not 0."""
     units = np.ones(tree.n_features)
+    if tree.spreads is not None:
+        units = np.where(tree.spreads > 0, tree.spreads, 1.0)
     if scale is None:
         return units
     if isinstance(scale, Mapping):

@@ -69,8 +69,8 @@ def output_range(
     permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
     form = Output(tree, target, output)
     inside = Inside(tree, permitted)
-    low, low_row = _end(inside, form, -1.0)
-    high, high_row = _end(inside, form, 1.0)
+    low, low_row = farthest(inside, form, -1)
+    high, high_row = farthest(inside, form, 1)
     return OutputRange(form.words, low, high, low_row, high_row, tree.n_leaves, inside.n_looked)
 
 
@@ -224,7 +224,7 @@ def centre(permitted: Permitted) -> np.ndarray:
     return x
 
 
-def _end(inside: Inside, output: Output, sign: float) -> tuple[float, np.ndarray | None]:
+def farthest(inside: Inside, output: Output, sign: int) -> tuple[float, np.ndarray | None]:
     """The greatest (sign 1) or the least (sign −1) number, and a row."""
     tree = inside.tree
     if tree.leaf_weights is None:
@@ -251,7 +251,7 @@ def _end(inside: Inside, output: Output, sign: float) -> tuple[float, np.ndarray
     return output.from_form(sign * best), best_row
 
 
-def _by_bound(inside: Inside, output: Output, sign: float) -> list[tuple[int, float]]:
+def _by_bound(inside: Inside, output: Output, sign: int) -> list[tuple[int, float]]:
     """Linear leaves by the greatest value that the ranges alone permit."""
     low, high = inside.permitted.low, inside.permitted.high
     result = []
