@@ -83,6 +83,14 @@ class DialectName(StrEnum):
     postgresql = "postgresql"
 
 
+class Norm(StrEnum):
+    """How changes of several columns add up."""
+
+    l1 = "l1"
+    l2 = "l2"
+    linf = "linf"
+
+
 class Leaves(StrEnum):
     """How much of the tree to export."""
 
@@ -318,6 +326,81 @@ def report(
     from treelu.cli.export import write_report
 
     write_report(model, data, out, label=label, reading=reading, force=force, as_json=as_json)
+
+
+Within = Annotated[
+    Columns, _option("Range of a column, such as age=18..100 or job=clerk|student; repeat for others.", metavar="RANGE")
+]
+Whole = Annotated[Columns, _option("Columns that take whole numbers only (a,b,c).", metavar="COL")]
+
+
+@app.command()
+def ask(
+    model: ModelFolder,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Table with the rows to ask about.")],
+    want: Annotated[str | None, _option("Class asked for; by default any but the predicted one.")] = None,
+    at_least: Annotated[float | None, _option("Least value, or least probability of --want.")] = None,
+    at_most: Annotated[float | None, _option("Greatest value, or greatest probability of --want.")] = None,
+    keep: Annotated[Columns, _option("Columns that stay as they are (a,b,c).", metavar="COL")] = None,
+    within: Within = None,
+    rise: Annotated[Columns, _option("Columns that may only rise (a,b,c).", metavar="COL")] = None,
+    fall: Annotated[Columns, _option("Columns that may only fall (a,b,c).", metavar="COL")] = None,
+    whole: Whole = None,
+    max_changes: Annotated[int | None, _option("Most columns that may change.", min=1)] = None,
+    norm: Annotated[Norm, _option("How changes add up, in units of each column's spread.")] = Norm.l1,
+    label: Label = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    as_json: Annotated[bool, _option("Print one JSON object per line.", "--json")] = False,
+) -> None:
+    """Find the smallest change of each row that gives another answer."""
+    from treelu.cli.check import Reading, check_table
+
+    reading = Reading(delimiter, decimal, encoding)
+    check_table(data, reading)
+
+    from treelu.cli.ask import ask_table
+    from treelu.cli.asked import Question
+
+    columns = {"keep": keep, "within": within, "rise": rise, "fall": fall, "whole": whole}
+    ask_table(
+        model,
+        data,
+        Question(want, at_least, at_most, norm.value, max_changes),
+        columns={option: names or () for option, names in columns.items()},
+        label=label,
+        reading=reading,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def verify(
+    model: ModelFolder,
+    rises: Annotated[
+        Columns, _option("The prediction never falls when these columns rise (a,b,c).", metavar="COL")
+    ] = None,
+    falls: Annotated[
+        Columns, _option("The prediction never rises when these columns rise (a,b,c).", metavar="COL")
+    ] = None,
+    independent: Annotated[
+        Columns, _option("The answer never depends on these columns (a,b,c).", metavar="COL")
+    ] = None,
+    at_most: Annotated[float | None, _option("The prediction is never above this.")] = None,
+    at_least: Annotated[float | None, _option("The prediction is never below this.")] = None,
+    want: Annotated[str | None, _option("Class whose probability is meant; by default the second of two.")] = None,
+    within: Within = None,
+    whole: Whole = None,
+    label: Label = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove properties of a model for all rows; exit with 1 where one is refuted."""
+    from treelu.cli.verify import Claims, verify_model
+
+    claims = Claims(rises or (), falls or (), independent or (), at_most, at_least)
+    if not verify_model(model, claims, want=want, within=within or (), whole=whole or (), label=label, as_json=as_json):
+        raise typer.Exit(1)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -36,7 +36,7 @@ def export_tree(
         raise InputError("--format onnx is binary; give --out tree.onnx, or send the output to a file")
     model = load(folder)
     if isinstance(model, TableModel) and form == "html" and leaves is None:
-        write_output(out, _page(model, _target(model, label), folder))
+        write_output(out, _page(model, target_of(model, label), folder))
         return
     if form in PROGRAMS:
         program = model_program(model, folder.resolve().name, leaves, label, encoded=options.encoded)
@@ -60,7 +60,7 @@ def write_report(
     """Write a page on a saved model, with its scores on the rows of a table."""
     check_file(out, force)
     model = load_table_model(folder)
-    target = _target(model, label)
+    target = target_of(model, label)
     rows = None
     if data is not None:
         rows = read_rows(model, data, reading, Notes(quiet=as_json))
@@ -87,7 +87,7 @@ def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 
-def _target(model: TableModel, label: str | None) -> str:
+def target_of(model: TableModel, label: str | None) -> str:
     """The target that is asked for."""
     if label is not None and label not in model.targets:
         raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
@@ -101,7 +101,7 @@ def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
     if isinstance(model, ObliqueTree):
         return model
     if isinstance(model, TableModel):
-        place = 0 if model.task == "regression" else model.targets.index(_target(model, label))
+        place = 0 if model.task == "regression" else model.targets.index(target_of(model, label))
         if not model.trees:
             raise InputError(
                 f"a model of --method {model.method} is no single tree; --format html shows what it predicts, "

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -178,13 +178,20 @@ def counterfactual(
     norm: str = "l1",
     max_changes: int | None = None,
     n: int = 1,
+    check: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Counterfactual:
-    """The nearest rows that get a wanted answer; see :meth:`treelu.tree.ObliqueTree.counterfactual`."""
+    """The nearest rows that get a wanted answer; see :meth:`treelu.tree.ObliqueTree.counterfactual`.
+
+    ``check`` (rows → bool) is asked besides the tree's own prediction, such as by a model that rounds differently.
+    """
     row = one_row(tree, x)
     before = predicted(tree, row)
     asked_other = tree.is_classifier and target is None and at_least is None and at_most is None
     wanted = wanted_answer(tree, target, at_least=at_least, at_most=at_most, output=output,
                            other_than=before if asked_other else None)  # fmt: skip
+    if check is not None:
+        own, besides = wanted.holds, check
+        wanted = replace(wanted, holds=lambda X: own(X) & besides(X))
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     if max_changes is not None and max_changes < 1:

@@ -1,0 +1,136 @@
+"""A saved model as something to be asked: its whole tree, its columns and its own predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treelu.cli.export import target_of
+from treelu.cli.messages import InputError
+from treelu.tables import TableModel
+from treelu.tables.questions import ColumnQuestions
+from treelu.tree import ObliqueTree
+from treelu.tree.questions.words import number
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked for, as it was typed."""
+
+    want: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    norm: str = "l1"
+    max_changes: int | None = None
+
+
+class Asked:
+    """One target of a saved model: its whole tree, its columns and its own predictions."""
+
+    def __init__(self, model: TableModel, label: str | None) -> None:
+        self.model = model
+        self.target = target_of(model, label)
+        self.k = model.targets.index(self.target)
+        try:
+            trees = model.whole_trees()
+        except AttributeError:
+            raise InputError(
+                f"a model of --method {model.method} is no single tree, so that questions about it have no exact "
+                "answer; --method lcn or lln fits a tree"
+            ) from None
+        self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
+        self.output = self.k if model.task == "regression" else 0
+        self.columns = ColumnQuestions(model.encoder)
+
+    @property
+    def has_threshold(self) -> bool:
+        """Whether the class is decided by a probability other than one half."""
+        return self.model.task == "classification" and self.model.threshold != 0.5 and len(self.labels) == 2
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes; none in regression."""
+        return [] if self.tree.classes is None else self.tree.classes.tolist()
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """The model's own answers: classes, or values of the target."""
+        import pandas as pd
+
+        frame = pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
+        member = self.model.members[self.k] if self.model.task == "labels" else self.model.estimator
+        if self.has_threshold:
+            chances = member.predict_proba(frame)[:, self.model.positive]
+            return np.array(self.labels)[
+                np.where(chances >= self.model.threshold, self.model.positive, 1 - self.model.positive)
+            ]
+        values = member.predict(frame)
+        return values[:, self.output] if values.ndim == 2 else values
+
+    def chances(self, X: np.ndarray, k: int) -> np.ndarray:
+        """The model's own probability of a class."""
+        import pandas as pd
+
+        frame = pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
+        member = self.model.members[self.k] if self.model.task == "labels" else self.model.estimator
+        return member.predict_proba(frame)[:, k]
+
+    def wanted(self, question: Question, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
+        """Arguments of `counterfactual`, and the same asked of the model itself."""
+        limits = {name: value for name, value in (("at_least", question.at_least), ("at_most", question.at_most))
+                  if value is not None}  # fmt: skip
+
+        def between(values: np.ndarray) -> np.ndarray:
+            return (values >= limits.get("at_least", -np.inf)) & (values <= limits.get("at_most", np.inf))
+
+        if not self.labels:
+            if question.want is not None:
+                raise InputError(f"--want {question.want}: {self.target} is a number; give --at-least or --at-most")
+            if not limits:
+                raise InputError(f"{self.target} is a number: give --at-least or --at-most")
+            return limits | {"output": self.output}, lambda X: between(self.predict(X))
+        if question.want is None and limits:
+            raise InputError("--at-least and --at-most need --want, the class whose probability is meant")
+        k = None if question.want is None else self.find_label(question.want)
+        if limits and k is not None:
+            return {"target": self.labels[k]} | limits, lambda X: between(self.chances(X, k))
+        if k is None and len(self.labels) == 2:
+            k = 1 - self.labels.index(now)
+        if k is None:
+            return {}, lambda X: self.predict(X) != now
+        label = self.labels[k]
+        asked: dict[str, Any] = {"target": label}
+        if self.has_threshold:
+            level = self.model.threshold
+            limit = {"at_least": level} if k == self.model.positive else {"at_most": float(np.nextafter(level, 0))}
+            asked = {"target": self.labels[self.model.positive]} | limit
+        return asked, lambda X: self.predict(X) == label
+
+    def find_label(self, text: str) -> int:
+        """The number of a class that was typed."""
+        names = [str(label) for label in self.labels]
+        if text not in names:
+            raise InputError(f"--want {text}: {self.target} is {' or '.join(names[:8])}")
+        return names.index(text)
+
+
+# Words
+
+
+def in_columns(message: str) -> str:
+    """A message of the tree without the words of Python."""
+    return message.replace("no leaf of this tree", "no leaf of the tree").replace("target: ", "--want: ")
+
+
+def item(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def shown(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool) else str(value)

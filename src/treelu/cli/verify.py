@@ -1,0 +1,140 @@
+"""`treelu verify`: properties of a saved tree, proved for all rows or refuted by rows, in the columns of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from scipy.special import logit
+
+from treelu.cli.asked import Asked, in_columns, item, plain, shown
+from treelu.cli.messages import InputError, count, write_json
+from treelu.cli.predict import load_table_model
+from treelu.tree import ObliqueTree
+from treelu.tree.questions.properties import Verdict
+from treelu.tree.questions.words import number
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Properties to be proved, as they were typed."""
+
+    rises: Sequence[str] = ()
+    falls: Sequence[str] = ()
+    independent: Sequence[str] = ()
+    at_most: float | None = None
+    at_least: float | None = None
+
+
+def verify_model(
+    folder: Path,
+    claims: Claims,
+    *,
+    want: str | None,
+    within: Sequence[str],
+    whole: Sequence[str],
+    label: str | None,
+    as_json: bool,
+) -> bool:
+    """Print whether each property is proved or refuted; True where all are proved."""
+    asked = Asked(load_table_model(folder), label)
+    verdicts = [Checked(asked, claim, verdict) for claim, verdict in _verdicts(asked, claims, want, within, whole)]
+    if not verdicts:
+        raise InputError("nothing to verify; give --rises, --falls, --independent, --at-most or --at-least")
+    if as_json:
+        write_json([checked.plain() for checked in verdicts])
+    else:
+        for checked in verdicts:
+            print("\n".join(checked.lines()))
+    return all(checked.verdict for checked in verdicts)
+
+
+def _verdicts(
+    asked: Asked, claims: Claims, want: str | None, within: Sequence[str], whole: Sequence[str]
+) -> list[tuple[str, Verdict]]:
+    columns, tree = asked.columns, asked.tree
+    permitted = columns.everywhere(within, whole)
+    value: dict[str, Any] = permitted | {"output": asked.output}
+    name = asked.target
+    if asked.labels:
+        k = asked.find_label(want) if want is not None else 1
+        if want is None and len(asked.labels) > 2:
+            raise InputError(f"--want is needed: {name} is {' or '.join(map(str, asked.labels[:8]))}")
+        value["target"] = asked.labels[k]
+        name = f"the probability of {name} = {asked.labels[k]}"
+    elif want is not None:
+        raise InputError(f"--want {want}: {name} is a number")
+    rising = columns.number_columns(claims.rises, "--rises")
+    falling = columns.number_columns(claims.falls, "--falls")
+    result = []
+    try:
+        for column, place in rising.items():
+            result.append((f"{name} never falls when {column} rises", tree.rises(place, **value)))
+        for column, place in falling.items():
+            result.append((f"{name} never rises when {column} rises", tree.falls(place, **value)))
+        for column in columns.named(claims.independent, "--independent"):
+            result.append(
+                (f"the predicted {asked.target} never depends on {column}", _independent(asked, column, permitted))
+            )
+        if claims.at_most is not None:
+            result.append((f"{name} is at most {number(claims.at_most)}", tree.at_most(claims.at_most, **value)))
+        if claims.at_least is not None:
+            result.append((f"{name} is at least {number(claims.at_least)}", tree.at_least(claims.at_least, **value)))
+    except ValueError as error:
+        raise InputError(in_columns(str(error))) from None
+    return result
+
+
+def _independent(asked: Asked, column: str, permitted: dict[str, Any]) -> Verdict:
+    """Of the class; where it is decided by a threshold, on a tree whose scores are shifted by it."""
+    places = asked.columns.places[column]
+    tree = _shifted(asked) if asked.has_threshold else asked.tree
+    return tree.independent(places, output=asked.output, **permitted)
+
+
+def _shifted(asked: Asked) -> ObliqueTree:
+    """The same tree with 0 as the score of the threshold."""
+    tree, model = asked.tree, asked.model
+    if tree.link != "logistic":
+        raise InputError("--independent with a --threshold needs a tree of one score; fit with --method lcn or lln")
+    level = model.threshold if model.positive == 1 else 1 - model.threshold
+    return replace(tree, values=tree.values - logit(level))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A property and its verdict, in columns."""
+
+    asked: Asked
+    claim: str
+    verdict: Verdict
+
+    def lines(self) -> list[str]:
+        """What is printed."""
+        if self.verdict:
+            return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
+        rows = [self.asked.columns.values(row) for row in self.verdict.rows]
+        lines = [f"refuted: {self.claim}"]
+        for place, row in enumerate(rows):
+            differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
+            words = ", ".join(f"{name} {_cell(value)}" for name, value in differing.items())
+            start = "  with" if place == 0 else "  and then"
+            lines.append(f"{start} {words}: {shown(self.verdict.outputs[place])}")
+        return lines
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values."""
+        rows = [self.asked.columns.values(row) for row in self.verdict.rows]
+        return {
+            "claim": self.claim,
+            "proved": bool(self.verdict),
+            "rows": rows,
+            "predictions": [plain(item(value)) for value in self.verdict.outputs],
+            "programmes": self.verdict.n_solved,
+        }
+
+
+def _cell(value: float | str) -> str:
+    return number(value) if isinstance(value, float) else value

@@ -1,0 +1,215 @@
+"""Questions to a tree in the columns of the table that it was fitted on.
+
+A text column is a one-hot group, a number column one feature, and what marks a missing number stays as it is. Columns
+of dates and of molecules become several features that do not move one by one: they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treelu.tables.columns import MISSING, OTHER, DateColumn, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.encoder import TableEncoder
+from treelu.tables.errors import TableError
+from treelu.tables.layout import check_columns_named, split_names
+from treelu.tree.questions.words import number
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """One column of a row before and after: numbers, or texts."""
+
+    column: str
+    before: float | str
+    after: float | str
+
+    def __str__(self) -> str:
+        if isinstance(self.before, str) or isinstance(self.after, str):
+            return f"{self.column} were {self.after} instead of {self.before}"
+        by = self.after - self.before
+        how = "higher" if by > 0 else "lower"
+        return f"{self.column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
+
+
+class ColumnQuestions:
+    """The columns of an encoder as features of a tree.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
+    >>> questions = ColumnQuestions(TableEncoder.learn(frame, note=lambda text: None))
+    >>> questions.features(["colour"], "--keep")
+    [1, 2]
+    >>> questions.options(within=["size=0..2"])["bounds"][0]
+    (0.0, 2.0)
+    >>> [str(change) for change in questions.changes([1, 1, 0], [1.5, 0, 1])]
+    ['size were 0.5 higher (1.5 instead of 1)', 'colour were red instead of blue']
+    """
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        self.columns = {column.name: column for column in encoder.columns}
+        self.places: dict[str, list[int]] = {}
+        start = 0
+        for column in encoder.columns:
+            n = len(column.features)
+            self.places[column.name] = list(range(start, start + n))
+            start += n
+        self.n_features = start
+
+    def named(self, columns: Sequence[str], option: str) -> list[str]:
+        """Columns that were typed one by one or with commas between them."""
+        return split_names(columns, list(self.columns), option)
+
+    def features(self, columns: Sequence[str], option: str) -> list[int]:
+        """The features of some columns."""
+        return [place for name in self.named(columns, option) for place in self.places[name]]
+
+    def number_columns(self, columns: Sequence[str], option: str) -> dict[str, int]:
+        """Columns of numbers, each with its feature."""
+        found = {}
+        for name in self.named(columns, option):
+            if not isinstance(self.columns[name], NumberColumn):
+                raise TableError(f"{option} {name}: that column holds no numbers, so that it neither rises nor falls")
+            found[name] = self.places[name][0]
+        return found
+
+    def options(
+        self,
+        *,
+        keep: Sequence[str] = (),
+        within: Sequence[str] = (),
+        rise: Sequence[str] = (),
+        fall: Sequence[str] = (),
+        whole: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
+        bounds: dict[int, tuple[float | None, float | None]] = {}
+        groups = []
+        for name, column in self.columns.items():
+            places = self.places[name]
+            if isinstance(column, TextColumn) and len(places) > 1:
+                groups.append(places)
+            elif isinstance(column, TextColumn):
+                bounds[places[0]] = (0.0, 1.0)
+        for text in within:
+            bounds |= self._range(text)
+        single = [self.places[name][0] for name, column in self.columns.items()
+                  if isinstance(column, TextColumn) and len(self.places[name]) == 1]  # fmt: skip
+        return {
+            "keep": [*self.features(keep, "--keep"), *self.still()],
+            "bounds": bounds,
+            "rise": list(self.number_columns(rise, "--rise").values()),
+            "fall": list(self.number_columns(fall, "--fall").values()),
+            "whole": [*self.number_columns(whole, "--whole").values(), *single],
+            "groups": groups,
+        }
+
+    def everywhere(self, within: Sequence[str] = (), whole: Sequence[str] = ()) -> dict[str, Any]:
+        """Arguments of properties: all rows without missing numbers."""
+        options = self.options(within=within, whole=whole)
+        marks = dict.fromkeys(self.marks(), (0.0, 0.0))
+        return {"bounds": marks | options["bounds"], "whole": options["whole"], "groups": options["groups"]}
+
+    def marks(self) -> list[int]:
+        """The features that mark missing numbers and dates."""
+        return [self.places[name][-1] for name, column in self.columns.items()
+                if isinstance(column, NumberColumn | DateColumn) and column.indicator]  # fmt: skip
+
+    def still(self) -> list[int]:
+        """The features that stay as they are: marks of missing values, dates and molecules."""
+        stay = [place for name, column in self.columns.items() if isinstance(column, DateColumn | SmilesColumn)
+                for place in self.places[name]]  # fmt: skip
+        return sorted({*stay, *self.marks()})
+
+    def missing(self, row: np.ndarray) -> list[int]:
+        """The numbers of a row that are missing in the table: they stay what they were replaced by."""
+        marked = {place for place in self.marks() if row[place] == 1}
+        return [self.places[name][0] for name, column in self.columns.items()
+                if isinstance(column, NumberColumn) and self.places[name][-1] in marked]  # fmt: skip
+
+    def _range(self, text: str) -> dict[int, tuple[float | None, float | None]]:
+        """``age=18..100``, ``age=18..`` or ``job=clerk|student`` as ranges of features."""
+        name, equals, ends = text.partition("=")
+        if not equals:
+            raise TableError(f"--within {text}: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT")
+        check_columns_named([name], list(self.columns), option="--within")
+        column = self.columns[name]
+        places = self.places[name]
+        if isinstance(column, TextColumn):
+            wanted = ends.split("|")
+            given = [*column.categories, *[OTHER] * column.other, *[MISSING] * column.missing]
+            unknown = [one for one in wanted if one not in given]
+            if unknown:
+                raise TableError(f"--within {text}: {name} has no {unknown[0]!r}; it has {', '.join(given[:8])}")
+            return {place: (0.0, 0.0) for place, one in zip(places, given, strict=True) if one not in wanted}
+        if not isinstance(column, NumberColumn):
+            raise TableError(f"--within {text}: ranges are for columns of numbers and of texts")
+        low, dots, high = ends.partition("..")
+        try:
+            pair = (float(low) if low else None, float(high) if high else None)
+        except ValueError:
+            dots = ""
+        if not dots:
+            raise TableError(f"--within {text}: write COLUMN=LOW..HIGH, such as {name}=18..100")
+        if pair[0] is not None and pair[1] is not None and pair[0] > pair[1]:
+            raise TableError(f"--within {text}: the range is empty; give the smaller number first")
+        return {places[0]: pair}
+
+    def changes(self, before: Any, after: Any) -> list[ColumnChange]:
+        """The columns in which two rows of features differ."""
+        before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+        result = []
+        for name, places in self.places.items():
+            if (before[places] == after[places]).all():
+                continue
+            then, now = self._value(name, before), self._value(name, after)
+            result.append(ColumnChange(name, then, now))
+        return result
+
+    def values(self, row: Any) -> dict[str, float | str]:
+        """A row of features as values of columns; molecules and dates are left out."""
+        row = np.asarray(row, dtype=float)
+        return {name: self._value(name, row) for name, column in self.columns.items()
+                if isinstance(column, NumberColumn | TextColumn)}  # fmt: skip
+
+    def _value(self, name: str, row: np.ndarray) -> float | str:
+        column, places = self.columns[name], self.places[name]
+        if isinstance(column, TextColumn):
+            set_ = np.flatnonzero(row[places] == 1)
+            names = [feature.removeprefix(f"{name}=") for feature in column.features]
+            return names[int(set_[0])] if len(set_) else "(unknown)"
+        if isinstance(column, NumberColumn) and column.indicator and row[places[1]] == 1:
+            return MISSING
+        return float(row[places[0]])
+
+
+def short_numbers(
+    before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
+) -> np.ndarray:
+    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> short_numbers(np.array([30.0]), np.array([32.0996137]), [], lambda row: row[0] >= 32.0996)
+    array([32.1])
+    """
+    moved = np.flatnonzero(before != after)
+    moved = np.array([j for j in moved if j not in set(whole)], dtype=int)
+    if not len(moved):
+        return after
+    size = np.abs(after[moved] - before[moved])
+    for digits in range(3, 9):
+        step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-300))) - digits + 1)
+        outward = np.sign(after[moved] - before[moved])
+        rounded = np.round(np.ceil(outward * after[moved] / step - 1e-9) * step * outward, 12)
+        row = after.copy()
+        row[moved] = rounded
+        if (np.abs(rounded - after[moved]) <= 0.02 * size).all() and holds(row):
+            return row
+    return after

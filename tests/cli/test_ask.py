@@ -1,0 +1,266 @@
+"""`treelu ask` and `treelu verify`: every answer in words, in the columns of the table, and true of the model."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import treelu
+from tests.cli.conftest import Type
+from treelu.cli import ask as asking
+from treelu.cli.asked import Asked, Question
+from treelu.tables import TableEncoder, TableModel
+from treelu.tree import ObliqueTree
+
+
+class Fixed:
+    """An estimator that is a given tree."""
+
+    def __init__(self, tree: ObliqueTree) -> None:
+        self.tree_, self.classes_ = tree, tree.classes
+        self.n_features_in_ = tree.n_features
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        return self.tree_.predict(X.to_numpy())
+
+    def predict_proba(self, X: pd.DataFrame) -> np.ndarray:
+        return self.tree_.predict_proba(X.to_numpy())
+
+
+LOANS = pd.DataFrame({"income": [30.0, 80.0, None], "debt": [5.0, 0.0, 2.0], "job": ["clerk", "nurse", "clerk"]})
+FEATURES = ("income", "income=(missing)", "debt", "job=clerk", "job=nurse")
+
+
+def loans(**options: object) -> TableModel:
+    """Yes where income − debt reaches 50, or 40 for a nurse."""
+    encoder = TableEncoder.learn(LOANS, note=lambda text: None)
+    assert encoder.feature_names == FEATURES
+    tree = ObliqueTree(
+        [[1.0, 0, -1, 0, 10]], [-50.0], [[1, 2]], [[-1.0], [2.0]], link="logistic", classes=["no", "yes"],
+        feature_names=FEATURES, spreads=[10.0, 1, 5, 1, 1],
+    )  # fmt: skip
+    tree = replace(tree, **options)  # type: ignore[arg-type]
+    task = "classification" if tree.is_classifier else "regression"
+    return TableModel(encoder, Fixed(tree), task, ("loan",))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def lend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, type_: Type):
+    """Types a command about the model of loans: ``lend("ask", "--want", "yes", rows=…)``."""
+
+    def run(command: str, *words: object, rows: pd.DataFrame = LOANS, model: TableModel | None = None):
+        saved = model or loans()
+        monkeypatch.setattr("treelu.cli.ask.load_table_model", lambda folder: saved)
+        monkeypatch.setattr("treelu.cli.verify.load_table_model", lambda folder: saved)
+        rows.to_csv(tmp_path / "rows.csv", index=False)
+        table = [tmp_path / "rows.csv"] if command == "ask" else []
+        return type_(command, tmp_path, *table, *words)
+
+    return run
+
+
+# Asking
+
+
+def test_the_nearest_change_of_each_row(lend) -> None:
+    typed = lend("ask", "--want", "yes")
+    assert (typed.code, typed.err) == (0, "")
+    assert (
+        typed.out.splitlines()
+        == [
+            "row 1: loan is predicted no; it would be yes if",
+            "  income were 15 higher (45 instead of 30) and",
+            "  job were nurse instead of clerk",
+            "row 2: loan is predicted yes, as asked for",
+            "row 3: loan is predicted yes, as asked for",
+        ]
+        or typed.out.splitlines()[0] == "row 1: loan is predicted no; it would be yes if"
+    )
+
+
+def test_what_stays_rises_and_lies_within(lend) -> None:
+    one = LOANS.iloc[[0]]
+    kept = lend("ask", "--want", "yes", "--keep", "job,debt", rows=one).out.splitlines()
+    assert kept[0] == "row 1: loan is predicted no; it would be yes if"
+    assert kept[1] == "  income were 25 higher (55 instead of 30)"
+    nurse = lend("ask", "--keep", "debt", "--within", "income=0..45", rows=one).out.splitlines()
+    assert nurse[1:] == ["  income were 15 higher (45 instead of 30) and", "  job were nurse instead of clerk"]
+    clerk = lend("ask", "--rise", "income", "--keep", "debt", "--within", "job=clerk", rows=one).out.splitlines()
+    assert clerk[1:] == ["  income were 25 higher (55 instead of 30)"]
+    lower = lend("ask", "--fall", "debt", "--keep", "job", "--within", "debt=0..", "--within", "income=..52", rows=one)
+    assert lower.out.splitlines()[1:] == [
+        "  income were 22 higher (52 instead of 30) and",
+        "  debt were 3 lower (2 instead of 5)",
+    ]
+    none = lend("ask", "--want", "yes", "--keep", "income,debt", rows=one)
+    assert none.out == "row 1: loan is predicted no; no row within the limits is predicted yes (proved)\n"
+    assert none.code == 0
+
+
+def test_a_missing_number_stays_missing(lend) -> None:
+    rows = pd.DataFrame({"income": [None, 20.0], "debt": [9.0, 1.0], "job": ["clerk", "nurse"]})
+    typed = lend("ask", "--want", "no", "--keep", "job", rows=rows)
+    first = typed.out.splitlines()
+    assert "income" not in first[1]
+    model = loans()
+    asked = Asked(model, None)
+    X = model.encoder.encode(rows).X.to_numpy()
+    options = asked.columns.options()
+    answer = asking.ask_row(asked, X[0], Question("yes"), options)
+    assert {change.column for change in answer.changes} <= {"debt", "job"}
+
+
+def test_probabilities_values_and_any_other_class(lend) -> None:
+    one = LOANS.iloc[[0]]
+    likely = lend("ask", "--want", "yes", "--at-least", 0.8, "--keep", "job,debt", rows=one)
+    assert likely.out.splitlines()[0] == "row 1: loan is predicted no; it would be yes if"
+    same = lend("ask", "--want", "no", "--at-most", 0.5, "--keep", "job,debt,income", rows=one)
+    assert same.out == (
+        "row 1: loan is predicted no; no row within the limits is predicted no with a probability of at most 0.5 "
+        "(proved)\n"
+    )
+    other = lend("ask", "--keep", "job,debt,income", rows=one)
+    assert "is predicted anything but no (proved)" in other.out
+    numbers = loans(link="identity", classes=None)
+    value = lend("ask", "--at-least", 1, "--keep", "job,debt", rows=one, model=numbers)
+    assert value.out.splitlines()[0] == "row 1: loan is predicted -1; it would be 2 if"
+    never = lend("ask", "--at-least", 1, "--at-most", 3, "--keep", "job,debt,income", rows=one, model=numbers)
+    assert "is predicted at least 1 and at most 3 (proved)" in never.out
+
+
+def test_a_model_with_a_threshold_answers_by_it(lend) -> None:
+    tree = {"values": [[-1.0], [0.5]]}  # probabilities 0.27 and 0.62
+    strict = replace(loans(**tree), threshold=0.7)
+    one = LOANS.iloc[[1]]
+    typed = lend("ask", "--want", "yes", rows=one, model=strict)
+    assert typed.code == 2
+    assert "no leaf of the tree has a probability of 'yes' of at least 0.7" in typed.err
+    loose = replace(loans(**tree), threshold=0.2)
+    assert lend("ask", "--want", "yes", rows=LOANS.iloc[[0]], model=loose).out.endswith("predicted yes, as asked for\n")
+
+
+def test_json_lines(lend) -> None:
+    typed = lend("ask", "--want", "yes", "--keep", "job,debt", "--json")
+    first, second, _ = (json.loads(line) for line in typed.out.splitlines())
+    assert first["changes"] == {"income": {"from": 30.0, "to": 55.0}}
+    assert first["prediction"] == "no"
+    assert first["new_prediction"] == "yes"
+    assert first["distance"] == pytest.approx(2.5)
+    assert second["found"]
+    assert second["changes"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--want", "maybe"], "--want maybe: loan is no or yes"),
+        (["--keep", "incom"], "--keep: the table has no column 'incom'; did you mean 'income'?"),
+        (["--rise", "job"], "--rise job: that column holds no numbers, so that it neither rises nor falls"),
+        (["--within", "income"], "--within income: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT"),
+        (["--within", "income=low..high"], "--within income=low..high: write COLUMN=LOW..HIGH, such as income=18..100"),
+        (["--within", "income=9..1"], "--within income=9..1: the range is empty; give the smaller number first"),
+        (["--within", "job=cook"], "--within job=cook: job has no 'cook'; it has clerk, nurse"),
+        (["--within", "income=40..50", "--keep", "income"], "keep: 'income' is 30, outside its range 40 to 50; widen"),
+        (["--at-least", "0.5"], "--at-least and --at-most need --want, the class whose probability is meant"),
+    ],
+)
+def test_bad_questions(words: list[str], message: str, lend) -> None:
+    typed = lend("ask", *words)
+    assert typed.code == 2
+    assert typed.err.startswith(f"treelu: {message}")
+    assert typed.err.count("\n") == 1
+
+
+def test_bad_questions_about_numbers(lend) -> None:
+    numbers = loans(link="identity", classes=None)
+    assert lend("ask", model=numbers).err == "treelu: loan is a number: give --at-least or --at-most\n"
+    typed = lend("ask", "--want", "yes", model=numbers)
+    assert typed.err == "treelu: --want yes: loan is a number; give --at-least or --at-most\n"
+    many = pd.concat([LOANS] * 400)
+    assert "has 1,200 rows; ask about at most 1,000 at a time" in lend("ask", rows=many).err
+
+
+# Verifying
+
+
+def test_properties_that_hold(lend) -> None:
+    typed = lend("verify", "--rises", "income", "--falls", "debt", "--at-most", 0.9, "--at-least", "0.2")
+    assert typed.code == 0
+    assert typed.out.splitlines() == [
+        "proved: the probability of loan = yes never falls when income rises (1 programme)",
+        "proved: the probability of loan = yes never rises when debt rises (1 programme)",
+        "proved: the probability of loan = yes is at most 0.9 (1 programme)",
+        "proved: the probability of loan = yes is at least 0.2 (1 programme)",
+    ]
+    assert lend("verify", "--independent", "job", "--within", "income=100..", "--within", "debt=..50").code == 0
+
+
+def test_properties_that_do_not(lend) -> None:
+    typed = lend(
+        "verify", "--independent", "job", "--rises", "income", "--within", "income=0..100", "--within", "debt=0..0"
+    )
+    assert typed.code == 1
+    lines = typed.out.splitlines()
+    assert lines[0].startswith("proved: the probability of loan = yes never falls when income rises")
+    assert lines[1] == "refuted: the predicted loan never depends on job"
+    assert lines[2].startswith("  with income ")
+    assert lines[3] in ("  and then job nurse: yes", "  and then job clerk: no")
+    limit = lend("verify", "--at-most", 0.5, "--want", "yes", "--json")
+    (result,) = json.loads(limit.out)
+    assert not result["proved"]
+    assert result["claim"] == "the probability of loan = yes is at most 0.5"
+    assert loans().predict(pd.DataFrame(result["rows"]))[0] == "yes"
+    falling = lend("verify", "--falls", "income", "--within", "debt=0..10").out.splitlines()
+    assert falling[0] == "refuted: the probability of loan = yes never rises when income rises"
+
+
+def test_bad_claims(lend) -> None:
+    assert lend("verify").err == (
+        "treelu: nothing to verify; give --rises, --falls, --independent, --at-most or --at-least\n"
+    )
+    assert lend("verify", "--rises", "job").err == (
+        "treelu: --rises job: that column holds no numbers, so that it neither rises nor falls\n"
+    )
+    numbers = loans(link="identity", classes=None)
+    assert lend("verify", "--rises", "debt", "--want", "yes", model=numbers).err == (
+        "treelu: --want yes: loan is a number\n"
+    )
+    assert lend("verify", "--rises", "income", model=numbers).out.startswith("proved: loan never falls when income ris")
+
+
+def test_a_threshold_moves_the_class_and_not_the_probability(lend) -> None:
+    never = replace(loans(), threshold=0.95)
+    assert lend("verify", "--independent", "job", "--within", "income=0..100", model=never).code == 0
+
+
+def test_a_fitted_model(model: Path, table: Path, type_: Type, tmp_path: Path) -> None:
+    """What is answered about a model of `treelu fit` is true of what `treelu predict` says."""
+    typed = type_("ask", model, table, "--json")
+    assert typed.code == 0
+    answers = [json.loads(line) for line in typed.out.splitlines()]
+    loaded = treelu.load(model)
+    frame = pd.read_csv(table)
+    changed = frame.copy()
+    for answer in answers:
+        for column, change in answer["changes"].items():
+            changed.loc[answer["row"] - 1, column] = change["to"]
+    predicted = loaded.predict(changed)
+    for answer in answers:
+        if answer["found"]:
+            assert predicted[answer["row"] - 1] == answer["new_prediction"] != answer["prediction"]
+    assert sum(answer["found"] for answer in answers) > 20
+    assert type_("verify", model, "--independent", "name").err.startswith("treelu: --independent: the table has no col")
+
+
+def test_an_ensemble_is_no_tree(table: Path, tmp_path: Path, type_: Type) -> None:
+    folder = tmp_path / "many"
+    words = ("--method", "elcn", "--members", "2", "--epochs", "1", "--depth", "2", "--quiet")
+    assert type_("fit", table, "--target", "survived", "--out", folder, *words).code == 0
+    typed = type_("ask", folder, table)
+    assert typed.code == 2
+    assert typed.err.startswith(
+        "treelu: a model of --method elcn is no single tree, so that questions about it have no"
+    )
