@@ -68,17 +68,9 @@ def lend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, type_: Type):
 def test_the_nearest_change_of_each_row(lend) -> None:
     typed = lend("ask", "--want", "yes")
     assert (typed.code, typed.err) == (0, "")
-    assert (
-        typed.out.splitlines()
-        == [
-            "row 1: loan is predicted no; it would be yes if",
-            "  income were 15 higher (45 instead of 30) and",
-            "  job were nurse instead of clerk",
-            "row 2: loan is predicted yes, as asked for",
-            "row 3: loan is predicted yes, as asked for",
-        ]
-        or typed.out.splitlines()[0] == "row 1: loan is predicted no; it would be yes if"
-    )
+    lines = typed.out.splitlines()
+    assert lines[0] == "row 1: loan is predicted no; it would be yes if"
+    assert lines[-2:] == ["row 2: loan is predicted yes, as asked for", "row 3: loan is predicted yes, as asked for"]
 
 
 def test_what_stays_rises_and_lies_within(lend) -> None:
@@ -190,8 +182,8 @@ def test_properties_that_hold(lend) -> None:
     typed = lend("verify", "--rises", "income", "--falls", "debt", "--at-most", 0.9, "--at-least", "0.2")
     assert typed.code == 0
     assert typed.out.splitlines() == [
-        "proved: the probability of loan = yes never falls when income rises (1 programme)",
-        "proved: the probability of loan = yes never rises when debt rises (1 programme)",
+        "proved: the probability of loan = yes never falls when income rises (0 programmes)",
+        "proved: the probability of loan = yes never rises when debt rises (0 programmes)",
         "proved: the probability of loan = yes is at most 0.9 (1 programme)",
         "proved: the probability of loan = yes is at least 0.2 (1 programme)",
     ]
@@ -236,8 +228,11 @@ def test_a_threshold_moves_the_class_and_not_the_probability(lend) -> None:
     assert lend("verify", "--independent", "job", "--within", "income=0..100", model=never).code == 0
 
 
-def test_a_fitted_model(model: Path, table: Path, type_: Type, tmp_path: Path) -> None:
+def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     """What is answered about a model of `treelu fit` is true of what `treelu predict` says."""
+    model = tmp_path / "model"
+    words = ("--target", "survived", "--out", model, "--depth", 2, "--epochs", 30, "--quiet", "--no-cart")
+    assert type_("fit", table, *words).code == 0
     typed = type_("ask", model, table, "--json")
     assert typed.code == 0
     answers = [json.loads(line) for line in typed.out.splitlines()]

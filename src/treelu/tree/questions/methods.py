@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from treelu.tree.questions.properties import Verdict
     from treelu.tree.questions.ranges import OutputRange
     from treelu.tree.questions.robustness import Robustness
+    from treelu.tree.questions.shapley import ShapValues
 
 
 class Questions:
@@ -295,3 +296,59 @@ class Questions:
         from treelu.tree.questions.properties import limited
 
         return limited(self, limit, -1, target=target, output=output, **permitted)
+
+    # Shares of a prediction
+
+    def shap_values(
+        self: Any,
+        X: Any,
+        background: Any,
+        *,
+        target: Any = None,
+        raw: bool = False,
+        max_exact: int = 14,
+        n_permutations: int = 8,
+        random_state: int = 0,
+    ) -> ShapValues:
+        """Shares of the features in predictions: interventional Shapley values.
+
+        Exact where the tree uses at most ``max_exact`` features, by 2^u mixtures of each row with each background row.
+        Otherwise by pairs of permutations, with a standard error for each share. The shares of a row and the base value
+        sum to its prediction in both cases.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, n_features)
+        background : rows of shape (n_background, n_features)
+            What "without a feature" means: its value is taken from these rows in turn.
+        target : class label, optional
+            The class whose probability is explained. None: the second of two, or all of more.
+        raw : bool
+            Explain the scores before the link instead of probabilities.
+        max_exact : int
+            Features up to which the values are exact.
+        n_permutations : int
+            Pairs of permutations with each background row, where they are not.
+        random_state : int
+
+        Returns
+        -------
+        ShapValues
+            Its attributes have the names of `shap.Explanation`; ``.explanation()`` makes one, for shap's plots.
+
+        Examples
+        --------
+        >>> from treelu.tree import ObliqueTree
+        >>> tree = ObliqueTree([[1.0, 1.0]], [-1.5], [[1, 2]], [[0.0], [1.0]])
+        >>> shares = tree.shap_values([[1.0, 1.0]], [[0.0, 0.0]])
+        >>> shares.values
+        array([[0.5, 0.5]])
+        >>> print(shares)
+        shares of 1 row over 2 features, exact
+        """
+        from treelu.tree.questions.shapley import shap_values
+
+        return shap_values(
+            self, X, background, target=target, raw=raw, max_exact=max_exact, n_permutations=n_permutations,
+            random_state=random_state,
+        )  # fmt: skip
