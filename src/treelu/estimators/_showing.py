@@ -5,9 +5,15 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
     from treelu.view.notebook import PageFrame
 
 MOST_LEAVES = 1024  # of a tree that is drawn unasked; a larger one takes too long to build and says little
@@ -39,3 +45,38 @@ class ShowMixin:
         """The tree to draw, or why there is no picture; None before `fit` and for estimators without a tree."""
         tree = getattr(self, "__dict__", {}).get("tree_")
         return tree if isinstance(tree, ObliqueTree) else None
+
+
+class PathMixin:
+    """Gives an estimator that has walked a path of sizes its picture."""
+
+    path_: pd.DataFrame
+
+    def plot_path(self, ax: Axes | None = None) -> Axes:
+        """Draw the score on rows held out against the size: a point for each tree of `path_`, the chosen one marked.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a figure is made if None.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        from treelu.view import plot_sizes
+
+        check_is_fitted(self)
+        path = self.path_[self.path_["score"].notna()]
+        if not len(path):
+            raise ValueError("plot_path needs sizes that were compared, and this fit compared none; see path_")
+        chosen = np.flatnonzero(path["chosen"])
+        return plot_sizes(
+            path["leaves"],
+            path["terms"],
+            path["score"],
+            path["std_error"],
+            chosen=int(chosen[0]) if len(chosen) else None,
+            score_name="accuracy on rows held out" if hasattr(self, "classes_") else "R² on rows held out",
+            ax=ax,
+        )
