@@ -20,10 +20,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
-from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns
+from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns, warn_of_few_rows
 from treelu.estimators._saving import SaveMixin
-from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for
+from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for, trial_lines
 from treelu.estimators._trees import count_visits, feature_spread
+from treelu.estimators._words import OtherWords
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.training import (
@@ -51,7 +52,7 @@ REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 2**21  # entries that are scaled at once
 
 
-class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
+class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     """A scikit-learn estimator around one network.
 
     Subclasses build the network, turn y into targets, and turn raw scores into predictions.
@@ -99,6 +100,7 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
     def _fit_single(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
         """Fit one network to validated parameters and raw input."""
         X, y = self._read_rows(X, y, first=True)
+        warn_of_few_rows(X.shape[0])
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
@@ -145,7 +147,8 @@ class NetworkEstimator(SaveMixin, BaseEstimator, ABC):
             return network
 
         settings = self._settings(len(sample), n_features)
-        return choose_setting(trial, settings, sample, validation, seed)
+        told = trial_lines(type(self).__name__) if self.verbose else None
+        return choose_setting(trial, settings, sample, validation, seed, told)
 
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None

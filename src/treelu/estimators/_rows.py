@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from treelu.training import Sample
 
+FEW_ROWS = 10  # fewer than these are too few to learn from
 HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no eval_set
 
 
@@ -60,3 +62,13 @@ def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
     held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
     valid = np.sort(np.concatenate(held_out))
     return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
+
+
+def warn_of_few_rows(n_rows: int) -> None:
+    """Warn of a table that is too small to learn from."""
+    if n_rows < FEW_ROWS:
+        warnings.warn(
+            f"{n_rows} row{'' if n_rows == 1 else 's'} to fit: a tree can repeat so few, but says nothing of others",
+            UserWarning,
+            stacklevel=2,
+        )

@@ -93,6 +93,7 @@ def choose_setting(
     sample: Sample,
     validation: Sample | None,
     seed: int,
+    told: Callable[[Setting, float, int], None] | None = None,
 ) -> Choice:
     """The setting with the least loss on `validation`, or on parts of the sample held out in turn.
 
@@ -108,6 +109,8 @@ def choose_setting(
         Training rows, and the user's own rows for validation where there are some.
     seed : int
         Draws the rows held out.
+    told : callable, optional
+        told(setting, loss, n_rows) after each trial: its loss on so many rows held out so far.
     """
     if len(settings) == 1:
         return Choice(settings[0], None)
@@ -121,11 +124,29 @@ def choose_setting(
         for setting, new in zip(left, trials, strict=True):
             scores[setting] = np.concatenate([scores[setting], new]) if setting in scores else new
             judged[setting] = temper(scores[setting], held_out.targets, rows)
+            if told is not None:
+                told(setting, float(judged[setting].losses.mean()), len(rows))
         best = min(left, key=lambda setting: judged[setting].losses.mean())
         left = [setting for setting in left if not _clearly_worse(judged[setting].losses, judged[best].losses)]
         if left == [best]:
             break
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
+
+
+def trial_lines(title: str) -> Callable[[Setting, float, int], None]:
+    """Prints a line for each trial: the setting, and its loss on the rows held out so far.
+
+    Examples
+    --------
+    >>> trial_lines("LCNClassifier")(Setting(16, 0.3), 0.25, 90)
+    LCNClassifier tries depth 16, drop_connect 0.3, weight_decay 0: loss 0.2500 on 90 rows held out
+    """
+
+    def show(setting: Setting, loss: float, n_rows: int) -> None:
+        values = f"depth {setting.depth}, drop_connect {setting.rate:g}, weight_decay {setting.decay:g}"
+        print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
+
+    return show
 
 
 def _scores_of(

@@ -9,6 +9,7 @@ from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators._trees import TreeMixin
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
+from treelu.tree import ObliqueTree
 
 
 class LCNClassifier(TreeMixin, NetworkClassifier):
@@ -193,7 +194,20 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         return {"link": "identity"}
 
 
-class ALCNClassifier(NetworkClassifier):
+class Smooth:
+    """What networks say that are no trees."""
+
+    @property
+    def tree_(self) -> ObliqueTree:
+        """There is none: an AttributeError that says why."""
+        name = type(self).__name__
+        raise AttributeError(
+            f"{name} has no tree_: its activation stays smooth, so its output changes from point to point and is not "
+            f"constant on leaves; {name.removeprefix('A')} is the network that is a tree"
+        )
+
+
+class ALCNClassifier(Smooth, NetworkClassifier):
     """The approximately locally constant network (ALCN, §3.6): an LCN that stays smooth, and is no tree.
 
     Parameters, attributes and methods are those of `LCNClassifier` but for the tree.
@@ -209,7 +223,7 @@ class ALCNClassifier(NetworkClassifier):
     _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
-class ALCNRegressor(NetworkRegressor):
+class ALCNRegressor(Smooth, NetworkRegressor):
     """The approximately locally constant network (ALCN, §3.6) for real targets.
 
     Parameters, attributes and methods are those of `LCNRegressor` but for the tree.

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._missing import MissingValues
-from treelu.estimators._rows import check_weight, refuse_text_columns
+from treelu.estimators._rows import check_weight, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import Scale, raw_tree, rounded, with_leaves
@@ -37,7 +38,7 @@ MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the t
 COMPARED = 12_000  # rows on which sizes are compared at most
 
 
-class SmallTree(TreeEstimator):
+class SmallTree(PathMixin, TreeEstimator):
     """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -165,6 +166,7 @@ class SmallTree(TreeEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
         )
+        warn_of_few_rows(X.shape[0])
         if self.missing == "indicator":
             self.missing_values_ = MissingValues.of(X)
             X = self.missing_values_.fill(X)

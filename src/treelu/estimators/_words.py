@@ -1,0 +1,58 @@
+"""Words of other libraries: what an estimator calls a parameter that it does not have by that name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, Self
+
+_CALLED = {
+    "max_depth": "depth",
+    "max_iter": "epochs",
+    "n_epochs": "epochs",
+    "lr": "learning_rate",
+    "dropout": "drop_connect",
+    "seed": "random_state",
+}
+_OF_SMALL_TREES = ("max_leaf_nodes", "max_terms", "min_samples_leaf")
+
+
+class OtherWords:
+    """Refuses the parameters of other estimators with the name that this one has for them."""
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        if advice := advice_on(cls, parameters):
+            raise TypeError(advice)
+        return super().__new__(cls)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, as in scikit-learn."""
+        if advice := advice_on(type(self), parameters):
+            raise ValueError(advice)
+        return super().set_params(**parameters)  # type: ignore[misc]
+
+
+def advice_on(cls: type, given: Iterable[str]) -> str | None:
+    """What to write instead of a parameter that a class does not have; None where all is well or nothing is known.
+
+    Examples
+    --------
+    >>> from treelu import LCNClassifier
+    >>> advice_on(LCNClassifier, ["depth", "max_depth"])
+    'LCNClassifier has no parameter max_depth; LCN calls this depth'
+    """
+    known = [name for name in given if name in _CALLED or name in _OF_SMALL_TREES]
+    if not known:
+        return None
+    own = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    kind = "Regressor" if cls.__name__.endswith("Regressor") else "Classifier"
+    for name in known:
+        if name in own:
+            continue
+        if _CALLED.get(name) in own:
+            return (
+                f"{cls.__name__} has no parameter {name}; {cls.__name__.removesuffix(kind)} calls this {_CALLED[name]}"
+            )
+        if name in _OF_SMALL_TREES:
+            return f"{cls.__name__} has no parameter {name}; ObliqueTree{kind} has it"
+    return None

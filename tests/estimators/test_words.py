@@ -1,0 +1,77 @@
+"""What estimators say to those who come from other libraries, or with too little."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+from treelu import (
+    ALCNClassifier,
+    ALCNRegressor,
+    LCNClassifier,
+    LCNRegressor,
+    LLNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
+)
+
+
+@pytest.mark.parametrize(
+    ("estimator_class", "given", "advice"),
+    [
+        (LCNClassifier, "max_depth", "LCNClassifier has no parameter max_depth; LCN calls this depth"),
+        (LLNRegressor, "max_depth", "LLN calls this depth"),
+        (ALCNRegressor, "max_iter", "ALCN calls this epochs"),
+        (LCNClassifier, "seed", "calls this random_state"),
+        (LCNRegressor, "max_leaf_nodes", "ObliqueTreeRegressor has it"),
+    ],
+)
+def test_parameters_of_others_are_refused_with_the_own_word(estimator_class, given, advice):
+    with pytest.raises(TypeError, match=advice):
+        estimator_class(**{given: 3})
+    with pytest.raises(ValueError, match=advice):
+        estimator_class().set_params(**{given: 3})
+
+
+def test_other_unknown_words_are_refused_as_ever():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'height'"):
+        LCNClassifier(height=3)
+    with pytest.raises(ValueError, match="Invalid parameter 'height'"):
+        LCNClassifier().set_params(height=3)
+    model = LCNClassifier(depth=3)
+    for same in (clone(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert same.get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("estimator_class", [ALCNClassifier, ALCNRegressor])
+def test_smooth_networks_say_why_they_have_no_tree(estimator_class):
+    with pytest.raises(AttributeError, match=r"has no tree_: its activation stays smooth.*LCN(Class|Regr)"):
+        _ = estimator_class().tree_
+    assert not hasattr(estimator_class(), "tree_")
+
+
+@pytest.mark.parametrize("estimator_class", [LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor])
+def test_three_rows_are_warned_of(estimator_class):
+    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
+    options = {"depth": 1, "epochs": 1, "drop_connect": 0.0} if estimator_class.__name__.startswith("LCN") else {}
+    with pytest.warns(UserWarning, match="3 rows to fit"):
+        estimator_class(**options).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        LCNClassifier(depth=1, epochs=1, drop_connect=0.0).fit(np.tile(X, (4, 1)), np.tile(y, 4))
+
+
+def test_verbose_shows_the_trials_of_the_defaults(capsys):
+    X, y = load_iris(return_X_y=True)
+    LCNClassifier(depth=2, epochs=2, verbose=True, random_state=0).fit(X, y)
+    said = capsys.readouterr().out
+    for rate in ("0.05", "0.3", "0.75"):
+        assert f"LCNClassifier tries depth 2, drop_connect {rate}, weight_decay 0: loss " in said
+    LCNClassifier(depth=2, epochs=2, random_state=0).fit(X, y)
+    assert capsys.readouterr().out == ""
