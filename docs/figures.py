@@ -10,11 +10,12 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
-from treelu import LCNClassifier, ObliqueTree
+from treelu import LCNClassifier, ObliqueTree, ObliqueTreeClassifier
 from treelu.convert import network_to_tree
 from treelu.nn import CanonicalNetwork
 from treelu.view import plot_network_and_tree, plot_partition, plot_tree
@@ -254,7 +255,42 @@ def readme() -> Figure:
     return figure
 
 
+def loans() -> tuple[pd.DataFrame, np.ndarray, ObliqueTree]:
+    """The invented applicants of the guide "asking a tree", in two columns, and a tree of them."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"income": rng.gamma(6, 500, 1500).round(), "debt": rng.gamma(2, 3000, 1500).round()})
+    score = np.minimum(0.9 * X["income"] - 0.25 * X["debt"], 600 + 0.5 * X["income"]) + rng.normal(0, 150, 1500)
+    y = np.where(score > 1400, "yes", "no")
+    model = ObliqueTreeClassifier(max_leaf_nodes=4, random_state=0).fit(X, y)
+    return X, y, model.tree_
+
+
+def asking_change() -> Figure:
+    """An applicant, the nearest row that would be accepted, and the nearest one with debt as it is."""
+    _, _, tree = loans()
+    figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+    plot_partition(tree, bounds=((500, 0), (5500, 15000)), ax=ax)
+    applicant = np.array([1500.0, 5000.0])
+    kept = tree.counterfactual(applicant, "yes", norm="l2", keep=["debt"])
+    for answer, text in ((tree.counterfactual(applicant, "yes", norm="l2"), "nearest"), (kept, "debt as it is")):
+        ax.annotate("", answer.row, applicant, arrowprops={"arrowstyle": "->", "color": "black", "linewidth": 1.4})
+        ax.annotate(text, answer.row, (6, -4), textcoords="offset points", va="top", color="black")
+    ax.plot(*applicant, "o", color="black")
+    ax.annotate("applicant", applicant, (-6, 6), textcoords="offset points", ha="right", color="black")
+    return figure
+
+
+def asking_robustness() -> Figure:
+    """How far the applicants are from another answer."""
+    X, _, tree = loans()
+    figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+    tree.plot_robustness(X.head(300), ax=ax)
+    return figure
+
+
 PICTURES = {
+    "asking-change": asking_change,
+    "asking-robustness": asking_robustness,
     "slope": slope,
     "gradients": gradients,
     "folding": folding,

@@ -124,6 +124,12 @@ class Doors:
 
         return plot_tree(self, **options)
 
+    def plot_robustness(self: Any, X: Any, ax: Axes | None = None, **options: Any) -> Axes:
+        """How far the rows of a table are from another answer; options as in :meth:`robustness`."""
+        from treelu.view import plot_robustness
+
+        return plot_robustness(self.robustness(X, **options), ax)
+
     def _repr_html_(self: Any) -> str:
         """The tree as a notebook shows it; see :mod:`treelu.view.notebook`."""
         from treelu.view.notebook import tree_html
