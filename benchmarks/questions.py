@@ -206,8 +206,7 @@ def check_answers(n_pairs: int, n_sampled: int, n_for_none: int, seed: int) -> d
                 rows = rng.uniform(-1.5, 1.5, (min(n_for_none, 100_000), tree.n_features)) * (1 if bounds else 20)
                 counts["rows_in_none"] += int(answers(tree, rows, wanted, before).sum())
     return counts | {
-        "sampled_per_answer": n_sampled, "sampled_per_none": n_for_none, "programmes": solved, "leaves": leaves,
-        "seed": seed, "seconds": round(time.perf_counter() - started, 1),
+        "programmes": solved, "leaves": leaves, "seconds": time.perf_counter() - started
     }  # fmt: skip
 
 
@@ -217,11 +216,17 @@ def main() -> None:
     parser.add_argument("--check", type=int, help="check so many random pairs of tree and row instead")
     parser.add_argument("--sampled", type=int, default=2000, help="rows sampled nearer than each answer")
     parser.add_argument("--none", type=int, default=100_000, help="rows sampled against each proof of none")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3, 4], help="of the check, an equal part each")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if given.check:
-        result = check_answers(given.check, given.sampled, given.none, given.seed)
+        each = given.check // len(given.seeds)
+        parts = [check_answers(each, given.sampled, given.none, seed) for seed in given.seeds]
+        summed = {name: sum(part[name] for part in parts) for name in parts[0] if not name.startswith("sampled")}
+        result = {
+            **summed, "sampled_per_answer": given.sampled, "sampled_per_none": given.none, "seeds": given.seeds,
+            "pairs_per_seed": each, "seconds": round(summed["seconds"], 1),
+        }  # fmt: skip
     else:
         result = {
             "machine": facts(), "speed": measure_speed(given.rows), "properties": measure_properties(),

@@ -7,6 +7,8 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.datasets import load_iris
@@ -20,10 +22,11 @@ from tests.tree.questions.oracles import (
     project_by_enumeration,
     rows_within,
 )
-from tests.tree.trees import random_tree
+from tests.tree.trees import random_tree, trees
 from treelu.tree import ObliqueTree
 from treelu.tree.questions.geometry import Polyhedron
 from treelu.tree.questions.projection import _from_inside, project
+from treelu.tree.questions.wanted import leaf_classes
 
 NORMS = ("l1", "linf", "l2")
 CLASSIFIERS = ("logistic", "softmax", "probability", "linear softmax")
@@ -418,3 +421,26 @@ def test_bad_questions_about_numbers_and_classes_without_a_leaf():
         numbers.counterfactual([X, X], at_least=0)
     with pytest.raises(ValueError, match="x must be finite, got nan for 'savings'"):
         numbers.counterfactual([1, np.nan, 2, 3], at_least=0)
+
+
+# Any tree at all
+
+
+@given(tree=trees(kinds=CLASSIFIERS, max_splits=8), seed=st.integers(0, 999), norm=st.sampled_from(NORMS))
+@settings(max_examples=60)
+def test_any_tree_answers_truly(tree, seed, norm):
+    rng = np.random.default_rng(seed)
+    x = np.round(rng.standard_normal(tree.n_features), int(rng.integers(0, 4)))
+    kept = np.flatnonzero(rng.random(tree.n_features) < 0.3)
+    if tree.leaf_weights is None and len(set(tree.classes[leaf_classes(tree)].tolist())) < 2:
+        return
+    result = tree.counterfactual(x, keep=kept, bounds=(-3, 3), norm=norm)
+    if result:
+        assert tree.predict(result.row[None])[0] == result.prediction != result.before
+        assert (result.row[kept] == x[kept]).all()
+        assert (np.abs(result.row) <= 3).all()
+        assert result.distance == pytest.approx(float(norm_of((result.row - x) / tree.effect_scale(), norm)))
+    else:
+        rows = rng.uniform(-3, 3, (2_000, tree.n_features))
+        rows[:, kept] = x[kept]
+        assert (tree.predict(rows) == result.before).all()

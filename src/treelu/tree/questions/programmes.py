@@ -12,6 +12,13 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from treelu.tree.questions.geometry import Polyhedron
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+# Tried in turn: presolve sometimes cannot tell "none" from "no end", and units of very unlike size need more tolerance.
+_WAYS: Any = (
+    ("highs", _OPTIONS),
+    ("highs-ds", _OPTIONS | {"presolve": False}),
+    ("highs", {}),
+    ("highs-ipm", {}),
+)
 # With open ranges a limit on the number of changes needs a largest change; these are tried in turn, in units of scale.
 _LARGEST_CHANGES = (10.0, 1e3, 1e5)
 
@@ -102,9 +109,10 @@ class _Programme:
             arguments |= {"A_ub": A[under], "b_ub": upper[under]}
         if equal.any():
             arguments |= {"A_eq": A[equal], "b_eq": upper[equal]}
-        result = linprog(self.cost, method="highs", options=_OPTIONS, **arguments)
-        if result.status not in (0, 2, 3):  # presolve sometimes cannot tell "none" from "no end"
-            result = linprog(self.cost, method="highs-ds", options=_OPTIONS | {"presolve": False}, **arguments)
+        for method, options in _WAYS:
+            result = linprog(self.cost, method=method, options=options, **arguments)
+            if result.status in (0, 2, 3):
+                break
         if result.status == 3:
             raise UnboundedError
         if result.x is None and result.status != 2:
