@@ -44,7 +44,8 @@ def plot_robustness(result: Robustness, ax: Axes | None = None, **style: Any) ->
     finite = distances[np.isfinite(distances)]
     at = np.concatenate([[0.0], finite])
     share = 100 * (1 - np.arange(len(at)) / max(1, len(distances)))
-    ax.step(at, share, where="post", **({"color": _LINE, "linewidth": 1.8} | style))
+    line: dict[str, Any] = {"color": _LINE, "linewidth": 1.8} | style
+    ax.step(at, share, where="post", **line)
     ax.set(ylim=(0, 102), xlabel=f"distance ({result.norm})", ylabel="rows that keep their answer (%)")
     ax.set_xlim(left=0)
     ax.spines[["top", "right"]].set_visible(False)
