@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,9 +13,9 @@ from benchmarks.comparison import Measure, Part, times_faster
 from benchmarks.tables import random_rows
 from benchmarks.timing import growth_exponent, interleaved, medians
 from benchmarks.training import torch_threads
-from treelu.nn import LocallyConstantNetwork, Rows, Table
-from treelu.nn.networks import Backend
-from treelu.nn.reference import autograd_per_neuron, dynamic_programme
+from tests.nn.reference import autograd_per_neuron, dynamic_programme
+from treelu.nn import LocallyConstantNetwork, Table
+from treelu.nn.torch import LocallyConstantModule, to_torch
 
 KERNEL, TORCH = "coefficient form, kernel", "coefficient form, torch"
 PROGRAMME, PER_NEURON = "dynamic programme", "back-propagation per neuron"
@@ -71,10 +72,11 @@ def exponents(depths: Sequence[int], seconds: Mapping[str, Sequence[float]]) -> 
 def _forms(depth: int, outputs: dict[str, Tensor]) -> dict[str, Callable[[], None]]:
     """Each form as a task that leaves its outputs in `outputs`."""
     rows = Table(random_rows(BATCH, FEATURES, NONZEROS).X).rows()
-    x, kernel, slow = rows.to_dense(), _network(depth, "numba"), _network(depth, "torch")
+    x, kernel = torch.from_numpy(rows.to_dense()).to(torch.float32), _network(depth)
+    slow = to_torch(kernel)
     forms: dict[str, Callable[[], Tensor]] = {
-        KERNEL: partial(_by_coefficients, kernel, rows),
-        TORCH: partial(_by_coefficients, slow, x),
+        KERNEL: lambda: torch.from_numpy(kernel(rows, annealing=ANNEALING)),
+        TORCH: torch.no_grad()(partial(slow, x, annealing=ANNEALING)),
         PROGRAMME: torch.no_grad()(partial(_by_jacobian, slow, x, dynamic_programme)),
         PER_NEURON: partial(_by_jacobian, slow, x, autograd_per_neuron),
     }
@@ -85,18 +87,11 @@ def _keep(outputs: dict[str, Tensor], name: str, form: Callable[[], Tensor]) -> 
     outputs[name] = form().detach()
 
 
-def _network(depth: int, backend: Backend) -> LocallyConstantNetwork:
-    network = LocallyConstantNetwork(FEATURES, depth, 1, backend=backend)
-    network.reset_parameters(torch.Generator().manual_seed(0))
-    return network
+def _network(depth: int) -> LocallyConstantNetwork:
+    return LocallyConstantNetwork(FEATURES, depth, 1, dtype=np.float32, seed=0)
 
 
-@torch.no_grad()
-def _by_coefficients(network: LocallyConstantNetwork, x: Tensor | Rows) -> Tensor:
-    return network(x, annealing=ANNEALING)
-
-
-def _by_jacobian(network: LocallyConstantNetwork, x: Tensor, jacobian: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
+def _by_jacobian(network: LocallyConstantModule, x: Tensor, jacobian: Callable[..., tuple[Tensor, Tensor]]) -> Tensor:
     parameters = network.weight, network.connection, network.bias
     return network.head(*jacobian(x, *parameters, network.activation, ANNEALING))
 

@@ -19,8 +19,8 @@ from benchmarks.tables import Data
 from benchmarks.timing import interleaved, medians
 from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_threads
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
-from treelu.nn.kernels import LANES
-from treelu.training import Sample, Stepper, batches, make_optimizer, one_torch_thread
+from treelu.nn.cpu.kernels import LANES
+from treelu.training import KernelStepper, Sample, batches
 from treelu.training.loop import UPDATES_AT_ONCE
 from treelu.training.targets import Targets
 
@@ -131,47 +131,41 @@ def _fits(data: Data, depth: int, epochs: int) -> dict[str, Callable[[], object]
     return {TOGETHER: partial(fit_ours, data, depth, epochs), ALONE: alone}
 
 
-def _stepper(data: Data, depth: int) -> Stepper:
-    table, y = Table(data.train.X), torch.from_numpy(data.train.y).float()[:, None]
-    network, targets = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP), Targets("binary", y, 1)
-    stepper = Stepper(network, Sample(table, targets), make_optimizer(network, "sgd", RATE))
-    if stepper.gradient_pass is None:
-        raise RuntimeError("the kernels do not run here: is Numba installed?")
-    return stepper
+def _stepper(data: Data, depth: int) -> KernelStepper:
+    table, y = Table(data.train.X), data.train.y.astype(np.float32)[:, None]
+    network = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP, dtype=np.float32, seed=0)
+    return KernelStepper(network, Sample(table, Targets("binary", y, 1)), "sgd")
 
 
 def _a_step(data: Data, depth: int, rounds: int) -> float:
     """Median seconds of a training step, many of them in one call of a kernel."""
     stepper, seconds = _stepper(data, depth), []
     stream = batches(stepper.sample, BATCH, np.random.default_rng(0))
-    with one_torch_thread(stepper.network):
-        for _ in range(1 + 3 * rounds):
-            some, start = list(itertools.islice(stream, UPDATES_AT_ONCE)), time.perf_counter()
-            stepper.train_steps(some, np.arange(len(some)), 0.5)
-            seconds.append((time.perf_counter() - start) / len(some))
+    for _ in range(1 + 3 * rounds):
+        some, start = list(itertools.islice(stream, UPDATES_AT_ONCE)), time.perf_counter()
+        stepper.train_steps(some, np.arange(len(some)), 0.5, RATE)
+        seconds.append((time.perf_counter() - start) / len(some))
     return median(seconds[1:])
 
 
 def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
-    """Median seconds of each piece of a training step, as `Stepper.train_step` calls them one by one."""
+    """Median seconds of each piece of a training step, called one by one."""
     stepper = _stepper(data, depth)
-    network, sample, layer = stepper.network, stepper.sample, stepper.gradient_pass
-    assert layer is not None
+    sample, arrays = stepper.sample, stepper.arrays
     seconds: dict[str, list[float]] = {name: [] for name in PIECES}
     stream = batches(sample, BATCH, np.random.default_rng(0))
-    with one_torch_thread(network):
-        for step in range(30 * rounds):
-            index, ticks = next(stream), [time.perf_counter()]
-            output = layer.forward(sample.table.rows(index), 0.5, network.activation, DropConnect(DROP, step))
-            ticks.append(time.perf_counter())
-            _, gradient = sample.targets.loss_and_gradient(output, index)
-            ticks.append(time.perf_counter())
-            layer.backward(gradient)
-            ticks.append(time.perf_counter())
-            stepper.update()
-            ticks.append(time.perf_counter())
-            for name, passed in zip(PIECES, np.diff(ticks), strict=True):
-                seconds[name].append(float(passed))
+    for step in range(30 * rounds):
+        index, ticks = next(stream), [time.perf_counter()]
+        output = arrays.forward(sample.table.rows(index), 0.5, DropConnect(DROP, step))
+        ticks.append(time.perf_counter())
+        _, gradient = sample.targets.loss_and_gradient(output, index)
+        ticks.append(time.perf_counter())
+        arrays.backward(gradient)
+        ticks.append(time.perf_counter())
+        stepper.optimizer.take_step(RATE)
+        ticks.append(time.perf_counter())
+        for name, passed in zip(PIECES, np.diff(ticks), strict=True):
+            seconds[name].append(float(passed))
     return {name: median(values) for name, values in seconds.items()}
 
 

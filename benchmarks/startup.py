@@ -14,7 +14,7 @@ from benchmarks.timing import interleaved, medians
 BARE = "pass"
 IMPORT = "import treelu"
 HELP = "import sys; sys.argv = ['treelu', '--help']; from treelu.cli import main; main()"  # what the script does
-LIBRARIES = "import numba, scipy.sparse, sklearn.base, torch"
+LIBRARIES = "import numba, scipy.sparse, sklearn.base"
 FIT = """
 import numpy as np
 from treelu import LCNClassifier
@@ -39,7 +39,7 @@ def measure(rounds: int = 5, cold: bool = True) -> Part:
     part.comparisons = [
         Comparison("import treelu", bare, Measure("import treelu", seconds["import"]), "s"),
         Comparison("treelu --help", bare, shown, "s", "B < 0.5 s", shown.value < 0.5),
-        Comparison("first fit", Measure("importing torch, sklearn, numba", seconds["libraries"]), warm, "s"),
+        Comparison("first fit", Measure("importing sklearn, numba", seconds["libraries"]), warm, "s"),
     ]
     if cold:
         part.comparisons.append(

@@ -18,6 +18,7 @@ from benchmarks.straightforward import StraightforwardNetwork
 from benchmarks.tables import Data
 from benchmarks.timing import interleaved, medians
 from treelu import LCNClassifier
+from treelu.nn.cpu.threads import limited
 
 THREADS = min(2, torch.get_num_threads())  # OMP_NUM_THREADS=1 makes it one
 BATCH, RATE, DROP = 64, 0.1, 0.75
@@ -86,11 +87,12 @@ def _dense(X: object) -> torch.Tensor:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """That many threads for torch, and for the kernels, which follow it."""
+    """That many threads for torch, and for the kernels."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        yield
+        with limited(count):
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -3,7 +3,6 @@
 Every line and arrow is computed by the package (or by autograd), none is drawn by hand.
 """
 
-import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from treelu import LCNClassifier, ObliqueTree, ObliqueTreeClassifier
 from treelu.convert import network_to_tree
 from treelu.nn import CanonicalNetwork
+from treelu.nn.torch import to_torch
 from treelu.view import plot_network_and_tree, plot_partition, plot_tree
 
 matplotlib.use("Agg")
@@ -34,19 +34,17 @@ def toy_network(depth: int) -> CanonicalNetwork:
     """The paper's Fig. 1 in two dimensions, one neuron per layer, and a table of leaf values."""
     rows = [[1.0, -1.0], [-4.0, 1.0, 4.0], [-3.0, 0.0, 2.0, -1.0]][:depth]
     biases = [1.0, 4.0, 8.0][:depth]
-    network = CanonicalNetwork(2, [1] * depth, 1, dtype=torch.float64)
-    with torch.no_grad():
-        for layer, weights, bias in zip(network.layers, rows, biases, strict=True):
-            layer.weight.copy_(torch.tensor([weights]))
-            layer.bias.copy_(torch.tensor([bias]))
-        network.table.copy_(torch.arange(2.0**depth)[:, None])
+    network = CanonicalNetwork(2, [1] * depth, 1)
+    for layer, weights, bias in zip(network.layers, rows, biases, strict=True):
+        layer.weight[:], layer.bias[:] = [weights], bias
+    network.table[:] = np.arange(2.0**depth)[:, None]
     return network
 
 
 def neurons(network: CanonicalNetwork, x: torch.Tensor) -> list[torch.Tensor]:
     """The activations a_1, a_2, … of a toy network, each (n,), for autograd."""
     inputs, found = x, []
-    for layer in network.layers:
+    for layer in to_torch(network).layers:
         a = torch.relu(layer(inputs))
         found.append(a[:, 0])
         inputs = torch.cat([inputs, a], dim=1)
@@ -163,7 +161,7 @@ def snapshots(X: Any, y: Any, epochs: list[int], **settings: Any) -> tuple[list[
     moments: list[tuple[float, Any]] = []
 
     def keep(record: Any, network: Any) -> None:
-        moments.append((record.annealing, copy.deepcopy(network).eval()))
+        moments.append((record.annealing, network.copy()))
 
     model = LCNClassifier(**{**best.get_params(), "callbacks": [keep]}).fit(X, y)
     return [moments[epoch - 1] for epoch in epochs], model
@@ -193,8 +191,7 @@ def _borders(ax: Axes, tree: ObliqueTree, bounds: Any) -> None:
 def _map(ax: Axes, network: Any, share: float, X: np.ndarray, y: np.ndarray) -> None:
     """What a network computes during training, and the points."""
     low, high = X.min(axis=0) - 0.1, X.max(axis=0) + 0.1
-    with torch.no_grad():
-        scores = network(torch.from_numpy(_grid(low, high)).float(), annealing=share)
+    scores = torch.from_numpy(network(_grid(low, high), annealing=share))
     scores = torch.cat([torch.zeros_like(scores), scores], dim=1) if scores.shape[1] == 1 else scores
     _blend(ax, torch.softmax(scores, dim=1).numpy(), low, high)
     shades = np.array(["white", "black", "#9a9a96"])[y]

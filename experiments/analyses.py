@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import numpy as np
-import torch
 
 import treelu
 from experiments.data import Dataset
@@ -14,7 +13,7 @@ from experiments.patterns import pattern_analysis
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
 from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.training import Sample, Stepper, batches, evaluate, learning_rate_factor, make_optimizer, run_epoch
+from treelu.training import KernelStepper, Sample, batches, evaluate, learning_rate_factor, run_epoch
 from treelu.training.targets import Targets
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
@@ -29,24 +28,27 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     """
     setting = dict(run.setting)
     annealed = setting.pop("annealing")
-    settings = {"activation": Activation("relu"), "drop_connect": setting["drop_connect"]}
-    network = LocallyConstantNetwork(parts["train"][0].shape[1], setting["depth"], 1, **settings)
-    network.reset_parameters(torch.Generator().manual_seed(run.seed))
+    network = LocallyConstantNetwork(
+        parts["train"][0].shape[1],
+        setting["depth"],
+        1,
+        activation=Activation("relu"),
+        drop_connect=setting["drop_connect"],
+        dtype=np.float32,
+        seed=run.seed,
+    )
     tables = {part: Table(X, np.float32) for part, (X, _) in parts.items()}
-    y = torch.from_numpy(parts["train"][1].astype(np.float32))[:, None]
+    y = parts["train"][1].astype(np.float32)[:, None]
     sample = Sample(tables["train"], Targets("binary", y, 1))
-    optimizer = make_optimizer(network, "sgd", _LEARNING_RATE)
-    stepper = Stepper(network, sample, optimizer)
+    stepper = KernelStepper(network, sample, "sgd")
     rng = np.random.default_rng(run.seed)
     stream = batches(sample, _BATCH, rng)
     curve: list[Scores] = []
     for epoch in range(1, _EPOCHS + 1):
         rate = _LEARNING_RATE * learning_rate_factor("step", epoch, _EPOCHS)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
         annealing = epoch / _EPOCHS if annealed else 1.0
-        loss = run_epoch(stepper, stream, -(-len(sample) // _BATCH), annealing, rng)
-        now = {part: score(task, parts[part][1], evaluate(network, table).numpy()) for part, table in tables.items()}
+        loss = run_epoch(network, stepper, stream, -(-len(sample) // _BATCH), annealing, rate, rng)
+        now = {part: score(task, parts[part][1], evaluate(network, table)) for part, table in tables.items()}
         curve.append({**now, "loss": round(loss, 6)})
     best = int(np.argmax([point["valid"] for point in curve]))
     return {
@@ -144,15 +146,14 @@ def fit_picture(run: Run, dataset: Dataset) -> Result:
     top = {bit for node in range(tree.n_splits) for bit in np.argsort(-np.abs(tree.node_weights(node)))[:_TOP].tolist()}
     rows = dataset.rows(run.label)["train"]
     fingerprint = MorganFingerprint(n_examples=1).fit(molecules[rows])
-    canonical = standard_to_canonical(network).state_dict()
-    depth = range(run.setting["depth"])
+    canonical = standard_to_canonical(network)
     return {
         "config": {"estimator": "LCNClassifier", **settings},
         "scores": {"last": part_scores(dataset.task, parts, model.decision_function)},
         "network": {
-            "weights": [_rounded(canonical[f"layers.{neuron}.weight"]) for neuron in depth],
-            "biases": [_rounded(canonical[f"layers.{neuron}.bias"])[0] for neuron in depth],
-            "table": _rounded(canonical["table"]),
+            "weights": [_rounded(layer.weight) for layer in canonical.layers],
+            "biases": [_rounded(layer.bias)[0] for layer in canonical.layers],
+            "table": _rounded(canonical.table),
         },
         "rows": [int(count) for count in tree.n_samples],
         "examples": {str(bit): list(fingerprint.examples(bit)[0]) for bit in sorted(top) if fingerprint.examples(bit)},
@@ -161,7 +162,7 @@ def fit_picture(run: Run, dataset: Dataset) -> Result:
     }
 
 
-def _rounded(values: torch.Tensor) -> list[float]:
+def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.5g}") for value in values.reshape(-1).tolist()]
 
 

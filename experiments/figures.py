@@ -150,16 +150,12 @@ def picture_tree(result: Result) -> ObliqueTree:
 
 def _canonical(weights: Sequence[Any], biases: Sequence[float], table: Sequence[float]) -> CanonicalNetwork:
     """A network of one neuron in each layer, whose weights are on the features and on the neurons before it."""
-    import torch
-
     from treelu.nn import CanonicalNetwork
 
-    network = CanonicalNetwork(len(weights[0]), [1] * len(weights), 1, dtype=torch.float64)
-    state = {"table": torch.tensor(list(table), dtype=torch.float64)[:, None]}
-    for layer, (row, bias) in enumerate(zip(weights, biases, strict=True)):
-        state[f"layers.{layer}.weight"] = torch.tensor([row], dtype=torch.float64)
-        state[f"layers.{layer}.bias"] = torch.tensor([bias], dtype=torch.float64)
-    network.load_state_dict(state)
+    network = CanonicalNetwork(len(weights[0]), [1] * len(weights), 1)
+    network.table[:] = np.array(list(table), float)[:, None]
+    for layer, row, bias in zip(network.layers, weights, biases, strict=True):
+        layer.weight[:], layer.bias[:] = [row], bias
     return network
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import torch
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -25,6 +24,7 @@ from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, better, outputs, part_scores, score
 from treelu.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, TAORegressor
 from treelu.nn import NeuronChain, Table
+from treelu.nn.cpu.threads import limited
 from treelu.training import EpochRecord, evaluate
 
 HIDDEN_WIDTH = 256  # of each hidden layer of g_φ
@@ -52,10 +52,10 @@ def execute(run: Run, dataset: Dataset) -> Result:
         part and of the ``last`` one, ``best_epoch``, ``last_epoch``, ``seconds`` by the clock and of the processor.
         Training that diverges is a result as well: without scores, with ``error``.
     """
-    torch.set_num_threads(1)
     wall, cpu = time.perf_counter(), time.process_time()
     try:
-        result = _execute(run, dataset)
+        with limited(1):
+            result = _execute(run, dataset)
     except FloatingPointError as error:
         result = {"config": {}, "error": str(error), "scores": {}, "best_epoch": None, "last_epoch": None}
     seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
@@ -157,7 +157,7 @@ class LastEpoch:
         """The remembered network's outputs for raw rows; `model` knows how features and targets were scaled."""
         assert self.network is not None
         table = Table(model.scaling_.transform(X), np.float32)
-        values = evaluate(self.network, table).double().numpy()[:, 0]
+        values = evaluate(self.network, table).astype(np.float64)[:, 0]
         if hasattr(model, "target_scaling_"):
             values = values * model.target_scaling_.scale + model.target_scaling_.center
         return values

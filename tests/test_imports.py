@@ -127,7 +127,8 @@ def test_the_tree_stands_on_numpy_and_scipy_alone(module: str) -> None:
 def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
     outside = {name.split(".")[0] for name in top_imports(MODULES[module])}
     allowed = {"numpy", "numba", "llvmlite", "torch", "treelu", "__future__", "abc", "collections", "concurrent"}
-    allowed |= {"dataclasses", "functools", "itertools", "math", "threading", "typing"}
+    allowed |= {"contextlib", "contextvars", "copy", "dataclasses", "functools", "importlib", "itertools", "math"}
+    allowed |= {"os", "sys", "threading", "typing"}
     assert outside <= allowed
     calls = {
         node.func.id
@@ -136,9 +137,17 @@ def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
     }
     assert not calls & {"open", "exec", "eval", "__import__"}
     attributes = {node.attr for node in ast.walk(MODULES[module]) if isinstance(node, ast.Attribute)}
-    if module == "treelu.nn.lanes":
+    if module == "treelu.nn.cpu.lanes":
         attributes -= {"load"}  # of LLVM, from memory
     assert not attributes & {"save", "load", "tofile", "fromfile", "memmap", "savez"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_torch_is_asked_for_in_few_places(module: str) -> None:
+    """Networks as torch modules, other devices and the graph network; all the rest runs without torch."""
+    outside = {name.split(".")[0] for name in all_imports(MODULES[module])}
+    with_torch = ("treelu.nn.torch.", "treelu.training.on_device", "treelu.baselines.gcn", "treelu.baselines._graphs")
+    assert module.startswith((*with_torch, "treelu.persistence.graphs")) or "torch" not in outside
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "training"])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
 
-from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork
+from treelu.nn import Activation, CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-def fill(module: torch.nn.Module, rng: np.random.Generator, scale: float = 1.0) -> None:
+def fill(network: NeuronChain | CanonicalNetwork, rng: np.random.Generator, scale: float = 1.0) -> None:
     """Draw all parameters from a normal distribution: wilder than any initialisation."""
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.copy_(torch.from_numpy(scale * rng.standard_normal(parameter.shape)))
+    if isinstance(network, NeuronChain):
+        arrays = list(network.arrays().values())
+    else:
+        arrays = [array for layer in network.layers for array in (layer.weight, layer.bias)] + [network.table]
+    for array in arrays:
+        array[:] = scale * rng.standard_normal(array.shape)
 
 
 @st.composite
@@ -25,14 +27,14 @@ def networks(draw: st.DrawFn, kinds: tuple[str, ...] = ("linear", "deep", "lln")
     n_outputs, kind = draw(st.integers(1, 3)), draw(st.sampled_from(kinds))
     slope = draw(st.sampled_from([0.0, 0.01, 0.3, -0.5, 2.0]))
     activation = Activation("relu") if slope == 0 else Activation("leaky_relu", slope)
-    options = {"activation": activation, "dtype": torch.float64}
+    options = {"activation": activation}
     if kind == "lln":
         network = LocallyLinearNetwork(n_features, depth, n_outputs, **options)
     else:
         hidden = (5, 4) if kind == "deep" else ()
         network = LocallyConstantNetwork(n_features, depth, n_outputs, hidden_layers=hidden, **options)
     fill(network, np.random.default_rng(draw(seeds)), scale=0.7)
-    return network.eval()
+    return network
 
 
 def random_rows(rng: np.random.Generator, n_features: int, n_rows: int = 60) -> np.ndarray:
@@ -45,7 +47,7 @@ def random_rows(rng: np.random.Generator, n_features: int, n_rows: int = 60) -> 
 
 def pre_activations(network, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """z (n, M) by Eq. 1–2 neuron by neuron, and the sum of the sizes of its terms, the scale of its rounding."""
-    w, u, b = (p.detach().numpy() for p in (network.weight, network.connection, network.bias))
+    w, u, b = network.weight, network.connection, network.bias
     slope = network.activation.negative_slope
     z, size = np.empty((len(x), network.depth)), np.empty((len(x), network.depth))
     a, a_size = np.zeros_like(z), np.zeros_like(z)

@@ -7,7 +7,6 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from scipy import sparse
 
 from tests.estimators.tables import ESTIMATORS, FAST, bits, data_for, scores, two_classes, values
@@ -54,7 +53,7 @@ def test_sparse_rows_scaled_on_demand_stay_sparse() -> None:
     assert not classifier.scaling_.center.any()
     assert classifier.scaling_.scale[-1] > 5 * classifier.scaling_.scale[0]
     plain = classifier.decision_function(sparse.csr_array(X))
-    assert np.allclose(plain, classifier.network_(torch.from_numpy(X))[:, 0].detach(), atol=1e-9)
+    assert np.allclose(plain, classifier.network_(X)[:, 0], atol=1e-9)
 
 
 def test_a_table_too_large_to_make_dense() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -12,8 +11,6 @@ from treelu import LCNClassifier, LCNClassifierCV, LCNRegressor, LCNRegressorCV
 from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 from treelu.estimators._plan import plan_training
 from treelu.estimators.search import choose
-from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork
-from treelu.training.scaling import deepen
 
 QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0}
 
@@ -55,14 +52,6 @@ def test_scikit_learns_checks(search: type) -> None:
     )
     small = search(depths=[4], drop_rates=[0.0], cv=2, estimator=base)
     check_estimator(small, expected_failed_checks=EXPECTED_FAILED_CHECKS)
-
-
-@pytest.mark.parametrize("kind", [LocallyConstantNetwork, LocallyLinearNetwork])
-def test_a_deeper_network_starts_as_the_shallower(kind: type) -> None:
-    shallow, deep = kind(4, 2, 1), kind(4, 5, 1)
-    deepen(shallow, deep)
-    x = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(deep.activation_pattern(x)[:, :2], shallow.activation_pattern(x))
 
 
 def test_restarts_keep_the_least_training_loss() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
+from treelu.nn.cpu.threads import limited
 from treelu.training import Sample
 from treelu.training.targets import Targets
 
@@ -17,18 +17,13 @@ SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
     X = np.zeros((len(labels), 1)) if X is None else X
-    return Sample(Table(X, np.float32), Targets("binary", torch.from_numpy(labels.astype(np.float32))[:, None], 1))
+    return Sample(Table(X, np.float32), Targets("binary", labels.astype(np.float32)[:, None], 1))
 
 
 def step_of(height: float) -> NeuronChain:
     """A network whose only output steps from −height to +height at zero."""
     network = LocallyConstantNetwork(1, 1, 1)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-        network.weight.fill_(1.0)
-        network.head.weight.fill_(2 * height)
-        network.head.bias.fill_(-height)
+    network.weight[:], network.head.weight[:], network.head.bias[:] = 1.0, 2 * height, -height
     return network
 
 
@@ -52,7 +47,7 @@ def test_folds_hold_out_each_row_of_a_small_table_once_and_each_class_evenly() -
 def test_a_lone_row_of_a_class_stays_in_training() -> None:
     labels = np.repeat([0, 1, 2], [60, 60, 1])
     sample = sample_of(labels)
-    classes = Targets("multiclass", torch.from_numpy(labels), 3)
+    classes = Targets("multiclass", labels, 3)
     parts = list(folds(Sample(sample.table, classes), seed=0))
     assert sorted(np.concatenate([part.rows for _, part in parts])) == list(range(120))
     assert all(120 in train.rows for train, _ in parts)
@@ -154,20 +149,16 @@ def test_warm_start_keeps_the_depth_that_was_chosen() -> None:
     assert (regressor.depth_, regressor.drop_connect_) == chosen
 
 
-def test_threads_change_nothing_and_are_given_back() -> None:
+def test_threads_change_no_bit() -> None:
     X = np.random.default_rng(0).normal(size=(120, 3))
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    n_threads, results = torch.get_num_threads(), []
-    try:
-        for number in (1, 3):
-            torch.set_num_threads(number)
+    results = []
+    for number in (1, 3):
+        with limited(number):
             model = LCNClassifier(epochs=8, random_state=0).fit(X, y)
-            assert torch.get_num_threads() == number
-            results.append((model.depth_, model.drop_connect_, model.decision_function(X)))
-    finally:
-        torch.set_num_threads(n_threads)
+        results.append((model.depth_, model.drop_connect_, model.decision_function(X)))
     assert results[0][:2] == results[1][:2]
-    np.testing.assert_allclose(results[0][2], results[1][2], rtol=1e-4)
+    np.testing.assert_array_equal(results[0][2], results[1][2])
 
 
 @pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
@@ -176,14 +167,8 @@ def test_what_ends_a_trial_ends_the_fit(n_threads: int, error: type[BaseExceptio
     def trial(setting: Setting, part: Sample) -> NeuronChain:
         raise error(f"depth {setting.depth}")
 
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(n_threads)
-        with pytest.raises(error, match="depth 16"):
-            choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0)
-        assert torch.get_num_threads() == n_threads
-    finally:
-        torch.set_num_threads(before)
+    with limited(n_threads), pytest.raises(error, match="depth 16"):
+        choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0)
 
 
 def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:

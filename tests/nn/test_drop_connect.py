@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from treelu.nn import DropConnect
@@ -14,15 +13,15 @@ ROWS, FEATURES, DEPTH = 40, 60, 20
 
 def kept(drop: DropConnect, n_rows: int = ROWS) -> np.ndarray:
     """Which weights survive: bool (B, D + M, M), weights first, then connections [row, k, i]."""
-    on_weight, on_connection = drop.dense_masks(n_rows, FEATURES, DEPTH, torch.float64)
-    return torch.cat([on_weight, on_connection.transpose(1, 2)], dim=1).numpy() > 0
+    on_weight, on_connection = drop.dense_masks(n_rows, FEATURES, DEPTH)
+    return np.concatenate([on_weight, on_connection.transpose(0, 2, 1)], axis=1) > 0
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.25, 0.5, 0.75, 0.9])
 def test_rate_and_scale(rate: float) -> None:
     drop = DropConnect(rate, key=11)
-    for mask in drop.dense_masks(ROWS, FEATURES, DEPTH, torch.float64):
-        assert torch.unique(mask).tolist() == pytest.approx([0, 1 / (1 - rate)] if rate else [1])
+    for mask in drop.dense_masks(ROWS, FEATURES, DEPTH):
+        assert np.unique(mask).tolist() == pytest.approx([0, 1 / (1 - rate)] if rate else [1])
     survivors = kept(drop)
     deviation = np.sqrt(rate * (1 - rate) / survivors.size)
     assert abs(survivors.mean() - (1 - rate)) <= 4.5 * deviation
@@ -65,12 +64,12 @@ def test_a_higher_rate_drops_more_of_the_same() -> None:
 
 def test_masks_of_pairs_are_those_of_the_full_masks() -> None:
     drop = DropConnect(0.5, 16)
-    on_weight, on_connection = drop.dense_masks(ROWS, FEATURES, DEPTH, torch.float32)
-    row, feature = torch.tensor([0, 3, 39]), torch.tensor([59, 0, 7])
-    assert torch.equal(drop.mask(drop.row_keys(ROWS)[row], feature, DEPTH, torch.float32), on_weight[row, feature])
+    on_weight, on_connection = drop.dense_masks(ROWS, FEATURES, DEPTH)
+    row, feature = np.array([0, 3, 39]), np.array([59, 0, 7])
+    assert np.array_equal(drop.mask(drop.row_keys(ROWS)[row], feature, DEPTH), on_weight[row, feature])
     # the connection from neuron k counts as feature D + k
-    sources = torch.full((1,), FEATURES + 4)
-    assert torch.equal(drop.mask(drop.row_keys(ROWS)[:1], sources, DEPTH, torch.float32)[0], on_connection[0, :, 4])
+    sources = np.full(1, FEATURES + 4)
+    assert np.array_equal(drop.mask(drop.row_keys(ROWS)[:1], sources, DEPTH)[0], on_connection[0, :, 4])
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, np.nan])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
@@ -16,25 +15,23 @@ from treelu.training.targets import Targets
 
 
 def new_network(n_features, seed, *, kind="softplus", depth=3, n_outputs=1, hidden_layers=()):
-    network = LocallyConstantNetwork(
-        n_features, depth, n_outputs, activation=Activation(kind), hidden_layers=hidden_layers
-    )
-    network.reset_parameters(torch.Generator().manual_seed(seed))
-    return network.eval()
+    return LocallyConstantNetwork(
+        n_features, depth, n_outputs, activation=Activation(kind), hidden_layers=hidden_layers,
+        dtype=np.float32, seed=seed,
+    )  # fmt: skip
 
 
 def make_constant(network, value):
     """Turn a network into one that yields `value` everywhere."""
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.zero_()
-        network.head.bias.fill_(value)
+    for array in network.arrays().values():
+        array[:] = 0
+    network.head.bias[:] = value
     return History(records=[EpochRecord(1, 0.0, 0.1, 0.0, None, 0.0)])
 
 
 def fit_mean_residual(network, sample, rng):
     """The best constant member: the mean of what the earlier ones leave over."""
-    rows = torch.from_numpy(sample.rows)
+    rows = sample.rows
     offset = 0.0 if sample.targets.offset is None else sample.targets.offset[rows]
     return make_constant(network, (sample.targets.y[rows] - offset).mean().item())
 
@@ -51,7 +48,7 @@ def fit_really(network, sample, rng):
 
 def sample_of(y, n_features=2, index=None):
     X = np.random.default_rng(0).normal(size=(len(y), n_features)).astype(np.float32)
-    return Sample(Table(X), Targets("regression", torch.tensor(y, dtype=torch.float32).reshape(-1, 1), 1), index)
+    return Sample(Table(X), Targets("regression", np.asarray(y, np.float32).reshape(-1, 1), 1), index)
 
 
 def start(sample, ensemble=None, target=None):
@@ -103,8 +100,8 @@ def test_offset_is_what_the_ensemble_predicts():
     grow(ensemble, 3, Recipe(new_network, fit_and_look), sums)
     staged = scores_of(ensemble, sample.table.values.reshape(sample.table.shape))
     assert not seen[0].any()
-    np.testing.assert_allclose(seen[2].numpy(), staged[1], atol=1e-6)
-    np.testing.assert_allclose(sums.scores().numpy(), staged[2], atol=1e-6)
+    np.testing.assert_allclose(seen[2], staged[1], atol=1e-6)
+    np.testing.assert_allclose(sums.scores(), staged[2], atol=1e-6)
 
 
 @pytest.mark.parametrize("combine", ["boost", "average"])
@@ -118,7 +115,7 @@ def test_growing_twice_is_growing_once(combine):
     grow(twice, 4, recipe, start(sample, twice)[1])
     for first, second in zip(once.members, twice.members, strict=True):
         np.testing.assert_array_equal(first.features, second.features)
-        assert all(map(torch.equal, first.network.parameters(), second.network.parameters()))
+        assert all(map(np.array_equal, first.network.arrays().values(), second.network.arrays().values()))
 
 
 def test_best_size_on_validation_is_kept():
@@ -222,11 +219,11 @@ def test_member_on_raw_features_is_the_member_on_scaled_ones(kind, hidden_layers
     X = rng.normal(size=(40, 6)) * 3
     member = Member(network, scaling, factor, features)
     scaled = Table(scaling.transform(X)[:, features], np.float64)
-    expected = evaluate(network.double(), scaled).numpy() * factor
-    raw = evaluate(member.on_raw_features(), Table(X, np.float64)).numpy()
+    expected = evaluate(network.copy(np.float64), scaled) * factor
+    raw = evaluate(member.on_raw_features(), Table(X, np.float64))
     np.testing.assert_allclose(raw, expected, atol=1e-6)
     other = Scaling(rng.normal(size=6), rng.uniform(0.5, 4, 6))
-    moved = evaluate(member.on_scaled_features(other), Table(other.transform(X))).numpy() * factor
+    moved = evaluate(member.on_scaled_features(other), Table(other.transform(X))) * factor
     assert (np.abs(moved - expected) < 1e-4).mean() > 0.95  # float32 may send a row past a boundary
 
 
@@ -236,7 +233,7 @@ def test_parts_come_to_the_ensemble(combine):
     ensemble, sums = start(sample, Ensemble(np.array([5.0]), combine), Scaling(np.array([5.0]), np.array([3.0])))
     grow(ensemble, 3, Recipe(new_network, fit_really, feature_fraction=0.5), sums)
     X = np.random.default_rng(2).normal(size=(20, 4))
-    parts = [evaluate(ensemble.part(number), Table(X, np.float64)).numpy() for number in range(3)]
+    parts = [evaluate(ensemble.part(number), Table(X, np.float64)) for number in range(3)]
     scores = scores_of(ensemble, X)[-1]
     if combine == "vote":
         np.testing.assert_allclose(expit(scores), expit(parts).mean(axis=0), rtol=1e-9)
@@ -266,11 +263,11 @@ def test_members_of_a_fit_on_other_rows_count_in_the_new_units():
     old, new = Scaling(X.mean(0), X.std(0)), Scaling(X.mean(0) + 1, X.std(0) * 2)
     before, after = Scaling(y.mean(0), y.std(0)), Scaling(y.mean(0) - 3, y.std(0) / 2)
     ensemble = Ensemble(before.center)
-    sample = Sample(Table(old.transform(X)), Targets("regression", torch.tensor(before.transform(y)).float(), 1))
+    sample = Sample(Table(old.transform(X)), Targets("regression", before.transform(y).astype(np.float32), 1))
     grow(ensemble, 3, Recipe(new_network, fit_really, 0.5, 1.0), Sums(sample, old, before, ensemble))
-    moved = Sample(Table(new.transform(X)), Targets("regression", torch.tensor(after.transform(y)).float(), 1))
+    moved = Sample(Table(new.transform(X)), Targets("regression", after.transform(y).astype(np.float32), 1))
     sums = Sums(moved, new, after, ensemble)
-    np.testing.assert_allclose(after.inverse().transform(sums.scores().numpy()), scores_of(ensemble, X)[-1], rtol=1e-4)
+    np.testing.assert_allclose(after.inverse().transform(sums.scores()), scores_of(ensemble, X)[-1], rtol=1e-4)
 
 
 def test_members_at_rest_are_their_float32_parameters():
@@ -278,5 +275,4 @@ def test_members_at_rest_are_their_float32_parameters():
     grow(ensemble, 2, Recipe(lambda n, seed: new_network(n, seed, kind="relu"), fit_really), sums)
     for member in ensemble.members:
         assert member.network._leaves is None
-        for parameter in member.network.parameters():
-            assert (parameter.dtype, parameter.grad, parameter.requires_grad) == (torch.float32, None, False)
+        assert member.network.dtype == np.float32

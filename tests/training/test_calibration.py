@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
@@ -16,7 +15,7 @@ from treelu.training.targets import Targets, log_loss
 
 
 def sample_of(X: np.ndarray, y: np.ndarray, task: str, n_outputs: int) -> Sample:
-    targets = torch.from_numpy(y) if task == "multiclass" else torch.from_numpy(y.astype(np.float32))[:, None]
+    targets = y if task == "multiclass" else y.astype(np.float32)[:, None]
     return Sample(Table(X, np.float32), Targets(task, targets, n_outputs))  # type: ignore[arg-type]
 
 
@@ -27,11 +26,11 @@ def leaves_of(network: LocallyConstantNetwork, X: np.ndarray) -> np.ndarray:
 def test_regression_leaves_move_by_the_shrunken_mean_residual() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 3)), rng.normal(size=200)
-    network = LocallyConstantNetwork(3, 3, 1).eval()
+    network = LocallyConstantNetwork(3, 3, 1, seed=0)
     sample = sample_of(X, y, "regression", 1)
-    before = evaluate(network, sample.table).numpy()[:, 0]
+    before = evaluate(network, sample.table)[:, 0]
     refine_leaves(network, sample, 5.0)
-    after = evaluate(network, sample.table).numpy()[:, 0]
+    after = evaluate(network, sample.table)[:, 0]
     for leaf in range(leaves_of(network, X).max() + 1):
         here = leaves_of(network, X) == leaf
         expected = (y[here] - before[here]).sum() / (here.sum() + 5.0)
@@ -42,12 +41,12 @@ def test_regression_leaves_move_by_the_shrunken_mean_residual() -> None:
 def test_class_leaves_minimise_the_penalised_cross_entropy(task: str, n_outputs: int) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(150, 2)), rng.integers(0, max(2, n_outputs), 150)
-    network = LocallyConstantNetwork(2, 1, n_outputs).eval()
+    network = LocallyConstantNetwork(2, 1, n_outputs, seed=0)
     sample = sample_of(X, y, task, n_outputs)
-    before = evaluate(network, sample.table).double().numpy()
+    before = evaluate(network, sample.table)
     strength, bound = 3.0, 0.25 if task == "binary" else 0.5
     refine_leaves(network, sample, strength)
-    after = evaluate(network, sample.table).double().numpy()
+    after = evaluate(network, sample.table)
     for leaf in range(leaves_of(network, X).max() + 1):
         here = leaves_of(network, X) == leaf
 
@@ -67,10 +66,10 @@ def test_tempering_undoes_a_scale(weighted: bool) -> None:
     rows, weight = np.arange(4000), None
     if weighted:  # rows that contradict, of no weight
         scores, y = np.concatenate([scores, scores]), np.concatenate([y, 1 - y])
-        rows, weight = np.arange(8000), torch.tensor([1.0, 0.0]).repeat_interleave(4000)
-    found = temper(scores, Targets("binary", torch.from_numpy(y), 1, weight), rows)
+        rows, weight = np.arange(8000), np.repeat([1.0, 0.0], 4000)
+    found = temper(scores, Targets("binary", y, 1, weight), rows)
     assert found.temperature == pytest.approx(0.4, rel=0.1)
-    expected = log_loss(y, scores / found.temperature, None if weight is None else weight.numpy())
+    expected = log_loss(y, scores / found.temperature, None if weight is None else weight)
     assert found.losses.sum() == pytest.approx(4000 * expected)
 
 
@@ -80,10 +79,10 @@ def test_regression_is_drawn_to_the_mean_as_far_as_is_clear(weighted: bool) -> N
     rng = np.random.default_rng(0)
     outputs = rng.normal(size=(400, 1))
     y = (0.5 * outputs + rng.normal(size=(400, 1))).astype(np.float32)
-    weight = torch.from_numpy(rng.uniform(0.5, 1.5, 400).astype(np.float32)) if weighted else None
+    weight = rng.uniform(0.5, 1.5, 400).astype(np.float32) if weighted else None
     rows = np.arange(400)
-    found = temper(outputs, Targets("regression", torch.from_numpy(y), 1, weight), rows)
-    root = np.ones((400, 1)) if weight is None else np.sqrt(weight.numpy())[:, None]
+    found = temper(outputs, Targets("regression", y, 1, weight), rows)
+    root = np.ones((400, 1)) if weight is None else np.sqrt(weight)[:, None]
     slope, squares = (float(part[0].item()) for part in np.linalg.lstsq(root * outputs, root * y)[:2])
     error = np.sqrt(squares / 400 / np.sum((root * outputs) ** 2))
     assert 1 / found.temperature == pytest.approx(slope + 2 * error, rel=1e-5)
@@ -92,23 +91,20 @@ def test_regression_is_drawn_to_the_mean_as_far_as_is_clear(weighted: bool) -> N
 
 def test_regression_is_never_spread_nor_divided_by_nothing() -> None:
     outputs = np.linspace(-1, 1, 50)[:, None]
-    targets = Targets("regression", torch.from_numpy(3 * outputs), 1)
+    targets = Targets("regression", 3 * outputs, 1)
     assert temper(outputs, targets, np.arange(50)).temperature == 1.0
-    found = temper(np.zeros((2, 1)), Targets("regression", torch.tensor([[1.0], [2.0], [4.0]]), 1), np.array([0, 2]))
+    found = temper(np.zeros((2, 1)), Targets("regression", np.array([[1.0], [2.0], [4.0]]), 1), np.array([0, 2]))
     assert (found.temperature, found.losses.tolist()) == (1.0, [1.0, 16.0])
 
 
 def test_corrections_change_the_leaves_named_and_no_others() -> None:
-    network = LocallyConstantNetwork(3, 2, 1, dtype=torch.float64).eval()
-    x = torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        before = network(x)
-        network.correct_leaves(LeafCorrections(np.array([[3], [0]]), np.array([[1.0], [-2.0]])))
-        codes = network.activation_codes(x)[:, 0]
-        expected = before[:, 0] + torch.from_numpy(np.select([codes == 3, codes == 0], [1.0, -2.0], 0.0))
-        torch.testing.assert_close(network(x)[:, 0], expected)
-        network.requested_backend = "torch"
-        torch.testing.assert_close(network(x)[:, 0], expected)
+    network = LocallyConstantNetwork(3, 2, 1, seed=0)
+    x = np.random.default_rng(0).standard_normal((50, 3))
+    before = network(x)
+    network.correct_leaves(LeafCorrections(np.array([[3], [0]]), np.array([[1.0], [-2.0]])))
+    codes = network.activation_codes(x)[:, 0]
+    expected = before[:, 0] + np.select([codes == 3, codes == 0], [1.0, -2.0], 0.0)
+    np.testing.assert_allclose(network(x)[:, 0], expected)
 
 
 @pytest.mark.parametrize("estimator", [LCNRegressor, LLNRegressor])

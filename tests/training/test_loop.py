@@ -13,21 +13,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, LocallyLinearNetwork, Table, networks
+from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.training import (
     EpochRecord,
     History,
+    KernelStepper,
     Sample,
-    Stepper,
     batches,
     evaluate,
     learning_rate_factor,
-    make_optimizer,
     row_blocks,
     score_of,
     train,
@@ -43,26 +41,21 @@ def some_sample(
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     if task == "binary":
-        y = torch.from_numpy((X[:, :1] + 0.3 * X[:, 1:2] > 0).astype(np.float32))
+        y = (X[:, :1] + 0.3 * X[:, 1:2] > 0).astype(np.float32)
     elif task == "multiclass":
-        y = torch.from_numpy(rng.integers(0, 3, n))
+        y = rng.integers(0, 3, n)
     else:
-        y = torch.from_numpy(np.abs(X[:, :1]).astype(np.float32))
+        y = np.abs(X[:, :1]).astype(np.float32)
     return Sample(Table(X, np.float32), Targets(task, y, 3 if task == "multiclass" else 1), index)
 
 
 def some_network(sample: Sample, network_class=LocallyConstantNetwork, depth: int = 3, seed: int = 0, **settings):
-    network = network_class(sample.table.shape[1], depth, sample.targets.n_outputs, **settings)
-    network.reset_parameters(torch.Generator().manual_seed(seed))
-    return network
+    settings = {"dtype": np.float32, "seed": seed, **settings}
+    return network_class(sample.table.shape[1], depth, sample.targets.n_outputs, **settings)
 
 
-def state(network) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in network.state_dict().items()}
-
-
-def equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+def equal(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def in_a_fresh_process(code: str) -> str:
@@ -80,13 +73,13 @@ class Spy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[list[int], float, int]] = []
-        steps = Stepper.train_steps
+        steps = KernelStepper.train_steps
 
-        def noted(stepper: Stepper, batches, keys, annealing):
+        def noted(stepper: KernelStepper, batches, keys, annealing, rate):
             self.calls += [(index.tolist(), annealing, int(key)) for index, key in zip(batches, keys, strict=True)]
-            return steps(stepper, batches, keys, annealing)
+            return steps(stepper, batches, keys, annealing, rate)
 
-        monkeypatch.setattr(Stepper, "train_steps", noted)
+        monkeypatch.setattr(KernelStepper, "train_steps", noted)
 
 
 # Annealing and schedules
@@ -115,6 +108,7 @@ def test_other_schedules() -> None:
     assert cosine[0] == 1.0
     assert 0 < cosine[-1] < 0.01
     assert cosine == sorted(cosine, reverse=True)
+    torch = pytest.importorskip("torch")
     oracle = torch.optim.lr_scheduler.CosineAnnealingLR(torch.optim.SGD([torch.zeros(1)], lr=1.0), T_max=20)
     by_torch = []
     for _ in range(20):
@@ -136,7 +130,7 @@ def test_the_schedule_reaches_the_optimiser(schedule) -> None:
         sample,
         **SETTINGS,
         schedule=schedule,
-        after_step=lambda network, rate: rates.append(rate),
+        after_step=lambda network, gradients, rate: rates.append(rate),
         rng=np.random.default_rng(0),
     )
     expected = [0.1 * learning_rate_factor(schedule, epoch, 4) for epoch in range(1, 5)]
@@ -144,86 +138,44 @@ def test_the_schedule_reaches_the_optimiser(schedule) -> None:
     assert rates == pytest.approx(np.repeat(expected, 4))
 
 
-def test_optimisers_are_torchs() -> None:
-    network = some_network(some_sample())
-    sgd = make_optimizer(network, "sgd", 0.1, 0.01)
-    assert isinstance(sgd, torch.optim.SGD)
-    group = sgd.param_groups[0]
-    assert (group["momentum"], group["nesterov"], group["weight_decay"], group["lr"]) == (0.9, True, 0.01, 0.1)
-    amsgrad = make_optimizer(network, "amsgrad", 0.1)
-    assert isinstance(amsgrad, torch.optim.Adam)
-    assert amsgrad.param_groups[0]["amsgrad"]
-
-
-def test_sgd_by_hand() -> None:
-    """One epoch of one full batch is one Nesterov step on the loss's gradient."""
-    sample = some_sample(n=20)
-    network, twin = some_network(sample), some_network(sample)
-    train(
-        network,
-        sample,
-        **{**SETTINGS, "epochs": 1, "batch_size": 20},
-        schedule="constant",
-        rng=np.random.default_rng(0),
-    )
-    loss = sample.targets.loss(twin(sample.table.rows(), annealing=1.0), torch.arange(20))
-    loss.backward()
-    for (name, moved), parameter in zip(network.named_parameters(), twin.parameters(), strict=True):
-        # first step: v = g, and the look-ahead g + 0.9 v
-        expected = parameter - 0.1 * 1.9 * parameter.grad
-        assert torch.allclose(moved, expected, atol=1e-6), name
-
-
+@pytest.mark.parametrize("optimizer", ["sgd", "amsgrad"])
+@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and offsets"])
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-@pytest.mark.parametrize("network_class", [LocallyConstantNetwork, LocallyLinearNetwork])
-def test_the_short_way_to_the_gradients_trains_as_autograd_does(network_class, task: str, monkeypatch) -> None:
-    sample = some_sample(task=task)
-    results = []
-    for short in (True, False):
-        network = some_network(sample, network_class, drop_connect=0.25)
-        if not short:
-            monkeypatch.setattr(network, "gradient_pass", lambda: None)
-        history = train(network, sample, **{**SETTINGS, "learning_rate": 0.02}, rng=np.random.default_rng(0))
-        results.append((state(network), history["train_loss"]))
-    assert results[0][1] == pytest.approx(results[1][1], rel=1e-4)
-    for name, value in results[0][0].items():
-        assert torch.allclose(value, results[1][0][name], rtol=1e-3, atol=1e-4), name
-
-
 @pytest.mark.parametrize(
     ("network_class", "settings"),
-    [
-        (LocallyConstantNetwork, {}),
-        (LocallyConstantNetwork, {"backend": "torch"}),
-        (LocallyConstantNetwork, {"hidden_layers": (4,)}),
-        (LocallyLinearNetwork, {}),
-        (LocallyLinearNetwork, {"backend": "torch"}),
-    ],
+    [(LocallyConstantNetwork, {}), (LocallyConstantNetwork, {"hidden_layers": (4,)}), (LocallyLinearNetwork, {})],
+    ids=["LCN", "LCN with a hidden layer", "LLN"],
 )
-def test_a_callback_may_use_gradients_of_its_own(network_class, settings: dict) -> None:
-    sample = some_sample()
+def test_steps_are_those_of_torch(network_class, settings: dict, task: str, extras: bool, optimizer: str) -> None:
+    """Steps in float64 on batches of several sizes, in one call, one by one, and by autograd and torch.optim."""
+    pytest.importorskip("torch")
+    from treelu.training.on_device import TorchStepper
 
-    def look(record: EpochRecord, network) -> None:
-        network(sample.table.rows()).sum().backward()
-        network.zero_grad()
-
+    rng = np.random.default_rng(0)
+    sample = some_sample(task=task)
+    y = sample.targets.y if task == "multiclass" else sample.targets.y.astype(float)
+    targets = replace(sample.targets, y=y)
+    if extras:
+        offset, weight = rng.standard_normal((50, targets.n_outputs)), rng.uniform(0.5, 2, 50)
+        targets = replace(targets, weight=weight, offset=offset)
+    table = Table(sample.table.values.reshape(sample.table.shape).astype(float))
+    sample = Sample(table, targets)
+    rows = [rng.permutation(50)[:size] for size in (16, 7, 16, 1, 30)]
+    keys = rng.integers(2**63, size=len(rows))
     results = []
-    for callbacks in ([], [look]):
-        network = some_network(sample, network_class, **settings)
-        train(network, sample, **SETTINGS, callbacks=callbacks, rng=np.random.default_rng(0))
-        results.append(state(network))
-    assert equal(*results)
-
-
-@pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_frozen_parameters_stay(backend: str) -> None:
-    sample = some_sample()
-    network = some_network(sample, backend=backend)
-    network.connection.requires_grad_(False)
-    before = network.connection.clone(), network.weight.detach().clone()
-    train(network, sample, **SETTINGS, weight_decay=0.1, rng=np.random.default_rng(0))
-    assert torch.equal(network.connection, before[0])
-    assert not torch.equal(network.weight, before[1])
+    for way in ("at one go", "single", "torch"):
+        network = some_network(sample, network_class, drop_connect=0.25, dtype=np.float64, **settings)
+        stepper = (TorchStepper if way == "torch" else KernelStepper)(network, sample, optimizer, 0.1)
+        if way == "single":
+            pairs = zip(rows, keys, strict=True)
+            total = sum(stepper.train_steps([index], np.array([key]), 0.7, 0.01) for index, key in pairs)
+        else:
+            total = stepper.train_steps(rows, keys, 0.7, 0.01)
+        results.append((total, network.state()))
+    for total, parameters in results[1:]:
+        assert total == pytest.approx(results[0][0], rel=1e-9)
+        for name, value in parameters.items():
+            np.testing.assert_allclose(value, results[0][1][name], rtol=1e-7, atol=1e-9)
 
 
 # Batches
@@ -295,51 +247,16 @@ def test_masks_are_fresh_in_every_update(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(set(keys)) == len(keys) == 16
 
 
-@pytest.mark.parametrize("drop_in_jacobian", [False, True])
-def test_keys_of_masks_matter_only_with_drop_connect(drop_in_jacobian: bool) -> None:
+def test_keys_of_masks_matter_only_with_drop_connect() -> None:
     sample = some_sample()
     rows = [np.arange(20), np.arange(20, 50)]
     for rate, differ in ((0.5, True), (0.0, False)):
         results = []
         for keys in (np.array([1, 2]), np.array([3, 4])):
-            network = some_network(sample, drop_connect=rate, drop_in_jacobian=drop_in_jacobian)
-            Stepper(network, sample, make_optimizer(network, "sgd", 0.1)).train_steps(rows, keys, 0.5)
-            results.append(state(network))
+            network = some_network(sample, drop_connect=rate)
+            KernelStepper(network, sample, "sgd").train_steps(rows, keys, 0.5, 0.1)
+            results.append(network.state())
         assert equal(*results) != differ
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "amsgrad"])
-@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and offsets"])
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-@pytest.mark.parametrize("network_class", [LocallyConstantNetwork, LocallyLinearNetwork])
-def test_updates_at_one_go_are_single_updates(network_class, task: str, extras: bool, optimizer: str) -> None:
-    """Batches of several sizes in one call, one by one, and by autograd and torch's optimiser."""
-    rng = np.random.default_rng(0)
-    sample = some_sample(task=task)
-    if extras:
-        offset = torch.from_numpy(rng.standard_normal((50, sample.targets.n_outputs), np.float32))
-        weight = torch.from_numpy(rng.uniform(0.5, 2, 50).astype(np.float32))
-        sample = replace(sample, targets=replace(sample.targets, weight=weight, offset=offset))
-    rows = [rng.permutation(50)[:size] for size in (16, 7, 16, 1, 30)]
-    keys = rng.integers(2**63, size=len(rows))
-    results = []
-    for way in ("at one go", "single", "autograd"):
-        network = some_network(sample, network_class, drop_connect=0.25)
-        stepper = Stepper(network, sample, make_optimizer(network, optimizer, 0.01, 0.1))
-        if way == "autograd":
-            stepper.gradient_pass, stepper.update = None, stepper.optimizer.step
-        if way == "at one go":
-            total = stepper.train_steps(rows, keys, 0.7)
-        else:
-            drops = [DropConnect(0.25, int(key)) for key in keys]
-            total = sum(
-                len(index) * stepper.train_step(index, 0.7, drop) for index, drop in zip(rows, drops, strict=True)
-            )
-        results.append((total, state(network), stepper.optimizer.state_dict()["state"][0]))
-    for total, parameters, kept in results[1:]:
-        assert total == pytest.approx(results[0][0], rel=1e-4)
-        torch.testing.assert_close(parameters, results[0][1], rtol=1e-3, atol=1e-4)
-        torch.testing.assert_close(kept, results[0][2], rtol=1e-3, atol=1e-4)
 
 
 def test_the_training_loss_is_the_mean_over_the_rows() -> None:
@@ -347,8 +264,7 @@ def test_the_training_loss_is_the_mean_over_the_rows() -> None:
     sample = some_sample(n=50)
     network = some_network(sample)
     history = train(network, sample, **{**SETTINGS, "learning_rate": 1e-9}, rng=np.random.default_rng(0))
-    with torch.no_grad():
-        whole = sample.targets.loss(network(sample.table.rows()), torch.arange(50)).item()
+    whole = sample.targets.loss(network(sample.table.rows()), np.arange(50))
     assert history["train_loss"][-1] == pytest.approx(whole, rel=1e-4)
 
 
@@ -366,14 +282,14 @@ def test_the_best_epoch_is_restored(task: str) -> None:
         **{**SETTINGS, "epochs": 12, "learning_rate": 0.05 if task == "regression" else 0.5},
         schedule="constant",
         validation=valid,
-        callbacks=[lambda record, network: states.append(state(network))],
+        callbacks=[lambda record, network: states.append(network.state())],
         rng=np.random.default_rng(0),
     )
     scores = history["valid_score"]
     better = np.argmax if task == "binary" else np.argmin
     assert history.metric == {"binary": "auc", "multiclass": "log_loss", "regression": "rmse"}[task]
     assert history.best_epoch == 1 + better(scores)
-    assert equal(state(network), states[history.best_epoch - 1])
+    assert equal(network.state(), states[history.best_epoch - 1])
     assert score_of(network, valid) == pytest.approx(scores[history.best_epoch - 1], abs=1e-12)
     assert len(set(scores)) > 1
 
@@ -385,9 +301,9 @@ def test_validation_scores_are_those_of_the_network_at_that_epoch() -> None:
     by_hand = []
 
     def score(record: EpochRecord, network) -> None:
-        patterns, leaf = network.activation_pattern(valid.table.rows()).unique(dim=0, return_inverse=True)
-        values = network.leaf_values(patterns).detach().double().numpy()
-        by_hand.append(roc_auc(valid.targets.y.numpy(), values[leaf]))
+        pattern = network.activation_pattern(valid.table.rows())
+        patterns, leaf = np.unique(pattern, axis=0, return_inverse=True)
+        by_hand.append(roc_auc(valid.targets.y, network.leaf_values(patterns)[leaf.reshape(-1)]))
 
     history = train(
         network, sample, **{**SETTINGS, "epochs": 8}, validation=valid, callbacks=[score], rng=np.random.default_rng(0)
@@ -404,13 +320,12 @@ def test_without_validation_the_last_epoch_is_kept() -> None:
         network,
         sample,
         **SETTINGS,
-        callbacks=[lambda record, network: states.append(state(network))],
+        callbacks=[lambda record, network: states.append(network.state())],
         rng=np.random.default_rng(0),
     )
     assert (history.metric, history.best_epoch, history.ended) == (None, 4, "finished")
     assert history["valid_score"] == [None] * 4
-    assert equal(state(network), states[-1])
-    assert not network.training
+    assert equal(network.state(), states[-1])
 
 
 @pytest.mark.parametrize("patience", [1, 3])
@@ -474,14 +389,13 @@ def test_ctrl_c_keeps_the_best_and_says_so() -> None:
             sample,
             **{**SETTINGS, "epochs": 30},
             validation=valid,
-            callbacks=[lambda record, network: states.append(state(network)), interrupt_at(5)],
+            callbacks=[lambda record, network: states.append(network.state()), interrupt_at(5)],
             rng=np.random.default_rng(0),
         )
     assert history.ended == "interrupted"
     assert len(history) == 5
     assert f"epoch {history.best_epoch} of 30" in str(warned[0].message)
-    assert equal(state(network), states[history.best_epoch - 1])
-    assert not network.training
+    assert equal(network.state(), states[history.best_epoch - 1])
 
 
 def test_ctrl_c_without_validation_keeps_what_there_is() -> None:
@@ -490,7 +404,7 @@ def test_ctrl_c_without_validation_keeps_what_there_is() -> None:
     with pytest.warns(UserWarning, match="those after 2 finished epochs of 4"):
         history = train(network, sample, **SETTINGS, callbacks=[interrupt_at(2)], rng=np.random.default_rng(0))
     assert (history.ended, history.best_epoch) == ("interrupted", 2)
-    assert torch.isfinite(evaluate(network, sample.table)).all()
+    assert np.isfinite(evaluate(network, sample.table)).all()
 
 
 def test_ctrl_c_goes_through_where_it_is_to() -> None:
@@ -547,63 +461,18 @@ def test_the_same_seed_gives_the_same_bits(network_class, optimizer: str, form) 
         history = train(
             network, sample, **{**SETTINGS, "optimizer": optimizer}, validation=dense, rng=np.random.default_rng(seed)
         )
-        results.append((state(network), history["train_loss"], history["valid_score"]))
+        results.append((network.state(), history["train_loss"], history["valid_score"]))
     assert equal(results[0][0], results[1][0])
     assert results[0][1:] == results[1][1:]
     assert not equal(results[0][0], results[2][0])
 
 
-def test_the_global_generators_are_left_alone() -> None:
+def test_the_global_generator_is_left_alone() -> None:
     sample = some_sample()
-    torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    network = some_network(sample, drop_connect=0.5)
-    torch.set_rng_state(before[0])  # the constructor draws a start
-    train(network, sample, **SETTINGS, rng=np.random.default_rng(0))
-    assert torch.equal(torch.get_rng_state(), before[0])
-    assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-
-
-@pytest.mark.parametrize("network_class", [LocallyConstantNetwork, LocallyLinearNetwork])
-def test_without_numba_training_is_the_same_to_rounding(network_class, monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = some_sample(n=100)
-    results = []
-    for kernels in (True, False):
-        if not kernels:
-            monkeypatch.setattr(networks, "fused", None)
-            monkeypatch.setattr(networks, "passes", None)
-        network = some_network(sample, network_class, drop_connect=0.25)
-        assert network.backend == ("numba" if kernels else "torch")
-        history = train(network, sample, **{**SETTINGS, "epochs": 6}, validation=sample, rng=np.random.default_rng(0))
-        results.append((state(network), history))
-    for name, value in results[0][0].items():
-        assert torch.allclose(value, results[1][0][name], rtol=1e-3, atol=1e-4), name
-    assert results[0][1]["train_loss"] == pytest.approx(results[1][1]["train_loss"], rel=1e-4)
-    assert results[0][1].best_epoch == results[1][1].best_epoch
-
-
-def test_a_process_that_cannot_import_numba_trains_and_predicts() -> None:
-    code = """
-import sys
-sys.modules["numba"] = None  # import numba now fails
-import numpy as np
-from treelu import LCNClassifier, LLNRegressor
-X = np.random.default_rng(0).standard_normal((60, 3))
-classifier = LCNClassifier(depth=3, epochs=3, drop_connect=0.25, random_state=0).fit(X, X[:, 0] > 0)
-regressor = LLNRegressor(depth=3, epochs=3, random_state=0).fit(X, X[:, 0])
-print(classifier.network_.backend, regressor.network_.backend)
-assert np.abs(classifier.tree_.decision_function(X) - classifier.decision_function(X)).max() < 1e-9
-print(*classifier.decision_function(X))
-"""
-    backends, scores = in_a_fresh_process(code).strip().split("\n")
-    assert backends == "torch torch"
-    from treelu import LCNClassifier
-
-    X = np.random.default_rng(0).standard_normal((60, 3))
-    here = LCNClassifier(depth=3, epochs=3, drop_connect=0.25, random_state=0).fit(X, X[:, 0] > 0)
-    assert here.network_.backend == "numba"
-    assert np.allclose(here.decision_function(X), np.array(scores.split(), float), atol=1e-3)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    train(some_network(sample, drop_connect=0.5), sample, **SETTINGS, rng=np.random.default_rng(0))
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 # What goes wrong
@@ -629,10 +498,10 @@ def test_sparse_rows_are_never_made_dense() -> None:
         (np.ones(n * per_row, np.float32), rng.integers(0, d, n * per_row), np.arange(0, n * per_row + 1, per_row)),
         shape=(n, d),
     )
-    y = torch.from_numpy(rng.integers(0, 2, (n, 1)).astype(np.float32))
+    y = rng.integers(0, 2, (n, 1)).astype(np.float32)
     sample = Sample(Table(X, np.float32), Targets("binary", y, 1))
     network = some_network(sample, depth=2, drop_connect=0.5)
-    parameters = sum(p.numel() * 4 for p in network.parameters())
+    parameters = sum(array.nbytes for array in network.arrays().values())
     tracemalloc.start()
     train(
         network,
@@ -651,7 +520,7 @@ def test_sparse_rows_are_never_made_dense() -> None:
 def test_peak_memory_does_not_grow_with_the_rows() -> None:
     """After a training on 2,000 rows of a table, one on all 200,000 needs hardly more: the peak of a fresh process."""
     code = """
-import numpy as np, torch
+import numpy as np
 from scipy import sparse
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training.targets import Targets
@@ -659,9 +528,9 @@ from treelu.training import Sample, train
 n = 200_000
 rng = np.random.default_rng(0)
 X = sparse.csr_array((np.ones(4 * n, np.float32), rng.integers(0, 2000, 4 * n), np.arange(0, 4 * n + 1, 4)), (n, 2000))
-y = torch.from_numpy((X[:, [0]].toarray() > 0).astype(np.float32))
+y = (X[:, [0]].toarray() > 0).astype(np.float32)
 sample = Sample(Table(X, np.float32), Targets("binary", y, 1))
-network = LocallyConstantNetwork(2000, 6, 1, drop_connect=0.5)
+network = LocallyConstantNetwork(2000, 6, 1, drop_connect=0.5, dtype=np.float32, seed=0)
 def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(fields["VmHWM"].split()[0]) / 1024

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from scipy.optimize import minimize
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, Table
-from treelu.training.sparsity import _RootMeanSquares, choose_features, embed, feature_norms, path_step, shrink_features
+from treelu.nn.networks import views
+from treelu.training.optimizers import Optimizer
+from treelu.training.sparsity import _RootMeanSquares, choose_features, feature_norms, path_step, shrink_features
 
 
 def test_shrinking_solves_the_proximal_problem() -> None:
     """prox(w) = argmin ½‖v − w‖² + μ‖v‖, found by a general minimiser."""
-    network = LocallyConstantNetwork(4, depth=3, out_features=1, dtype=torch.float64)
-    before = network.weight.detach().clone().numpy()
+    network = LocallyConstantNetwork(4, depth=3, out_features=1, seed=0)
+    before = network.weight.copy()
     amount = float(np.median(np.linalg.norm(before, axis=1)))
     shrink_features(network, amount)
-    for row, w in zip(network.weight.detach().numpy(), before, strict=True):
+    for row, w in zip(network.weight, before, strict=True):
 
         def objective(v: np.ndarray, w: np.ndarray = w) -> float:
             return float(0.5 * ((v - w) ** 2).sum() + amount * np.linalg.norm(v))
@@ -32,16 +33,15 @@ def test_shrinking_solves_the_proximal_problem() -> None:
 
 
 def test_divisor_of_the_penalty_is_amsgrads() -> None:
-    """With one neuron a feature has one weight, and its divisor is the one that torch's AdamW keeps."""
-    network = LocallyConstantNetwork(5, depth=1, out_features=1, dtype=torch.float64)
-    optimizer = torch.optim.AdamW([network.weight], amsgrad=True)
+    """With one neuron a feature has one weight, and its divisor is the one that AMSGrad keeps."""
+    weight, gradient = np.ones(5), np.zeros(5)
+    optimizer = Optimizer("amsgrad", weight, gradient, 0.0)
     rng, roots = np.random.default_rng(0), _RootMeanSquares()
     for step in range(1, 31):
-        network.weight.grad = torch.from_numpy(rng.normal(size=(5, 1)) * np.geomspace(1e-3, 1e3, 5)[:, None] / step)
-        optimizer.step()
-        largest = optimizer.state[network.weight]["max_exp_avg_sq"][:, 0]
-        expected = (largest / (1 - 0.999**step)).sqrt()
-        np.testing.assert_allclose(roots.after(network), expected, rtol=1e-12)
+        gradient[:] = rng.normal(size=5) * np.geomspace(1e-3, 1e3, 5) / step
+        optimizer.take_step(0.01)
+        expected = np.sqrt(optimizer.largest / (1 - 0.999**step))
+        np.testing.assert_allclose(roots.after({"weight": gradient[:, None]}), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("optimizer", ["amsgrad", "sgd"])
@@ -49,21 +49,18 @@ def test_divisor_of_the_penalty_is_amsgrads() -> None:
 def test_feature_leaves_where_its_gradient_is_shorter_than_the_penalty(kind: type, optimizer: str) -> None:
     """Steady gradients of lengths 1 and 3 against a penalty of 2, and against penalties beyond both."""
     for penalty, left in ((2.0, [False, True]), (0.5, [True, True]), (4.0, [False, False])):
-        network = kind(2, 3, 1, dtype=torch.float64)
-        parameters = [network.weight] + ([network.output_weight] if kind is LocallyLinearNetwork else [])
-        n_weights = sum(parameter.shape[1] for parameter in parameters)
-        step = path_step(penalty, optimizer)
-        torch_optimizer = (
-            torch.optim.SGD(parameters, lr=0.01, momentum=0.9, nesterov=True)
-            if optimizer == "sgd"
-            else torch.optim.AdamW(parameters, lr=0.01, amsgrad=True, weight_decay=0)
-        )
-        lengths = torch.tensor([[1.0], [3.0]], dtype=torch.float64) / n_weights**0.5
+        network = kind(2, 3, 1, seed=0)
+        flat = network.flatten()
+        gradient = np.zeros_like(flat)
+        gradients = views(gradient, network.arrays())
+        of_features = [gradients[name] for name in ("weight", "output_weight") if name in gradients]
+        n_weights = sum(block.shape[1] for block in of_features)
+        step, steps = path_step(penalty, optimizer), Optimizer(optimizer, flat, gradient, 0.0)
         for _ in range(2000):
-            for parameter in parameters:
-                parameter.grad = lengths.expand_as(parameter).clone()
-            torch_optimizer.step()
-            step(network, 0.01)
+            for block in of_features:
+                block[:] = np.array([[1.0], [3.0]]) / n_weights**0.5
+            steps.take_step(0.01)
+            step(network, gradients, 0.01)
         assert (feature_norms(network) > 1e-3).tolist() == left
 
 
@@ -72,7 +69,7 @@ def test_choice_fills_up_with_the_strongest_of_the_step_before() -> None:
     norms = iter([[3.0, 2.0, 1.0], [0.0, 4.0, 0.0]])
 
     def train(_: float) -> None:
-        network.weight.data = torch.tensor(next(norms))[:, None]
+        network.weight[:] = np.array(next(norms))[:, None]
 
     assert choose_features(network, 2, train).tolist() == [0, 1]
 
@@ -83,12 +80,11 @@ def test_embedded_network_reads_the_chosen_features_only(kind: type, sparse_rows
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 6)) * (rng.random((20, 6)) < 0.6)
     chosen = np.array([1, 4])
-    small = kind(2, 3, 1, dtype=torch.float64).eval()
-    large = embed(small, chosen, kind(6, 3, 1, dtype=torch.float64)).eval()
+    small = kind(2, 3, 1, seed=0)
+    large = small.widen(chosen, 6)
     table = Table(sparse.csr_array(X) if sparse_rows else X, np.float64)
-    np.testing.assert_array_equal(table.columns(chosen).rows().to_dense().numpy(), X[:, chosen])
-    with torch.no_grad():
-        np.testing.assert_allclose(large(table.rows()), small(table.columns(chosen).rows()), atol=1e-12)
+    np.testing.assert_array_equal(table.columns(chosen).rows().to_dense(), X[:, chosen])
+    np.testing.assert_allclose(large(table.rows()), small(table.columns(chosen).rows()), atol=1e-12)
 
 
 @pytest.fixture(scope="module")

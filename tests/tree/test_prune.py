@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -50,7 +49,7 @@ def area(polygon: np.ndarray) -> float:
 
 
 def random_network(seed: int, depth: int = 12, n_features: int = 2) -> LocallyConstantNetwork:
-    network = LocallyConstantNetwork(n_features, depth, 1, dtype=torch.float64).eval()
+    network = LocallyConstantNetwork(n_features, depth, 1)
     fill(network, np.random.default_rng(seed))
     return network
 
@@ -59,8 +58,7 @@ def random_network(seed: int, depth: int = 12, n_features: int = 2) -> LocallyCo
 def test_twelve_lines_leave_seventy_nine_regions(seed):
     """Without connections the neurons are 12 lines in general position: 1 + 12 + 66 regions of the plane."""
     network = random_network(seed)
-    with torch.no_grad():
-        network.connection.zero_()
+    network.connection[:] = 0
     tree = network_to_tree(network)
     assert tree.n_leaves == 4096
     assert tree.prune().n_leaves == 79
@@ -79,18 +77,17 @@ def test_connected_neurons_leave_the_regions_that_clipping_finds(seed):
 def test_connected_neurons_can_make_more_regions_than_lines():
     """Each neuron folds the line once more, f ← |f| − 1/2^i: 2^M regions, where M lines in the plane make 16."""
     depth = 5
-    network = LocallyConstantNetwork(2, depth, 1, dtype=torch.float64).eval()
-    with torch.no_grad():
-        for parameter in (network.weight, network.connection, network.bias):
-            parameter.zero_()
-        form = torch.zeros(depth + 2, dtype=torch.float64)  # f over (x, a_1 … a_M, 1)
-        form[0] = 1.0
-        for i in range(depth):
-            network.weight[0, i], network.bias[i] = form[0], form[-1]
-            network.connection[i] = form[1:-1]
-            form = -form
-            form[1 + i] += 2.0  # |f| = 2 max(0, f) − f
-            form[-1] -= 0.5**i
+    network = LocallyConstantNetwork(2, depth, 1)
+    for parameter in (network.weight, network.connection, network.bias):
+        parameter[:] = 0
+    form = np.zeros(depth + 2)  # f over (x, a_1 … a_M, 1)
+    form[0] = 1.0
+    for i in range(depth):
+        network.weight[0, i], network.bias[i] = form[0], form[-1]
+        network.connection[i] = form[1:-1]
+        form = -form
+        form[1 + i] += 2.0  # |f| = 2 max(0, f) − f
+        form[-1] -= 0.5**i
     tree = network_to_tree(network)
     assert tree.prune(bounds=(-2, 2)).n_leaves == 2**depth > 1 + depth + depth * (depth - 1) // 2
 

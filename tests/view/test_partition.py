@@ -5,7 +5,6 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 import pytest
-import torch
 
 matplotlib.use("Agg")
 
@@ -45,7 +44,7 @@ def test_polygons_tile_the_rectangle_and_agree_with_the_tree(seed, n_splits):
 
 
 def network_on_two_features(kind, depth=4):
-    network = kind(2, depth, 1, dtype=torch.float64).eval()
+    network = kind(2, depth, 1)
     fill(network, np.random.default_rng(0))
     return network
 

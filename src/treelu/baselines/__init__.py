@@ -1,8 +1,15 @@
 """The methods the paper compares with that scikit-learn does not have, as scikit-learn estimators."""
 
-from treelu.baselines.gcn import GCNClassifier, GCNRegressor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from treelu.baselines.hhcart import HHCARTClassifier, HHCARTRegressor
 from treelu.baselines.tao import TAOClassifier, TAORegressor
+
+if TYPE_CHECKING:
+    from treelu.baselines.gcn import GCNClassifier, GCNRegressor
 
 __all__ = [
     "GCNClassifier",
@@ -12,3 +19,12 @@ __all__ = [
     "TAOClassifier",
     "TAORegressor",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("GCNClassifier", "GCNRegressor"):
+        raise AttributeError(f"module 'treelu.baselines' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module("treelu.baselines.gcn"), name)
+    except ImportError as error:
+        raise ImportError(f"{name} needs PyTorch and torch_geometric: pip install 'treelu[graph]'") from error

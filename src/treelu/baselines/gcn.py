@@ -33,6 +33,7 @@ from treelu.estimators._targets import (
 )
 from treelu.nn import Activation
 from treelu.training import Sample, evaluate, train
+from treelu.training.on_device import TorchStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling
 from treelu.training.targets import Targets, probabilities
@@ -60,11 +61,6 @@ class GraphNetwork(nn.Module):
         After each layer.
     """
 
-    # What the training loop asks of a network: here is nothing to anneal and nothing to mask.
-    activation = Activation("softplus")
-    drop_connect = 0.0
-    backend = "torch"
-
     def __init__(self, in_features: int, out_features: int, filters: Sequence[int], dense: int, dropout: float) -> None:
         super().__init__()
         widths = [in_features, *filters]
@@ -77,8 +73,8 @@ class GraphNetwork(nn.Module):
         self.output = nn.Linear(2 * dense, out_features)
         self.out_features, self.dropout = out_features, dropout
 
-    def forward(self, batch: GraphBatch, *, annealing: float | None = None, drop: Any = None) -> Tensor:
-        """Raw scores (n_molecules, out_features); the other arguments are the training loop's."""
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Raw scores (n_molecules, out_features)."""
         state = batch.atoms  # (A, F)
         own = torch.arange(len(state))
         sources, ends = torch.cat([batch.bonds, torch.stack([own, own])], dim=1)
@@ -93,14 +89,31 @@ class GraphNetwork(nn.Module):
         )  # (B, 2 dense)
         return self.output(torch.tanh(molecule))
 
-    def gradient_pass(self) -> None:
-        """None, for the training loop: gradients come from autograd."""
-
     def _layer(self, state: Tensor, norm: nn.Module) -> Tensor:
         state = F.relu(state)
         if len(state) > 1 or not self.training:  # one atom alone has no variance to normalise by
             state = norm(state)
         return F.dropout(state, self.dropout, self.training)
+
+
+class _Trained:
+    """A graph network as the training loop takes it: arrays out, states kept, nothing to anneal."""
+
+    activation = Activation("softplus")
+
+    def __init__(self, module: GraphNetwork) -> None:
+        self.module, self.out_features = module, module.out_features
+
+    def __call__(self, batch: GraphBatch) -> NDArray[Any]:
+        self.module.eval()
+        with torch.no_grad():
+            return self.module(batch).numpy()
+
+    def state(self) -> dict[str, Tensor]:
+        return {name: value.clone() for name, value in self.module.state_dict().items()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self.module.load_state_dict(state)
 
 
 def _graph_extra() -> Any:
@@ -239,7 +252,7 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
                 sample.table.shape[1], sample.targets.n_outputs, self._filters(), self.dense, self.dropout
             )
             self.history_ = train(
-                network,  # type: ignore[arg-type]
+                _Trained(network),
                 sample,
                 epochs=self.epochs,
                 batch_size=self.batch_size,
@@ -250,9 +263,10 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
                 validation=validation,
                 patience=self.patience,
                 progress=epoch_bar(type(self).__name__, self.epochs) if self.verbose else None,
+                make_stepper=TorchStepper,
                 rng=np.random.default_rng(seed),
             )
-        self.network_ = network
+        self.network_ = network.eval()
         return self
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Sample:
@@ -274,7 +288,7 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
-        return evaluate(self.network_, read_molecules(X)).double().numpy()  # type: ignore[arg-type]
+        return evaluate(_Trained(self.network_), read_molecules(X)).astype(np.float64)  # type: ignore[arg-type]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -388,7 +402,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
         elif not isinstance(self.classes_, list) or labels.shape[1] != len(self.classes_):
             wanted = f"{len(self.classes_)} columns" if isinstance(self.classes_, list) else "one"
             raise ValueError(f"eval_set: y must have {wanted}, got {labels.shape[1]} columns")
-        return Targets("binary", torch.from_numpy(labels.astype(np.float32)), labels.shape[1], as_weight(weight))
+        return Targets("binary", labels.astype(np.float32), labels.shape[1], as_weight(weight))
 
 
 class GCNRegressor(RegressorMixin, _GraphEstimator):

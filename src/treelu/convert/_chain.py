@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from treelu.nn import CanonicalNetwork, NeuronChain
 from treelu.nn.coefficients import path_coefficients
 
-AnyNetwork = TypeVar("AnyNetwork", bound=nn.Module)
 
-
-def float64_on_cpu(network: AnyNetwork) -> AnyNetwork:
-    """The network itself where it is float64 on the CPU, else a copy that is."""
-    if all(p.dtype == torch.float64 and p.device.type == "cpu" for p in network.parameters()):
-        return network
-    return copy.deepcopy(network).to("cpu", torch.float64)
+def in_float64(network: Any) -> Any:
+    """The network itself where it is float64, else a copy that is."""
+    return network.copy(np.float64) if isinstance(network, NeuronChain) and network.dtype != np.float64 else network
 
 
 @dataclass(frozen=True)
@@ -31,9 +24,9 @@ class Chain:
     **Shape**: `weight` (D, N), `connection` (N, N) strictly lower triangular, `bias` (N,), all float64.
     """
 
-    weight: Tensor
-    connection: Tensor
-    bias: Tensor
+    weight: np.ndarray
+    connection: np.ndarray
+    bias: np.ndarray
     slope: float
 
     @classmethod
@@ -46,24 +39,23 @@ class Chain:
             )
         slope = network.activation.negative_slope
         if isinstance(network, NeuronChain):
-            weight, connection, bias = (p.detach() for p in (network.weight, network.connection, network.bias))
-            return cls(weight, connection.tril(-1), bias, slope)
+            return cls(network.weight, np.tril(network.connection, -1), network.bias, slope)
         n_features, n_neurons = network.in_features, sum(network.layer_sizes)
-        layers = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
-        joined = layers[0].weight.new_zeros(n_neurons, n_features + n_neurons)
+        joined = np.zeros((n_neurons, n_features + n_neurons))
         start = 0
-        for layer in layers:
-            joined[start : start + layer.out_features, : layer.in_features] = layer.weight.detach()
-            start += layer.out_features
-        bias = torch.cat([layer.bias.detach() for layer in layers])
+        for layer in network.layers:
+            size, width = layer.weight.shape
+            joined[start : start + size, :width] = layer.weight
+            start += size
+        bias = np.concatenate([layer.bias for layer in network.layers])
         return cls(joined[:, :n_features].T, joined[:, n_features:], bias, slope)
 
     @property
     def sources(self) -> np.ndarray:
         """The neurons that some later neuron reads; no node needs the path coefficients of the others."""
-        return np.flatnonzero((self.connection != 0).any(dim=0).numpy())
+        return np.flatnonzero((self.connection != 0).any(axis=0))
 
-    def path_blocks(self, patterns: np.ndarray, kept: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
+    def path_blocks(self, patterns: np.ndarray, kept: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Path coefficients C (B, S, S) of activation patterns (K, N), a block of these at a time.
 
         Only the S neurons ``kept`` take part; they must read no other.
@@ -72,7 +64,7 @@ class Chain:
         step = block_length(len(kept))
         for start in range(0, len(patterns) if len(kept) else 0, step):
             part = slice(start, start + step)
-            active = torch.from_numpy(patterns[part][:, kept].astype(np.float64))
+            active = patterns[part][:, kept].astype(np.float64)
             yield part, path_coefficients(active * (1 - self.slope) + self.slope, inner)
 
     def affine(self, patterns: np.ndarray, neurons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -85,8 +77,8 @@ class Chain:
         mixed = np.empty((len(neurons), len(sources)))
         for part, coefficients in self.path_blocks(patterns, sources):
             reads = self.connection[neurons[part]][:, sources]  # (B, S)
-            mixed[part] = (reads[:, None, :] @ coefficients)[:, 0].numpy()
-        own, bias = self.weight.T.numpy(), self.bias.numpy()
+            mixed[part] = (reads[:, None, :] @ coefficients)[:, 0]
+        own, bias = self.weight.T, self.bias
         weights = mixed @ own[sources]
         for neuron in np.unique(neurons):
             start, stop = np.searchsorted(neurons, [neuron, neuron + 1])

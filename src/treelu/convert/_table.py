@@ -16,7 +16,7 @@ def table_cubes(network: CanonicalNetwork, chain: Chain) -> np.ndarray:
     row for belongs to no set. Sets come in lexicographic order.
     """
     assert network.patterns is not None
-    wanted = network.patterns.numpy()
+    wanted = network.patterns
     read = np.zeros(wanted.shape[1], dtype=bool)
     read[chain.sources] = True  # a neuron that later ones read shapes their decisions, whatever the table says
     cubes: list[np.ndarray] = []

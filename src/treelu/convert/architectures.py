@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from treelu.convert._chain import Chain, all_patterns, float64_on_cpu
+from treelu.convert._chain import Chain, all_patterns, in_float64
 from treelu.convert._table import table_cubes
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork
 
@@ -28,11 +27,11 @@ def standard_to_canonical(network: LocallyConstantNetwork) -> CanonicalNetwork:
 
     Examples
     --------
-    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype=torch.float64).eval()
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, seed=0)
     >>> standard_to_canonical(network).table.shape
-    torch.Size([4, 1])
+    (4, 1)
     """
-    network = float64_on_cpu(network)
+    network = in_float64(network)
     chain = Chain.of(network)
     _check_enumerable(len(chain.bias))
     # The table counts patterns with the first neuron in the lowest bit: lexicographic from the last column on.
@@ -42,14 +41,11 @@ def standard_to_canonical(network: LocallyConstantNetwork) -> CanonicalNetwork:
         [1] * network.depth,
         network.out_features,
         activation=network.activation,
-        dtype=torch.float64,
     )
-    with torch.no_grad():
-        for neuron, layer in enumerate(canonical.layers):
-            assert isinstance(layer, torch.nn.Linear)
-            layer.weight.copy_(torch.cat([chain.weight[:, neuron], chain.connection[neuron, :neuron]]))
-            layer.bias.copy_(chain.bias[neuron])
-        canonical.table.copy_(network.leaf_values(torch.from_numpy(patterns)))
+    for neuron, layer in enumerate(canonical.layers):
+        layer.weight[0] = np.concatenate([chain.weight[:, neuron], chain.connection[neuron, :neuron]])
+        layer.bias[0] = chain.bias[neuron]
+    canonical.table[:] = network.leaf_values(patterns)
     return canonical
 
 
@@ -82,15 +78,14 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
 
     Examples
     --------
-    >>> canonical = CanonicalNetwork(2, [1, 1], 1, dtype=torch.float64)
-    >>> with torch.no_grad():
-    ...     _ = canonical.table.copy_(torch.tensor([[3.0], [1.0], [4.0], [1.5]]))
+    >>> canonical = CanonicalNetwork(2, [1, 1], 1, seed=0)
+    >>> canonical.table[:] = [[3.0], [1.0], [4.0], [1.5]]
     >>> standard = canonical_to_standard(canonical)
-    >>> x = torch.randn(100, 2, dtype=torch.float64)
-    >>> torch.equal(standard(x), canonical(x))
+    >>> x = np.random.default_rng(0).normal(size=(100, 2))
+    >>> np.array_equal(standard(x), canonical(x))
     True
     """
-    network = float64_on_cpu(network)
+    network = in_float64(network)
     chain = Chain.of(network)
     n_neurons = len(chain.bias)
     _check_enumerable(n_neurons)
@@ -103,16 +98,12 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
         network.out_features,
         hidden_layers=(2 * n_neurons, n_neurons, n_neurons, len(cubes)),
         activation=network.activation,
-        dtype=torch.float64,
-    ).eval()
+    )
     directions, gaps = _separating_directions(chain, np.random.default_rng(random_state))
-    with torch.no_grad():
-        standard.weight.copy_(chain.weight)
-        standard.connection.copy_(chain.connection)
-        standard.bias.copy_(chain.bias)
-        _write_differences(standard, chain, directions)
-        _write_bits(standard, gaps)
-        _write_table(standard, torch.from_numpy(cubes), network)
+    standard.weight[:], standard.connection[:], standard.bias[:] = chain.weight, chain.connection, chain.bias
+    _write_differences(standard, chain, directions)
+    _write_bits(standard, gaps)
+    _write_table(standard, cubes, network)
     return standard
 
 
@@ -136,7 +127,7 @@ def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.n
     Of several random directions the one with the largest m_i, relative to the largest |v·(ω_i, β_i)|, is taken.
     Where (ω_i, β_i) is zero the neuron is always active, and d_i is zero as it should be.
     """
-    forms = np.vstack([chain.weight.numpy(), chain.bias.numpy()])  # (D + 1, M), a neuron's (w, b) a column
+    forms = np.vstack([chain.weight, chain.bias])  # (D + 1, M), a neuron's (w, b) a column
     scale = np.linalg.norm(forms, axis=1)
     scale[scale == 0] = 1
     directions = rng.standard_normal((_DIRECTIONS, len(forms))) / scale  # features on any scale count alike
@@ -158,36 +149,28 @@ def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.n
 
 def _write_differences(standard: LocallyConstantNetwork, chain: Chain, directions: np.ndarray) -> None:
     """First hidden layer: max(0, d_i) and max(0, −d_i)."""
-    head, n_neurons = standard.head, standard.depth
-    v = torch.from_numpy(directions)
-    mixing = chain.connection - torch.eye(n_neurons, dtype=torch.float64)  # u_ik, and −1 for the neuron itself
-    own = (v[:, :-1] * chain.weight.T).sum(dim=1) + v[:, -1] * chain.bias  # v·(w_i, b_i)
+    head, n_neurons, v = standard.head, standard.depth, directions
+    mixing = chain.connection - np.eye(n_neurons)  # u_ik, and −1 for the neuron itself
+    own = (v[:, :-1] * chain.weight.T).sum(axis=1) + v[:, -1] * chain.bias  # v·(w_i, b_i)
     for rows, sign in ((slice(0, n_neurons), 1), (slice(n_neurons, None), -1)):
         head.weight[rows] = sign * mixing[:, :, None] * v[:, None, :-1]
         head.offset_weight[rows] = sign * mixing * v[:, -1:]
         head.bias[rows] = sign * own
 
 
-def _linears(standard: LocallyConstantNetwork) -> list[torch.nn.Linear]:
-    return [layer for layer in standard.head.hidden if isinstance(layer, torch.nn.Linear)]
-
-
 def _write_bits(standard: LocallyConstantNetwork, gaps: np.ndarray) -> None:
     """Second and third hidden layer: 1 where a neuron is inactive (|d_i| ≥ m_i), 0 where it is active (d_i = 0)."""
-    ramp, complement = _linears(standard)[:2]
-    unit = torch.eye(standard.depth, dtype=torch.float64)
-    steep = unit * (-2 / torch.from_numpy(gaps))
-    ramp.weight.copy_(torch.cat([steep, steep], dim=1))
-    ramp.bias.fill_(1.5)
-    complement.weight.copy_(-unit)
-    complement.bias.fill_(1.0)
+    ramp, complement = standard.head.hidden[:2]
+    unit = np.eye(standard.depth)
+    steep = unit * (-2 / gaps)
+    ramp.weight[:], ramp.bias[:] = np.concatenate([steep, steep], axis=1), 1.5
+    complement.weight[:], complement.bias[:] = -unit, 1.0
 
 
-def _write_table(standard: LocallyConstantNetwork, cubes: torch.Tensor, network: CanonicalNetwork) -> None:
+def _write_table(standard: LocallyConstantNetwork, cubes: np.ndarray, network: CanonicalNetwork) -> None:
     """Fourth hidden layer: 1 − (number of bits that do not fit); output: the table's row."""
-    fit, output = _linears(standard)[2:]
-    wants_inactive, wants_active = (cubes == 0).double(), (cubes == 1).double()
-    fit.weight.copy_(wants_inactive - wants_active)
-    fit.bias.copy_(1 - wants_inactive.sum(dim=1))
-    output.weight.copy_(network.table[network.table_rows(cubes == 1)].T)
-    output.bias.zero_()
+    fit, output = standard.head.hidden[2:]
+    wants_inactive, wants_active = (cubes == 0).astype(np.float64), (cubes == 1).astype(np.float64)
+    fit.weight[:], fit.bias[:] = wants_inactive - wants_active, 1 - wants_inactive.sum(axis=1)
+    output.weight[:] = network.table[network.table_rows(cubes == 1)].T
+    output.bias[:] = 0

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from treelu.convert._chain import Chain
@@ -35,9 +34,9 @@ def tree_to_network(tree: ObliqueTree) -> CanonicalNetwork:
     --------
     >>> tree = ObliqueTree([[1.0, -1.0]], [1.0], [[1, 2]], [[10.0], [20.0]])
     >>> network = tree_to_network(tree)
-    >>> network(torch.tensor([[0.0, 1.0], [0.0, 2.0]], dtype=torch.float64)).detach()
-    tensor([[20.],
-            [10.]], dtype=torch.float64)
+    >>> network(np.array([[0.0, 1.0], [0.0, 2.0]]))
+    array([[20.],
+           [10.]])
     """
     if tree.leaf_weights is not None:
         raise ValueError("tree must have constant leaves; a locally constant network has no linear ones")
@@ -46,19 +45,14 @@ def tree_to_network(tree: ObliqueTree) -> CanonicalNetwork:
         tree.n_features,
         [n_neurons],
         tree.n_outputs,
-        patterns=torch.from_numpy(leaf_decisions(tree, n_neurons)),
-        dtype=torch.float64,
+        patterns=leaf_decisions(tree, n_neurons),
     )
     weights, biases = np.zeros((n_neurons, tree.n_features)), np.ones(n_neurons)  # a lone leaf's dummy: 0·x >= −1
     if tree.n_splits:
         weights = tree.weights if isinstance(tree.weights, np.ndarray) else tree.weights.toarray()
         biases = tree.biases
-    with torch.no_grad():
-        layer = network.layers[0]
-        assert isinstance(layer, torch.nn.Linear)
-        layer.weight.copy_(torch.tensor(weights))
-        layer.bias.copy_(torch.tensor(biases))
-        network.table.copy_(torch.tensor(tree.values))
+    network.layers[0].weight[:], network.layers[0].bias[:] = weights, biases
+    network.table[:] = tree.values
     return network
 
 
@@ -123,7 +117,7 @@ def one_neuron_per_layer(network: CanonicalNetwork) -> CanonicalNetwork:
 
     Examples
     --------
-    >>> wide = CanonicalNetwork(2, [2, 1], 1, dtype=torch.float64)
+    >>> wide = CanonicalNetwork(2, [2, 1], 1)
     >>> one_neuron_per_layer(wide).layer_sizes
     (1, 1, 1)
     """
@@ -135,12 +129,9 @@ def one_neuron_per_layer(network: CanonicalNetwork) -> CanonicalNetwork:
         network.out_features,
         activation=network.activation,
         patterns=network.patterns,
-        dtype=chain.bias.dtype,
     )
-    with torch.no_grad():
-        for neuron, layer in enumerate(narrow.layers):
-            assert isinstance(layer, torch.nn.Linear)
-            layer.weight.copy_(torch.cat([chain.weight[:, neuron], chain.connection[neuron, :neuron]]))
-            layer.bias.copy_(chain.bias[neuron])
-        narrow.table.copy_(network.table)
+    for neuron, layer in enumerate(narrow.layers):
+        layer.weight[0] = np.concatenate([chain.weight[:, neuron], chain.connection[neuron, :neuron]])
+        layer.bias[0] = chain.bias[neuron]
+    narrow.table[:] = network.table
     return narrow

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
-from treelu.convert._chain import Chain, all_patterns, block_length, float64_on_cpu, pattern_splits
+from treelu.convert._chain import Chain, all_patterns, in_float64, pattern_splits
 from treelu.convert._table import table_patterns
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.nn.patterns import pack_pattern
@@ -57,12 +56,12 @@ def network_to_tree(
 
     Examples
     --------
-    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype=torch.float64).eval()
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, seed=0)
     >>> tree = network_to_tree(network, feature_names=["a", "b", "c"])
     >>> tree
     ObliqueTree(4 leaves, depth 2, 3 features, regression)
     >>> x = np.array([[0.5, -1.0, 2.0]])
-    >>> bool(np.isclose(tree.predict(x), network(torch.from_numpy(x)).item())[0])
+    >>> bool(np.isclose(tree.predict(x), network(x)[0, 0])[0])
     True
     """
     if not isinstance(network, (LocallyConstantNetwork, LocallyLinearNetwork, CanonicalNetwork)):
@@ -70,7 +69,7 @@ def network_to_tree(
             "network must be a LocallyConstantNetwork, LocallyLinearNetwork or CanonicalNetwork, "
             f"got {type(network).__name__}"
         )
-    network = float64_on_cpu(network)
+    network = in_float64(network)
     chain = Chain.of(network)
     notes: tuple[str, ...] = ()
     if patterns is not None:
@@ -110,39 +109,30 @@ def _visited_patterns(network: Network, rows: Any) -> np.ndarray:
         for start in range(0, rows.shape[0], step):
             block = rows[start : start + step]
             block = block if isinstance(block, np.ndarray) else block.toarray()
-            x = torch.from_numpy(np.ascontiguousarray(block, dtype=np.float64))
-            parts.append(network.activation_pattern(x).numpy())
+            parts.append(network.activation_pattern(block))
         return np.unique(np.concatenate(parts), axis=0)
     table = Table(rows, np.float64)
-    return np.unique(network.activation_pattern(table.rows()).numpy(), axis=0)
+    return np.unique(network.activation_pattern(table.rows()), axis=0)
 
 
 def _leaves(network: Network, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Leaf values (K, L) of activation patterns and, for a locally linear network, leaf weights (K, L, D)."""
     if isinstance(network, LocallyLinearNetwork):
         return _linear_leaves(network, chain, patterns)
-    values = np.empty((len(patterns), network.out_features))
-    with torch.no_grad():
-        step = block_length(patterns.shape[1])
-        for start in range(0, len(patterns), step):
-            part = torch.from_numpy(patterns[start : start + step])
-            if isinstance(network, CanonicalNetwork):
-                here = network.table[network.table_rows(part)]
-            else:
-                here = network.leaf_values(part)
-            values[start : start + step] = here.numpy()
-    return values, None
+    if isinstance(network, CanonicalNetwork):
+        return network.table[network.table_rows(patterns)], None
+    return network.leaf_values(patterns), None
 
 
 def _linear_leaves(network: LocallyLinearNetwork, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """out = A x + B a + c with a = C (Wᵀ x + b), the same in all of a leaf: weights A + B C Wᵀ, value B C b + c."""
-    outputs = network.output_connection.detach().T  # (L, M)
+    outputs = network.output_connection.T  # (L, M)
     mixed = np.empty((len(patterns), *outputs.shape))
     for part, coefficients in chain.path_blocks(patterns, np.arange(len(outputs[0]))):
-        mixed[part] = (outputs @ coefficients).numpy()
-    weights = mixed @ chain.weight.T.numpy()  # (K, L, D)
-    weights += network.output_weight.detach().T.numpy()
-    values = mixed @ chain.bias.numpy() + network.output_bias.detach().numpy()
+        mixed[part] = outputs @ coefficients
+    weights = mixed @ chain.weight.T  # (K, L, D)
+    weights += network.output_weight.T
+    values = mixed @ chain.bias + network.output_bias
     if network.leaf_corrections is not None:
-        values += network.leaf_corrections.lookup(pack_pattern(patterns)).numpy()
+        values += network.leaf_corrections.lookup(pack_pattern(patterns))
     return values, weights

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -29,21 +28,20 @@ from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, 
 from treelu.nn.activations import ActivationKind
 from treelu.training import (
     History,
+    KernelStepper,
     Sample,
-    Stepper,
     annealing_of,
     batches,
     best_fit,
     evaluate,
-    make_optimizer,
-    one_torch_thread,
     run_epoch,
     train,
 )
 from treelu.training.calibration import refine_leaves, temper
+from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
-from treelu.training.scaling import deepen, fit_scaling, fold, rescale_outputs
-from treelu.training.sparsity import choose_features, embed, path_step, proximal_step
+from treelu.training.scaling import fit_scaling, fold
+from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
 
 PATIENCE = 10  # epochs, for early_stopping=True
@@ -58,7 +56,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     Subclasses build the network, turn y into targets, and turn raw scores into predictions.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "depth": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "drop_connect": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "hidden_layers": ["array-like"],
@@ -79,7 +77,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "device": [str, torch.device],
+        "device": "no_validation",  # a string, or torch's own kind, which torch checks
         "n_jobs": [None, Integral],
         "callbacks": [None, "array-like"],
         "verbose": ["verbose"],
@@ -113,8 +111,6 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
         """Train a network on scaled rows; keep it on the raw features, in float64."""
-        sample = self._on_device(sample)
-        validation = None if validation is None else self._on_device(validation)
         lesson = self._lesson(sample, validation, seed)
         choice = self._choose_setting(sample, validation, seed, lesson)
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
@@ -155,10 +151,10 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     ) -> None:
         """Divide outputs by the temperature that validation rows want, or else the one of the shorter trainings."""
         if validation is not None:
-            scores = evaluate(network, validation.table, validation.index).double().cpu().numpy()
+            scores = evaluate(network, validation.table, validation.index).astype(np.float64)
             temperature = temper(scores, validation.targets, validation.rows).temperature
         if temperature is not None:
-            rescale_outputs(network, 1 / temperature)
+            network.rescale_outputs(1 / temperature)
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""
@@ -178,7 +174,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
         small = self._new_network(len(chosen), sample.targets.n_outputs, seed, self._activation_kind)
         history = self._run(small, few, few_valid, seed, penalise)
-        return embed(small, chosen, network).eval(), history
+        return small.widen(chosen, network.in_features), history
 
     def _run(
         self,
@@ -186,7 +182,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         sample: Sample,
         validation: Sample | None,
         seed: int,
-        after_step: Callable[[NeuronChain, float], None] | None = None,
+        after_step: AfterStep | None = None,
         share: float = 1.0,
         quietly: bool = False,
         decay: float | None = None,
@@ -211,6 +207,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             after_step=after_step,
             progress=epoch_bar(type(self).__name__, epochs) if self.verbose and not quietly else None,
             interruptible=not quietly,
+            make_stepper=self._make_stepper(),
             rng=np.random.default_rng(seed),
         )
 
@@ -225,21 +222,19 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             network = self._start(X.shape[1], targets.n_outputs, self._seeds(1)[0])
         else:
             network = self._unfolded(self.network_)
-        optimizer = make_optimizer(network, self.optimizer, self.learning_rate, self._setting().decay)
-        if not first and self._optimizer_state is not None:
-            optimizer.load_state_dict(self._optimizer_state)
         n_passes = 1 if first else self.n_passes_ + 1
         plan = plan_training(X.shape[0], self.epochs, self.batch_size)
         annealing = annealing_of(network, n_passes, plan.epochs, float(self.annealing))
-        sample = self._on_device(Sample(self._scaled_table(X), targets))
+        sample = Sample(self._scaled_table(X), targets)
         rng = np.random.default_rng([self._seeds(1)[0], n_passes])
         stream = batches(sample, plan.batch_size, rng)
         n_updates = -(-len(sample) // plan.batch_size)
         penalise = proximal_step(self.feature_penalty)
-        stepper = Stepper(network, sample, optimizer)
-        with one_torch_thread(network):
-            run_epoch(stepper, stream, n_updates, annealing, rng, penalise)
-        self._optimizer_state = optimizer.state_dict()
+        stepper = KernelStepper(network, sample, self.optimizer, self._setting().decay)
+        if not first and self._optimizer_state is not None:
+            stepper.optimizer.load_state(self._optimizer_state)
+        run_epoch(network, stepper, stream, n_updates, annealing, self.learning_rate, rng, penalise)
+        self._optimizer_state = stepper.optimizer.state()
         self.network_ = self._folded(network)
         self._describe_rows(network, sample, n_passes)
         return self
@@ -265,7 +260,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             return self._unfolded(self.network_)
         fresh = self._new_network(n_features, n_outputs, seed, self._activation_kind)
         if hasattr(self, "start_from_"):  # a shallower network, from a search over depths
-            deepen(self._unfolded(self.start_from_), fresh)
+            fresh.start_with(self._unfolded(self.start_from_))
         return fresh
 
     def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
@@ -293,32 +288,31 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         settings: dict[str, Any] = {"activation": activation, "drop_connect": rate}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
-        network = self._network_class(n_features, depth, n_outputs, **settings)
-        network.reset_parameters(torch.Generator().manual_seed(seed))
-        return network.to(self.device)
+        network = self._network_class(n_features, depth, n_outputs, dtype=np.float32, **settings)
+        network.reset_parameters(seed)
+        return network
 
     def _folded(self, network: NeuronChain) -> NeuronChain:
-        """A copy on the raw features, in float64, on the CPU."""
-        raw = copy.deepcopy(network).to("cpu", torch.float64).eval()
-        raw.requires_grad_(False)
+        """A copy on the raw features, in float64."""
+        raw = network.copy(np.float64)
         raw.activation = replace(raw.activation, straight_through=False)
         fold(raw, self.scaling_, getattr(self, "target_scaling_", None))
         return raw
 
     def _unfolded(self, network: NeuronChain) -> NeuronChain:
         """The inverse of `_folded`."""
-        scaled = copy.deepcopy(network)
+        scaled = network.copy()
         target = getattr(self, "target_scaling_", None)
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
         scaled.drop_connect = self._setting().rate
         scaled.activation = replace(scaled.activation, straight_through=bool(self.straight_through))
-        return scaled.to(self.device, torch.float32).requires_grad_(True)
+        return scaled.copy(np.float32)
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
         """The network's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "network_")
         X, _ = self._read_rows(X, first=False)
-        return evaluate(self.network_, Table(X)).numpy()
+        return evaluate(self.network_, Table(X))
 
     # Reading input
 
@@ -331,10 +325,19 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"hidden_layers must be () for {type(self).__name__}, which has no g_φ; got {self.hidden_layers!r}"
             )
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"device={str(self.device)!r} is not there ({error}); use device='cpu'") from error
+        self._make_stepper()
+
+    def _make_stepper(self) -> MakeStepper:
+        """What makes updates: the kernels, or torch where another device is asked for."""
+        device = str(self.device)
+        if not isinstance(self.device, str) and type(self.device).__module__ != "torch":
+            raise ValueError(f"device must be a string such as 'cpu' or a torch.device, got {self.device!r}")
+        if device == "cpu":
+            return KernelStepper
+        from treelu.training.on_device import TorchStepper, check_device  # loads torch
+
+        check_device(device)
+        return partial(TorchStepper, device=device)
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
         """Validated X (float32 or float64, dense or CSR); y only has its length checked."""
@@ -377,9 +380,6 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         for start in range(0, len(X), step):
             scaled[start : start + step] = scaling.transform(X[start : start + step])
         return Table(scaled)
-
-    def _on_device(self, sample: Sample) -> Sample:
-        return Sample(sample.table, sample.targets.to(torch.device(self.device), torch.float32), sample.index)
 
     def _patience(self) -> int | None:
         """Epochs (of an ensemble: members) without a better score after which to stop."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
@@ -60,7 +59,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
-        device: str | torch.device = "cpu",
+        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
@@ -218,7 +217,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             by_class = np.ones(len(y))
             by_class[observed] = compute_sample_weight(self.class_weight, y[observed])
             weight = by_class if weight is None else weight * by_class
-        return Sample(table, Targets("binary", torch.from_numpy(label)[:, None], 1, as_weight(weight)), observed)
+        return Sample(table, Targets("binary", label[:, None], 1, as_weight(weight)), observed)
 
     # Predicting
 

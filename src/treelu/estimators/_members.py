@@ -86,7 +86,7 @@ class EnsembleMixin(NetworkEstimator):
             ensemble,
             n_members,
             self._recipe(n_outputs, seed, visits),
-            Sums(self._on_device(sample), self.scaling_, target, ensemble),
+            Sums(sample, self.scaling_, target, ensemble),
             validation=None if validation is None else Sums(validation, self.scaling_, target, ensemble),
             patience=self._patience(),
             callbacks=self.callbacks or (),
@@ -117,6 +117,7 @@ class EnsembleMixin(NetworkEstimator):
                 weight_decay=self.weight_decay,
                 annealing=float(self.annealing),
                 interruptible=False,
+                make_stepper=self._make_stepper(),
                 rng=rng,
             )
             if self.member == "lcn":

@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
@@ -60,7 +59,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         refine_leaves: bool | float = False,
         missing: str = "error",
         warm_start: bool = False,
-        device: str | torch.device = "cpu",
+        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
@@ -147,8 +146,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         network = teacher._new_network(n_features, n_outputs, seed, teacher._activation_kind, setting)
         teacher._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
         teacher._temper(network, sample, validation, temperature)
-        y, rows = sample.targets.y.clone(), torch.from_numpy(sample.rows)
-        y[rows] = torch.lerp(y[rows], evaluate(network, sample.table, sample.index), float(share))
+        y, rows = sample.targets.y.copy(), sample.rows
+        y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])
         return replace(sample.targets, y=y)
 
     def predict(self, X: Any) -> NDArray[np.float64]:

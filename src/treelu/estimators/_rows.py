@@ -51,7 +51,7 @@ def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
     targets, rows = sample.targets, sample.rows
     labels = np.zeros(len(rows))
     if targets.task != "regression":
-        labels = targets.y.reshape(len(targets), -1)[:, 0].cpu().numpy()[rows]
+        labels = targets.y.reshape(len(targets), -1)[rows, 0]
     rng = np.random.default_rng(seed)
     classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
     sizes = [len(alike) for alike in classes]

@@ -14,11 +14,11 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from treelu.estimators._trees import MAX_DEPTH
 from treelu.nn import NeuronChain
+from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
 from treelu.training.calibration import CLEARLY, Tempered, temper
 
@@ -153,21 +153,23 @@ def _scores_of(
     trial: Callable[[Setting, Sample], NeuronChain], train: Sample, held_out: Sample, setting: Setting
 ) -> NDArray[np.float64]:
     """Raw scores of the rows held out by a network trained on the others."""
-    return evaluate(trial(setting, train), held_out.table, held_out.index).double().cpu().numpy()
+    return evaluate(trial(setting, train), held_out.table, held_out.index).astype(np.float64)
 
 
 def _side_by_side(
     task: Callable[[Setting], NDArray[np.float64]], settings: Sequence[Setting]
 ) -> list[NDArray[np.float64]]:
-    """task(setting) of each, in threads of one torch thread each: the kernels leave Python's lock to others."""
-    n_threads = torch.get_num_threads()
-    if min(n_threads, len(settings)) == 1:
+    """task(setting) of each, in threads: the kernels leave Python's lock to others."""
+    count = min(n_threads(), len(settings))
+    if count == 1:
         return [task(setting) for setting in settings]
-    try:
-        with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return list(pool.map(task, settings))
-    finally:
-        torch.set_num_threads(n_threads)  # new threads of others begin with what was set last, here 1
+
+    def alone(setting: Setting) -> NDArray[np.float64]:
+        with limited(1):
+            return task(setting)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(alone, settings))
 
 
 def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
@@ -183,7 +185,7 @@ def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
     is never held out. None where there are too few rows, or fewer than two classes to hold out.
     """
     table, targets, rows = sample.table, sample.targets, sample.rows
-    labels = np.zeros(len(rows)) if targets.task == "regression" else targets.y.cpu().numpy().reshape(-1)[rows]
+    labels = np.zeros(len(rows)) if targets.task == "regression" else targets.y.reshape(-1)[rows]
     _, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     needed = 1 if targets.task == "regression" else 2
     if len(rows) < MIN_ROWS or (sizes > 1).sum() < needed:

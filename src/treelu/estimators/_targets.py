@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
@@ -43,22 +42,22 @@ def _class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 def class_targets(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | None = None) -> Targets:
     """Targets of one network for class numbers: one raw score for two classes, K for more."""
     if n_classes == 2:
-        return Targets("binary", torch.from_numpy(number.astype(np.float32))[:, None], 1, as_weight(weight))
-    return Targets("multiclass", torch.from_numpy(number.astype(np.int64)), n_classes, as_weight(weight))
+        return Targets("binary", number.astype(np.float32)[:, None], 1, as_weight(weight))
+    return Targets("multiclass", number.astype(np.int64), n_classes, as_weight(weight))
 
 
 def value_targets(y: NDArray[Any], scaling: Scaling, weight: NDArray[Any] | None = None) -> Targets:
     """Targets of one network for real values (n, L), scaled."""
-    scaled = torch.from_numpy(scaling.transform(y).astype(np.float32))
-    unit = torch.from_numpy(scaling.scale.astype(np.float32))
+    scaled = scaling.transform(y).astype(np.float32)
+    unit = scaling.scale.astype(np.float32)
     return Targets("regression", scaled, y.shape[1], as_weight(weight), unit=unit)
 
 
-def as_weight(weight: NDArray[Any] | None) -> torch.Tensor | None:
+def as_weight(weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
     """Row weights with mean 1."""
     if weight is None:
         return None
-    return torch.from_numpy((weight / weight.mean()).astype(np.float32))
+    return (weight / weight.mean()).astype(np.float32)
 
 
 def is_label_matrix(y: Any) -> bool:

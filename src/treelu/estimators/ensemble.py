@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval
@@ -122,7 +121,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         early_stopping: bool | int = False,
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
-        device: str | torch.device = "cpu",
+        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
@@ -246,7 +245,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         warm_start: bool = False,
-        device: str | torch.device = "cpu",
+        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,

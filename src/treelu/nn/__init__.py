@@ -1,4 +1,4 @@
-"""The paper's networks as torch modules. No scikit-learn, no files."""
+"""The paper's networks as plain named arrays; `cpu` holds the kernels on them, `torch` (an extra) the torch modules."""
 
 from treelu.nn.activations import Activation
 from treelu.nn.canonical import CanonicalNetwork

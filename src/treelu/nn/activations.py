@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+import numpy as np
+from numpy.typing import NDArray
 
 ActivationKind = Literal["relu", "leaky_relu", "softplus"]
 
@@ -37,11 +36,11 @@ class Activation:
 
     Examples
     --------
-    >>> value, slope = Activation("leaky_relu", 0.1)(torch.tensor([-2.0, 0.0, 3.0]))
+    >>> value, slope = Activation("leaky_relu", 0.1)(np.array([-2.0, 0.0, 3.0]))
     >>> value
-    tensor([-0.2000,  0.0000,  3.0000])
+    array([-0.2,  0. ,  3. ])
     >>> slope
-    tensor([0.1000, 1.0000, 1.0000])
+    array([0.1, 1. , 1. ])
     """
 
     kind: ActivationKind = "relu"
@@ -72,21 +71,21 @@ class Activation:
         """The share of softplus's curvature that gradients of the slope o have: 1 − λ, or all of it."""
         return 1.0 if self.straight_through else 1.0 - annealing
 
-    def __call__(self, z: Tensor, annealing: float | None = None) -> tuple[Tensor, Tensor]:
-        """Return the activation a(z) and its derivative o(z), both differentiable in z."""
+    def __call__(self, z: NDArray[Any], annealing: float | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the activation a(z) and its derivative o(z)."""
         lam = self.default_annealing if annealing is None else annealing
         s = self.negative_slope
-        # not torch.relu, whose gradient at 0 is 0
-        active = (z >= 0).to(z.dtype)
+        active = (z >= 0).astype(z.dtype)
         value, slope = lam * active * z, lam * active
-        if self.bend(lam):
-            smooth = torch.sigmoid(z)
-            slope = slope + (1 - lam) * smooth
-            if self.straight_through:
-                slope = slope + lam * (smooth - smooth.detach())  # adds nothing but a gradient
         if lam != 1.0:
-            value = value + (1 - lam) * F.softplus(z)
+            value = value + (1 - lam) * np.logaddexp(0, z)
+            slope = slope + (1 - lam) * _sigmoid(z)
         return s * z + (1 - s) * value, s + (1 - s) * slope
+
+
+def _sigmoid(z: NDArray[Any]) -> NDArray[Any]:
+    small = np.exp(-np.abs(z))
+    return np.where(z >= 0, 1, small) / (1 + small)
 
 
 def check_annealing(annealing: float | None) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 from treelu.nn.activations import Activation
+from treelu.nn.head import Layer, uniform
 
 MAX_NEURONS = 24  # the full table has a row for each of 2^N patterns
 
 
-class CanonicalNetwork(nn.Module):
+class CanonicalNetwork:
     """g(õ): a densely connected network with N_i neurons in layer i, whose activation pattern indexes a table.
 
     Parameters
@@ -25,23 +27,24 @@ class CanonicalNetwork(nn.Module):
         L.
     activation : Activation
         Piece-wise linear.
-    patterns : Tensor of shape (K, N), int8, optional
+    patterns : array of shape (K, N), int8, optional
         Rows of a table for networks of many neurons: 1, 0, or −1 for "either". A row of the input takes the value of
         the first row of `patterns` that fits. Without it, `table` has one row for each of the 2^N patterns, the
         first neuron in the lowest bit.
+    seed : int, optional
+        Draws the neurons' weights and biases; without it they are zero, as the table is.
 
-    **Shape**: `layers[i].weight` (N_i, D + N_1 + … + N_{i−1}); `table` (2^N, L), or (K, L) with `patterns`.
+    **Shape**: `layers[i].weight` (N_i, D + N_1 + … + N_{i−1}); `table` (2^N, L), or (K, L) with `patterns`; float64.
 
     Examples
     --------
     >>> network = CanonicalNetwork(2, [1], 1)
-    >>> with torch.no_grad():
-    ...     _ = network.layers[0].weight.copy_(torch.tensor([[1.0, -1.0]]))
-    ...     _ = network.layers[0].bias.fill_(1.0)
-    ...     _ = network.table.copy_(torch.tensor([[10.0], [20.0]]))
-    >>> network(torch.tensor([[0.0, 1.0], [0.0, 2.0]]))
-    tensor([[20.],
-            [10.]], grad_fn=<IndexBackward0>)
+    >>> network.layers[0].weight[:] = [[1.0, -1.0]]
+    >>> network.layers[0].bias[:] = 1.0
+    >>> network.table[:] = [[10.0], [20.0]]
+    >>> network(np.array([[0.0, 1.0], [0.0, 2.0]]))
+    array([[20.],
+           [10.]])
     """
 
     def __init__(
@@ -51,10 +54,9 @@ class CanonicalNetwork(nn.Module):
         out_features: int,
         *,
         activation: Activation | None = None,
-        patterns: Tensor | None = None,
-        dtype: torch.dtype | None = None,
+        patterns: NDArray[Any] | None = None,
+        seed: int | None = None,
     ) -> None:
-        super().__init__()
         self.in_features, self.layer_sizes, self.out_features = in_features, tuple(layer_sizes), out_features
         if not self.layer_sizes or min(self.layer_sizes) < 1:
             raise ValueError(f"layer_sizes must be at least one layer of at least one neuron, got {layer_sizes!r}")
@@ -67,41 +69,44 @@ class CanonicalNetwork(nn.Module):
                 f"layer_sizes has {n_neurons} neurons, a table of 2^{n_neurons} rows; give `patterns` for the rows "
                 f"you need, or use at most {MAX_NEURONS} neurons"
             )
-        if patterns is not None and (patterns.dim() != 2 or patterns.shape[1] != n_neurons):
+        if patterns is not None and (patterns.ndim != 2 or patterns.shape[1] != n_neurons):
             raise ValueError(f"patterns must be of shape (K, {n_neurons}), got {tuple(patterns.shape)}")
-        self.patterns: Tensor | None
-        self.register_buffer("patterns", None if patterns is None else patterns.to(torch.int8))
-        self.layers = nn.ModuleList()
-        width = in_features
-        for size in self.layer_sizes:
-            self.layers.append(nn.Linear(width, size, dtype=dtype))
-            width += size
+        self.patterns = None if patterns is None else patterns.astype(np.int8)
+        widths = in_features + np.cumsum([0, *self.layer_sizes[:-1]])
+        self.layers = [
+            Layer(np.zeros((size, width)), np.zeros(size)) for size, width in zip(self.layer_sizes, widths, strict=True)
+        ]
+        if seed is not None:
+            rng = np.random.RandomState(seed)
+            for layer in self.layers:
+                bound = 1 / np.sqrt(layer.weight.shape[1])
+                layer.weight, layer.bias = (uniform(a.shape, rng) * bound for a in (layer.weight, layer.bias))
         n_rows = 2**n_neurons if patterns is None else len(patterns)
-        self.table = nn.Parameter(torch.zeros(n_rows, out_features, dtype=dtype))
+        self.table = np.zeros((n_rows, out_features))
 
-    def activation_pattern(self, x: Tensor) -> Tensor:
+    def activation_pattern(self, x: NDArray[Any]) -> NDArray[np.bool_]:
         """Which neurons are active (z ≥ 0, Eq. 3): bool (B, N), layer by layer."""
-        active: list[Tensor] = []
+        inputs = np.asarray(x, np.float64).T  # (D, B), and below it the neurons so far
+        active = []
         for layer in self.layers:
-            z = layer(x)
+            z = layer(inputs)
             a, _ = self.activation(z)
             active.append(z >= 0)
-            x = torch.cat([x, a], dim=1)
-        return torch.cat(active, dim=1)
+            inputs = np.concatenate([inputs, a])
+        return np.concatenate(active).T
 
-    def table_rows(self, pattern: Tensor) -> Tensor:
+    def table_rows(self, pattern: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The row of the table for each pattern, bool (B, N)."""
         if self.patterns is None:
-            bits = 2 ** torch.arange(pattern.shape[1], device=pattern.device)
-            return (pattern * bits).sum(dim=1)
-        found = torch.full((len(pattern),), -1, device=pattern.device)
+            return pattern @ (2 ** np.arange(pattern.shape[1]))
+        found = np.full(len(pattern), -1)
         for row in range(len(self.patterns) - 1, -1, -1):
             wanted = self.patterns[row]
-            found[((pattern == wanted) | (wanted < 0)).all(dim=1)] = row
+            found[((pattern == wanted) | (wanted < 0)).all(axis=1)] = row
         if (found < 0).any():
             raise ValueError(f"patterns has no row for {int((found < 0).sum())} of the activation patterns met")
         return found
 
-    def forward(self, x: Tensor) -> Tensor:
+    def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Outputs (B, L)."""
         return self.table[self.table_rows(self.activation_pattern(x))]

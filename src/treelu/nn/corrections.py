@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 
 class LeafCorrections:
@@ -21,9 +19,9 @@ class LeafCorrections:
     --------
     >>> corrections = LeafCorrections(np.array([[2], [5]]), np.array([[0.5], [-1.0]]))
     >>> corrections.lookup(np.array([[5], [0], [2]]))
-    tensor([[-1.0000],
-            [ 0.0000],
-            [ 0.5000]], dtype=torch.float64)
+    array([[-1. ],
+           [ 0. ],
+           [ 0.5]])
     """
 
     def __init__(self, codes: NDArray[np.int64], values: NDArray[np.float64]) -> None:
@@ -32,14 +30,14 @@ class LeafCorrections:
             raise ValueError("codes must be distinct")
         self.values = np.asarray(values, np.float64)[order]
 
-    def lookup(self, codes: NDArray[np.int64]) -> Tensor:
+    def lookup(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The corrections (B, L) of the rows with these codes."""
         padded = np.concatenate([self.values, np.zeros((1, self.values.shape[1]))])
         _, inverse = np.unique(np.concatenate([self.codes, codes]), axis=0, return_inverse=True)
         inverse = inverse.reshape(-1)
         place = np.full(len(inverse), len(self.codes))
         place[inverse[: len(self.codes)]] = np.arange(len(self.codes))
-        return torch.from_numpy(padded[place[inverse[len(self.codes) :]]])
+        return padded[place[inverse[len(self.codes) :]]]
 
     def scaled(self, scale: NDArray[np.float64]) -> LeafCorrections:
         """The same with the outputs multiplied by `scale` (L,)."""

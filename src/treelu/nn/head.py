@@ -5,13 +5,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
 
-class Head(nn.Module):
+@dataclass
+class Layer:
+    """A fully connected layer: `weight` (out, in), `bias` (out,)."""
+
+    weight: NDArray[Any]
+    bias: NDArray[Any]
+
+    def __call__(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Outputs (out, B) of inputs (in, B)."""
+        return self.weight @ x + self.bias[:, None]
+
+
+class Head:
     """g_φ (§3.6): a fully connected network on the vectorised Jacobian and the offsets.
 
     Parameters
@@ -21,63 +34,65 @@ class Head(nn.Module):
     hidden_layers : sequence of int
         Widths of the hidden ReLU layers; none makes g_φ linear.
 
-    **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L.
+    **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L; `hidden` holds
+    the layers behind the first.
     """
 
     def __init__(
-        self,
-        in_features: int,
-        depth: int,
-        out_features: int,
-        hidden_layers: Sequence[int] = (),
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, in_features: int, depth: int, out_features: int, hidden_layers: Sequence[int], dtype: Any
     ) -> None:
-        super().__init__()
         if any(width < 1 for width in hidden_layers):
             raise ValueError(f"hidden_layers must be widths of at least 1, got {tuple(hidden_layers)!r}")
         widths = [*hidden_layers, out_features]
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(widths[0], depth, in_features, **place))
-        self.offset_weight = nn.Parameter(torch.empty(widths[0], depth, **place))
-        self.bias = nn.Parameter(torch.empty(widths[0], **place))
-        layers: list[nn.Module] = []
-        for before, after in itertools.pairwise(widths):
-            layers += [nn.ReLU(), nn.Linear(before, after, **place)]
-        self.hidden = nn.Sequential(*layers)
+        self.weight = np.zeros((widths[0], depth, in_features), dtype)
+        self.offset_weight = np.zeros((widths[0], depth), dtype)
+        self.bias = np.zeros(widths[0], dtype)
+        self.hidden = [
+            Layer(np.zeros((after, before), dtype), np.zeros(after, dtype))
+            for before, after in itertools.pairwise(widths)
+        ]
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, rng: np.random.RandomState) -> None:
         """Draw all uniformly within ±1/√fan_in; the first layer's fan_in is M(D + 1)."""
-        with torch.no_grad():
-            bound = 1 / math.sqrt(self.weight.shape[1] * (self.weight.shape[2] + 1))
-            for parameter in (self.weight, self.offset_weight, self.bias):
-                parameter.copy_(uniform(parameter.shape, generator) * bound)
-            for layer in self.hidden:
-                if isinstance(layer, nn.Linear):
-                    bound = 1 / math.sqrt(layer.in_features)
-                    layer.weight.copy_(uniform(layer.weight.shape, generator) * bound)
-                    layer.bias.copy_(uniform(layer.bias.shape, generator) * bound)
+        _, depth, in_features = self.weight.shape
+        bound = 1 / math.sqrt(depth * (in_features + 1))
+        for array in (self.weight, self.offset_weight, self.bias):
+            array[:] = uniform(array.shape, rng) * bound
+        for layer in self.hidden:
+            bound = 1 / math.sqrt(layer.weight.shape[1])
+            for array in (layer.weight, layer.bias):
+                array[:] = uniform(array.shape, rng) * bound
 
-    def forward(self, jacobian: Tensor, offsets: Tensor) -> Tensor:
-        """g_φ on the materialised Jacobian (B, M, D) and the offsets (B, M)."""
-        first = jacobian.flatten(1) @ self.weight.flatten(1).T + offsets @ self.offset_weight.T
-        return self.hidden(first + self.bias)
+    def behind_first(self, first: NDArray[Any]) -> NDArray[Any]:
+        """The outputs (L, B) from those of the first layer (H, B)."""
+        for layer in self.hidden:
+            first = layer(np.maximum(first, 0))
+        return first
 
-    def on_coefficients(self, coefficients: Tensor, offsets: Tensor, weight: Tensor) -> Tensor:
-        """The same from the coefficients C (B, M, M), through G_hij = V_hi·w_j.
+    def on_coefficients(self, coefficients: NDArray[Any], offsets: NDArray[Any], weight: NDArray[Any]) -> NDArray[Any]:
+        """Outputs (B, L) from the coefficients C (B, M, M) and offsets (B, M), through G_hij = V_hi·w_j."""
+        gram = self.weight @ weight  # (H, M, M)
+        first = np.repeat(self.bias[:, None], len(offsets), axis=1)
+        for i in range(gram.shape[1]):  # no BLAS product: one pattern has one value, whatever stands beside it
+            first += self.offset_weight[:, i, None] * offsets[:, i]
+            for j in range(i + 1):
+                first += gram[:, i, j, None] * coefficients[:, i, j]
+        return self.behind_first(first).T
 
-        `weight` is (D, M), or (B, D, M) where each row has weights of its own.
-        """
-        if weight.dim() == 2:
-            gram = self.weight @ weight  # (H, M, M)
-            first = coefficients.flatten(1) @ gram.flatten(1).T
+    def rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
+        """Turn outputs o into o · scale + center, in place."""
+        if self.hidden:
+            last = self.hidden[-1]
+            last.weight *= scale[:, None]
+            last.bias[:] = last.bias * scale + center
         else:
-            gram = torch.einsum("hid,bdj->bhij", self.weight, weight)
-            first = torch.einsum("bij,bhij->bh", coefficients, gram)
-        return self.hidden(first + offsets @ self.offset_weight.T + self.bias)
+            self.weight *= scale[:, None, None]
+            self.offset_weight *= scale[:, None]
+            self.bias[:] = self.bias * scale + center
 
 
-def uniform(shape: torch.Size, generator: torch.Generator | None) -> Tensor:
-    """Uniform in ±1, drawn on the CPU in float64 so that every device and dtype starts alike."""
-    return torch.rand(shape, generator=generator, dtype=torch.float64) * 2 - 1
+def uniform(shape: tuple[int, ...], rng: np.random.RandomState) -> NDArray[np.float64]:
+    """Uniform in ±1 in float64, from two 32-bit words each: the numbers that torch's generator of that seed gives."""
+    words = rng.randint(0, 2**32, size=(*shape, 2), dtype=np.uint32).astype(np.uint64)
+    bits = ((words[..., 0] << np.uint64(32)) | words[..., 1]) & np.uint64(2**53 - 1)
+    return bits.astype(np.float64) * 2.0**-52 - 1

@@ -1,36 +1,39 @@
-"""The paper's trainable networks with one neuron per layer: locally constant (§3.6) and locally linear (§3.2)."""
+"""The paper's trainable networks with one neuron per layer: locally constant (§3.6) and locally linear (§3.2).
+
+A network is its arrays, by name. Evaluation and training run in the kernels of `treelu.nn.cpu`; `treelu.nn.torch`
+turns a network into a torch module and back.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from treelu.nn.activations import Activation, check_annealing
-from treelu.nn.coefficients import activate, path_coefficients, path_offsets, project
+from treelu.nn.coefficients import path_coefficients, path_offsets
 from treelu.nn.corrections import LeafCorrections
-from treelu.nn.drop_connect import DropConnect, check_rate
+from treelu.nn.drop_connect import check_rate
 from treelu.nn.head import Head, uniform
 from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.nn.rows import Rows, Table
 
-try:
-    from treelu.nn import fused, passes
-except ImportError:  # no Numba: the torch form runs instead
-    fused = passes = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from treelu.nn.cpu.evaluation import Router
 
-Backend = Literal["numba", "torch"]
 TABLE_DEPTH = 12  # up to this depth all leaf values are kept, 2^12 rows
+PATTERN_ENTRIES = 2**21  # coefficients of patterns that are held at once
+
+Slot = tuple[str, Any, str]  # an array's name, the object that holds it, and the attribute
 
 
-class NeuronChain(nn.Module, ABC):
+class NeuronChain(ABC):
     """M densely connected neurons, one per layer (Eq. 1): what both networks share.
 
     Parameters
@@ -40,16 +43,14 @@ class NeuronChain(nn.Module, ABC):
     activation : Activation
         ReLU by default.
     drop_connect : float in [0, 1)
-        In training mode each call draws fresh masks, one per row, at this rate.
-    drop_in_jacobian : bool
-        Whether the masks act in the Jacobian too (the paper's text) or on the pre-activations only (its code).
-    backend : {"numba", "torch"} or None
-        None takes the Numba kernels on a CPU where Numba is installed, the torch form elsewhere.
-    """
+        The rate at which training drops weights, anew for each row; evaluation drops none.
+    dtype : {float32, float64}
+        Of all arrays.
+    seed : int, optional
+        Draws the first parameters; without it they are all zero.
 
-    weight: nn.Parameter
-    connection: nn.Parameter
-    bias: nn.Parameter
+    **Shape**: `weight` (D, M), `connection` (M, M) strictly lower triangular, `bias` (M,).
+    """
 
     def __init__(
         self,
@@ -59,168 +60,231 @@ class NeuronChain(nn.Module, ABC):
         *,
         activation: Activation | None = None,
         drop_connect: float = 0.0,
-        drop_in_jacobian: bool = False,
-        backend: Backend | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        dtype: Any = np.float64,
     ) -> None:
-        super().__init__()
         for name, value in (("in_features", in_features), ("depth", depth), ("out_features", out_features)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value!r}")
         check_rate(drop_connect)
-        if backend not in (None, "numba", "torch"):
-            raise ValueError(f"backend must be 'numba', 'torch' or None, got {backend!r}")
+        if np.dtype(dtype) not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
         self.in_features, self.depth, self.out_features = in_features, depth, out_features
         self.activation = Activation() if activation is None else activation
-        self.drop_connect, self.drop_in_jacobian = drop_connect, drop_in_jacobian
-        self.requested_backend = backend
+        self.drop_connect = drop_connect
         self.leaf_corrections: LeafCorrections | None = None
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = nn.Parameter(torch.empty(in_features, depth, **place))
-        self.connection = nn.Parameter(torch.empty(depth, depth, **place))
-        self.bias = nn.Parameter(torch.empty(depth, **place))
+        self.weight = np.zeros((in_features, depth), dtype)
+        self.connection = np.zeros((depth, depth), dtype)
+        self.bias = np.zeros(depth, dtype)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, seed: int | None = None) -> None:
         """Draw each neuron's weights and bias uniformly within ±1/√fan_in, fan_in = D + i − 1 for neuron i."""
-        bounds = torch.tensor([1 / math.sqrt(self.in_features + i) for i in range(self.depth)])
-        with torch.no_grad():
-            for parameter, bound in (
-                (self.weight, bounds),
-                (self.connection, bounds[:, None]),
-                (self.bias, bounds),
-            ):
-                parameter.copy_(uniform(parameter.shape, generator) * bound)
-            self.connection.tril_(-1)
-            self._reset_outputs(generator)
+        rng = np.random.RandomState(None if seed is None else seed & 0xFFFFFFFF)
+        bounds = np.array([1 / math.sqrt(self.in_features + i) for i in range(self.depth)], np.float32)
+        self.weight[:] = uniform(self.weight.shape, rng) * bounds
+        self.connection[:] = np.tril(uniform(self.connection.shape, rng) * bounds[:, None], -1)
+        self.bias[:] = uniform(self.bias.shape, rng) * bounds
+        self._reset_outputs(rng)
 
     @abstractmethod
-    def _reset_outputs(self, generator: torch.Generator | None) -> None:
+    def _reset_outputs(self, rng: np.random.RandomState) -> None:
         """Draw the parameters above the neurons."""
 
+    # The arrays
+
     @property
-    def backend(self) -> Backend:
-        """Which code runs here: the Numba kernels or the torch form."""
-        possible = fused is not None and self.weight.device.type == "cpu"
-        possible = possible and self.weight.dtype in (torch.float32, torch.float64)
-        if self.requested_backend == "numba" and not possible:
-            raise RuntimeError(
-                "backend='numba' needs Numba, a CPU and float32 or float64; use backend='torch' or None "
-                f"(device {self.weight.device}, {self.weight.dtype})"
-            )
-        return "numba" if possible and self.requested_backend != "torch" else "torch"
+    def dtype(self) -> np.dtype[Any]:
+        """The type of all arrays."""
+        return self.weight.dtype
 
-    def activation_pattern(self, x: Tensor | Rows) -> Tensor:
+    def _slots(self) -> list[Slot]:
+        """Where each array is kept, in a fixed order."""
+        return [("weight", self, "weight"), ("connection", self, "connection"), ("bias", self, "bias")]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All parameters by name, not copied.
+
+        Examples
+        --------
+        >>> list(LocallyLinearNetwork(3, depth=2, out_features=1).arrays())
+        ['weight', 'connection', 'bias', 'output_weight', 'output_connection', 'output_bias']
+        """
+        return {name: getattr(owner, attribute) for name, owner, attribute in self._slots()}
+
+    def set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Put other arrays of the same shapes into the places of all parameters; they are not copied."""
+        now = self.arrays()
+        for name, owner, attribute in self._slots():
+            if arrays[name].shape != now[name].shape:
+                raise ValueError(f"{name} must have the shape {now[name].shape}, got {arrays[name].shape}")
+            setattr(owner, attribute, arrays[name])
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """A copy of all parameters, for `load_state`."""
+        return {name: array.copy() for name, array in self.arrays().items()}
+
+    def load_state(self, state: dict[str, NDArray[Any]]) -> None:
+        """Copy parameters back into the network's arrays."""
+        for name, array in self.arrays().items():
+            array[...] = state[name]
+
+    def flatten(self) -> NDArray[Any]:
+        """One vector that holds all parameters; the network's own arrays become views of it."""
+        arrays = self.arrays()
+        flat = np.concatenate([array.reshape(-1) for array in arrays.values()])
+        self.set_arrays(views(flat, arrays))
+        return flat
+
+    def copy(self, dtype: Any = None) -> Self:
+        """A copy, in another precision where one is given."""
+        other = copy.copy(self)
+        if isinstance(other, LocallyConstantNetwork):
+            other.head = copy.deepcopy(other.head)
+            other._leaves = None
+        other.set_arrays({name: array.astype(dtype or self.dtype) for name, array in self.arrays().items()})
+        return other
+
+    # Rewriting
+
+    def read_raw(self, center: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        """Rewrite in place a network on scaled features x' = (x − center) / scale as the same function of x.
+
+        w·x' = (w/s)·x − (w/s)·μ. The Jacobian with respect to x' is s times that with respect to x, and an offset
+        gains J·μ, so g_φ's first layer takes V·s + v μᵀ for V.
+        """
+        center, scale = center.astype(self.dtype), scale.astype(self.dtype)
+        self.weight /= scale[:, None]
+        self.bias -= (center[:, None] * self.weight).sum(axis=0)
+        self._read_raw_outputs(center, scale)
+
+    @abstractmethod
+    def _read_raw_outputs(self, center: NDArray[Any], scale: NDArray[Any]) -> None:
+        """The part of `read_raw` above the neurons."""
+
+    def rescale_outputs(self, scale: NDArray[np.float64] | float, center: NDArray[np.float64] | float = 0.0) -> None:
+        """Turn outputs o into o · scale + center, in place.
+
+        Examples
+        --------
+        >>> network = LocallyConstantNetwork(1, depth=1, out_features=1)
+        >>> network.rescale_outputs(2.0, 5.0)
+        >>> network(np.zeros((1, 1)))
+        array([[5.]])
+        """
+        scale = np.broadcast_to(np.asarray(scale, np.float64), self.out_features)
+        center = np.broadcast_to(np.asarray(center, np.float64), self.out_features)
+        if self.leaf_corrections is not None:
+            self.correct_leaves(self.leaf_corrections.scaled(scale))
+        self._rescale(scale.astype(self.dtype), center.astype(self.dtype))
+
+    @abstractmethod
+    def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
+        """`rescale_outputs` of the parameters."""
+
+    def widen(self, features: NDArray[np.int64], n_features: int) -> Self:
+        """The same function on `n_features` features, of which it reads those numbered `features` alone."""
+        wide = self.copy()
+        wide.in_features = n_features
+        wide.weight = _spread(self.weight, features, n_features)
+        wide._widen_outputs(features, n_features)
+        return wide
+
+    @abstractmethod
+    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
+        """The part of `widen` above the neurons."""
+
+    def start_with(self, shallow: NeuronChain) -> None:
+        """Give the first neurons the parameters of a shallower network; the others stay as they are."""
+        for name, array in shallow.arrays().items():
+            self.arrays()[name][tuple(slice(length) for length in array.shape)] = array
+
+    # Evaluation
+
+    def __call__(self, x: NDArray[Any] | Rows, *, annealing: float | None = None) -> NDArray[Any]:
+        """Outputs (B, L) of rows (B, D).
+
+        Parameters
+        ----------
+        x : array (B, D) or Rows
+        annealing : float in [0, 1], optional
+            λ of Eq. 5; by default 1 for ReLU and leaky ReLU, 0 for softplus.
+        """
+        check_annealing(annealing)
+        rows = self._as_rows(x)
+        lam = self.activation.default_annealing if annealing is None else annealing
+        output = self._outputs(rows, lam)
+        if self.leaf_corrections is None or lam != 1.0:
+            return output
+        return output + self.leaf_corrections.lookup(self.activation_codes(rows)).astype(self.dtype)
+
+    @abstractmethod
+    def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
+        """Outputs (B, L) without the leaves' corrections."""
+
+    def activation_pattern(self, x: NDArray[Any] | Rows) -> NDArray[np.bool_]:
         """Which neurons are active (z ≥ 0, Eq. 3) in the piece-wise linear network: bool (B, M)."""
-        return torch.from_numpy(unpack_codes(self.activation_codes(x), self.depth))
+        return unpack_codes(self.activation_codes(x), self.depth)
 
-    def activation_codes(self, x: Tensor | Rows) -> NDArray[np.int64]:
+    def activation_codes(self, x: NDArray[Any] | Rows) -> NDArray[np.int64]:
         """Activation patterns as integers (B, words): 63 neurons a word, the first neuron in the lowest bit."""
-        with torch.no_grad():
-            rows = self._as_rows(x)
-            if rows is None:
-                z, _, _ = self._neurons(x, 1.0, None)
-                return pack_pattern((z >= 0).cpu().numpy())
-            return self._router().codes(rows)
+        return self._router().codes(self._as_rows(x))
 
-    def _router(self) -> passes.Router:
-        weight, connection, bias = (p.detach().numpy() for p in (self.weight, self.connection, self.bias))
-        return passes.Router(weight, connection, bias, self.activation.negative_slope)
+    def _router(self) -> Router:
+        from treelu.nn.cpu.evaluation import Router  # loads Numba
+
+        return Router(self.weight, self.connection, self.bias, self.activation.negative_slope)
 
     def correct_leaves(self, corrections: LeafCorrections | None) -> None:
-        """Add constants to the leaves of the piece-wise linear network from now on, in evaluation mode."""
+        """Add constants to the leaves of the piece-wise linear network from now on."""
         if corrections is not None and not self.activation.is_piecewise_linear:
             raise ValueError("leaf corrections need a piece-wise linear activation, got softplus")
         self.leaf_corrections = corrections
 
-    def _corrected(self, output: Tensor, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
-        """Outputs with the corrections of the rows' leaves, where the network is a tree."""
-        if self.leaf_corrections is None or self.training or annealing != 1.0 or drop is not None:
-            return output
-        return output + self.leaf_corrections.lookup(self.activation_codes(x)).to(output)
-
-    def gradient_pass(self) -> passes.Pass | None:
-        """The kernels on this network's parameters, writing straight into their `.grad`, for training loops.
-
-        It gives what autograd gives without its bookkeeping. None where the kernels are not the whole network.
-        """
-        parameters = self._kernel_parameters()
-        if self.backend != "numba" or self.drop_in_jacobian or len(parameters) < len(list(self.parameters())):
-            return None
-        if not all(parameter.requires_grad for parameter in parameters):  # some are to stay as they are
-            return None
-        gradients = []
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            gradients.append(parameter.grad.numpy())
-        return self._pass_class()([parameter.detach().numpy() for parameter in parameters], gradients)
-
-    @abstractmethod
-    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
-        """The parameters that the kernels read, in their order."""
-
-    @staticmethod
-    @abstractmethod
-    def _pass_class() -> type[passes.Pass]:
-        """Which pass computes this network."""
-
-    def _layer(self, rows: Rows, annealing: float, drop: DropConnect | None) -> Tensor:
-        """The kernels as a differentiable function of the parameters."""
-        return fused.layer(self._pass_class(), rows, annealing, self.activation, drop, *self._kernel_parameters())
-
-    def _neurons(
-        self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """z, a and o by the torch form; masks act on z only."""
-        _, kept = project(x, self.weight, drop)
-        mask = None if drop is None else self._connection_mask(len(kept), drop)
-        return activate(kept, self.connection, self.bias, self.activation, annealing, mask)
-
-    def _connection_mask(self, n_rows: int, drop: DropConnect) -> Tensor:
-        keys = drop.row_keys(n_rows, self.weight.device)[:, None]
-        sources = torch.arange(self.in_features, self.in_features + self.depth, device=keys.device)
-        return drop.mask(keys, sources, self.depth, self.weight.dtype).transpose(1, 2)  # (B, i, k)
-
-    def _draw(self, drop: DropConnect | None) -> DropConnect | None:
-        """The masks of this call: those given, or fresh ones in training mode."""
-        if drop is None and self.training and self.drop_connect > 0:
-            key = int(torch.randint(2**63 - 1, ()))
-            drop = DropConnect(self.drop_connect, key, self.drop_in_jacobian)
-        return None if drop is not None and drop.rate == 0 else drop
-
-    def _as_rows(self, x: Tensor | Rows) -> Rows | None:
-        """What the kernels read, or None where the torch form has to run."""
+    def _as_rows(self, x: NDArray[Any] | Rows) -> Rows:
         if x.shape[1] != self.in_features:
             raise ValueError(f"x must have {self.in_features} features, got {x.shape[1]}")
-        if self.backend != "numba":
-            return None
-        if isinstance(x, Tensor):
-            if x.requires_grad:
-                return None
-            return Table(x.to(self.weight.dtype).numpy()).rows()
-        return x
+        return x if isinstance(x, Rows) else Table(x).rows()
 
-    def extra_repr(self) -> str:
-        """The settings, for `repr`."""
+    def __repr__(self) -> str:
         return (
-            f"in_features={self.in_features}, depth={self.depth}, out_features={self.out_features}, "
-            f"activation={self.activation}, drop_connect={self.drop_connect}"
+            f"{type(self).__name__}(in_features={self.in_features}, depth={self.depth}, "
+            f"out_features={self.out_features}, activation={self.activation}, drop_connect={self.drop_connect})"
         )
+
+
+def views(flat: NDArray[Any], like: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Consecutive pieces of a vector, in the shapes of named arrays."""
+    pieces, start = {}, 0
+    for name, array in like.items():
+        pieces[name] = flat[start : start + array.size].reshape(array.shape)
+        start += array.size
+    return pieces
+
+
+def _spread(block: NDArray[Any], features: NDArray[np.int64], n_features: int) -> NDArray[Any]:
+    """Rows of a block (len(features), ·) at their places among `n_features` rows of zeros."""
+    wide = np.zeros((n_features, *block.shape[1:]), block.dtype)
+    wide[features] = block
+    return wide
 
 
 class LocallyConstantNetwork(NeuronChain):
     """The standard locally constant network (LCN, §3.6), or its approximate form (ALCN) with softplus.
 
-    Takes a dense tensor (B, D) or `Rows` and returns (B, L). With a piece-wise linear activation the output is a
-    function of the activation pattern alone: an oblique decision tree of depth M.
+    With a piece-wise linear activation the output is a function of the activation pattern alone: an oblique decision
+    tree of depth M.
+
+    Parameters
+    ----------
+    hidden_layers : sequence of int
+        Widths of g_φ's hidden ReLU layers.
+    in_features, depth, out_features, activation, drop_connect, dtype, seed
+        As for `NeuronChain`.
 
     Examples
     --------
-    >>> network = LocallyConstantNetwork(5, depth=3, out_features=1).eval()
-    >>> network.reset_parameters(torch.Generator().manual_seed(0))
-    >>> network(torch.zeros(4, 5)).shape
-    torch.Size([4, 1])
+    >>> network = LocallyConstantNetwork(5, depth=3, out_features=1, seed=0)
+    >>> network(np.zeros((4, 5))).shape
+    (4, 1)
     """
 
     def __init__(
@@ -232,114 +296,89 @@ class LocallyConstantNetwork(NeuronChain):
         hidden_layers: Sequence[int] = (),
         activation: Activation | None = None,
         drop_connect: float = 0.0,
-        drop_in_jacobian: bool = False,
-        backend: Backend | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        dtype: Any = np.float64,
+        seed: int | None = None,
     ) -> None:
         super().__init__(
-            in_features,
-            depth,
-            out_features,
-            activation=activation,
-            drop_connect=drop_connect,
-            drop_in_jacobian=drop_in_jacobian,
-            backend=backend,
-            device=device,
-            dtype=dtype,
+            in_features, depth, out_features, activation=activation, drop_connect=drop_connect, dtype=dtype
         )
-        self.head = Head(in_features, depth, out_features, hidden_layers, device=device, dtype=dtype)
+        self.head = Head(in_features, depth, out_features, hidden_layers, dtype)
         self._leaves: _Leaves | None = None
-        self.reset_parameters()
+        if seed is not None:
+            self.reset_parameters(seed)
 
-    def _reset_outputs(self, generator: torch.Generator | None) -> None:
-        self.head.reset_parameters(generator)
+    def _reset_outputs(self, rng: np.random.RandomState) -> None:
+        self.head.reset_parameters(rng)
 
-    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
-        head = self.head
-        return self.weight, self.connection, self.bias, head.weight, head.offset_weight, head.bias
+    @property
+    def hidden_layers(self) -> tuple[int, ...]:
+        """Widths of g_φ's hidden layers."""
+        return tuple(layer.weight.shape[1] for layer in self.head.hidden)
 
-    @staticmethod
-    def _pass_class() -> type[passes.Pass]:
-        return passes.LocallyConstantPass
+    def _slots(self) -> list[Slot]:
+        slots = super()._slots()
+        slots += [(f"head.{name}", self.head, name) for name in ("weight", "offset_weight", "bias")]
+        for number, layer in enumerate(self.head.hidden):
+            # odd numbers: in a torch module the ReLUs stand between them
+            slots += [(f"head.hidden.{2 * number + 1}.{name}", layer, name) for name in ("weight", "bias")]
+        return slots
 
-    def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
-        """Outputs (B, L).
+    def _read_raw_outputs(self, center: NDArray[Any], scale: NDArray[Any]) -> None:
+        self.head.weight[:] = self.head.weight * scale + self.head.offset_weight[:, :, None] * center
 
-        Parameters
-        ----------
-        x : Tensor (B, D) or Rows
-        annealing : float in [0, 1], optional
-            λ of Eq. 5; by default 1 for ReLU and leaky ReLU, 0 for softplus.
-        drop : DropConnect, optional
-            The masks to use; by default fresh ones in training mode, none in evaluation.
-        """
-        check_annealing(annealing)
-        lam = self.activation.default_annealing if annealing is None else annealing
-        drop = self._draw(drop)
-        rows = self._as_rows(x)
-        if rows is not None and drop is None and lam == 1.0 and not torch.is_grad_enabled():
+    def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
+        self.head.rescale(scale, center)
+
+    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
+        weight = np.zeros((*self.head.weight.shape[:2], n_features), self.dtype)
+        weight[:, :, features] = self.head.weight
+        self.head.weight = weight
+
+    def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
+        if annealing == 1.0:
             return self._by_pattern(rows)
-        if rows is not None and not (drop and drop.in_jacobian):
-            output = self.head.hidden(self._layer(rows, lam, drop))
-        else:
-            output = self._coefficient_form(x, lam, drop)
-        return self._corrected(output, x, lam, drop)
+        from treelu.nn.cpu.evaluation import first_layer  # loads Numba
 
-    def _coefficient_form(self, x: Tensor | Rows, annealing: float, drop: DropConnect | None) -> Tensor:
-        weight: Tensor = self.weight
-        connection: Tensor = self.connection
-        s, kept = project(x, weight, drop)
-        mask = None if drop is None else self._connection_mask(len(s), drop)
-        _, a, o = activate(kept, connection, self.bias, self.activation, annealing, mask)
-        if drop is not None and drop.in_jacobian:
-            on_weight, on_connection = drop.dense_masks(
-                len(s), self.in_features, self.depth, weight.dtype, weight.device
-            )
-            s, weight, connection = kept, weight * on_weight, connection * on_connection
-        coefficients = path_coefficients(o, connection)
-        offsets = a - (coefficients @ s[:, :, None])[:, :, 0]
-        return self.head.on_coefficients(coefficients, offsets, weight)
+        return self.head.behind_first(first_layer(self, rows, annealing)).T
 
-    @torch.no_grad()
-    def leaf_values(self, patterns: Tensor) -> Tensor:
-        """The outputs (K, L) of the piece-wise linear network for patterns, bool (K, M), without gradients."""
-        slope = self.activation.negative_slope
-        if self.backend == "numba":
-            layer = passes.LocallyConstantPass([parameter.numpy() for parameter in self._kernel_parameters()])
-            values = self.head.hidden(torch.from_numpy(layer.on_patterns(patterns.numpy(), slope).T))
-        else:
-            o = patterns.to(self.weight.dtype) * (1 - slope) + slope
-            coefficients = path_coefficients(o, self.connection)
-            values = self.head.on_coefficients(coefficients, path_offsets(coefficients, self.bias), self.weight)
-        if self.leaf_corrections is None or self.training:
+    def leaf_values(self, patterns: NDArray[np.bool_]) -> NDArray[Any]:
+        """The outputs (K, L) of the piece-wise linear network for patterns, bool (K, M), corrections included."""
+        values = self._pattern_values(patterns)
+        if self.leaf_corrections is None:
             return values
-        return values + self.leaf_corrections.lookup(pack_pattern(patterns.cpu().numpy())).to(values)
+        return values + self.leaf_corrections.lookup(pack_pattern(patterns)).astype(values.dtype)
 
-    def _by_pattern(self, rows: Rows) -> Tensor:
+    def _pattern_values(self, patterns: NDArray[np.bool_]) -> NDArray[Any]:
+        slope, values = self.activation.negative_slope, np.empty((len(patterns), self.out_features), self.dtype)
+        step = max(16, PATTERN_ENTRIES // self.depth**2)
+        for start in range(0, len(patterns), step):
+            o = np.where(patterns[start : start + step], 1, slope).astype(self.dtype)
+            coefficients = path_coefficients(o, self.connection)
+            offsets = path_offsets(coefficients, self.bias)
+            values[start : start + step] = self.head.on_coefficients(coefficients, offsets, self.weight)
+        return values
+
+    def _by_pattern(self, rows: Rows) -> NDArray[Any]:
         """Route the rows, then look their leaves' values up."""
         known = self._known_leaves(len(rows.index)) if self.depth <= TABLE_DEPTH else None
         codes = (self._router() if known is None else known.router).codes(rows)
         if known is not None and known.values is not None:
-            return torch.from_numpy(known.values.take(codes[:, 0], axis=0))
+            return known.values.take(codes[:, 0], axis=0)
         axis = None if codes.shape[1] == 1 else 0
         unique, inverse = np.unique(codes if axis == 0 else codes[:, 0], axis=axis, return_inverse=True)
-        patterns = torch.from_numpy(unpack_codes(unique.reshape(-1, codes.shape[1]), self.depth))
-        return self.leaf_values(patterns)[torch.from_numpy(inverse.reshape(-1))]
+        patterns = unpack_codes(unique.reshape(-1, codes.shape[1]), self.depth)
+        return self._pattern_values(patterns)[inverse.reshape(-1)]
 
     def _known_leaves(self, n_rows: int) -> _Leaves:
         """What is kept until a parameter changes; all 2^M leaf values once so many rows have come that they pay."""
-        # compared by value: kernels and edits of `.data` leave no trace in a tensor's version counter
-        parameters = *self._kernel_parameters(), *self.head.hidden.parameters()
-        now = [parameter.detach().numpy() for parameter in parameters]
-        kept = self._leaves
-        settings = self.activation.negative_slope, self.leaf_corrections
-        if kept is None or kept.settings != settings or not _same(kept.parameters, now):
-            kept = self._leaves = _Leaves([parameter.copy() for parameter in now], settings, self._router())
+        now = list(self.arrays().values())
+        kept, slope = self._leaves, self.activation.negative_slope
+        if kept is None or kept.slope != slope or not _same(kept.parameters, now):
+            kept = self._leaves = _Leaves([array.copy() for array in now], slope, self._router())
         kept.n_rows += n_rows
         if kept.values is None and kept.n_rows >= 2**self.depth:
             codes = np.arange(2**self.depth)[:, None]
-            kept.values = self.leaf_values(torch.from_numpy(unpack_codes(codes, self.depth))).numpy()
+            kept.values = self._pattern_values(unpack_codes(codes, self.depth))
         return kept
 
     def __getstate__(self) -> dict[str, Any]:
@@ -351,14 +390,13 @@ class _Leaves:
     """A router and leaf values by code, what they were made from, and how many rows have asked for them."""
 
     parameters: list[NDArray[Any]]
-    settings: tuple[float, LeafCorrections | None]
-    router: passes.Router
+    slope: float
+    router: Router
     n_rows: int = 0
     values: NDArray[Any] | None = None
 
 
 def _same(old: list[NDArray[Any]], new: list[NDArray[Any]]) -> bool:
-    # by NumPy: torch would wait for its threads
     return all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(old, new, strict=True))
 
 
@@ -370,9 +408,9 @@ class LocallyLinearNetwork(NeuronChain):
 
     Examples
     --------
-    >>> network = LocallyLinearNetwork(5, depth=3, out_features=2).eval()
-    >>> network(torch.zeros(4, 5)).shape
-    torch.Size([4, 2])
+    >>> network = LocallyLinearNetwork(5, depth=3, out_features=2, seed=0)
+    >>> network(np.zeros((4, 5))).shape
+    (4, 2)
     """
 
     def __init__(
@@ -383,47 +421,40 @@ class LocallyLinearNetwork(NeuronChain):
         *,
         activation: Activation | None = None,
         drop_connect: float = 0.0,
-        backend: Backend | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        dtype: Any = np.float64,
+        seed: int | None = None,
     ) -> None:
         super().__init__(
-            in_features,
-            depth,
-            out_features,
-            activation=activation,
-            drop_connect=drop_connect,
-            backend=backend,
-            device=device,
-            dtype=dtype,
+            in_features, depth, out_features, activation=activation, drop_connect=drop_connect, dtype=dtype
         )
-        place: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.output_weight = nn.Parameter(torch.empty(in_features, out_features, **place))
-        self.output_connection = nn.Parameter(torch.empty(depth, out_features, **place))
-        self.output_bias = nn.Parameter(torch.empty(out_features, **place))
-        self.reset_parameters()
+        self.output_weight = np.zeros((in_features, out_features), dtype)
+        self.output_connection = np.zeros((depth, out_features), dtype)
+        self.output_bias = np.zeros(out_features, dtype)
+        if seed is not None:
+            self.reset_parameters(seed)
 
-    def _reset_outputs(self, generator: torch.Generator | None) -> None:
+    def _reset_outputs(self, rng: np.random.RandomState) -> None:
         bound = 1 / math.sqrt(self.in_features + self.depth)
-        for parameter in (self.output_weight, self.output_connection, self.output_bias):
-            parameter.copy_(uniform(parameter.shape, generator) * bound)
+        for array in (self.output_weight, self.output_connection, self.output_bias):
+            array[:] = uniform(array.shape, rng) * bound
 
-    def _kernel_parameters(self) -> tuple[nn.Parameter, ...]:
-        outputs = self.output_weight, self.output_connection, self.output_bias
-        return self.weight, self.connection, self.bias, *outputs
+    def _slots(self) -> list[Slot]:
+        names = ("output_weight", "output_connection", "output_bias")
+        return [*super()._slots(), *((name, self, name) for name in names)]
 
-    @staticmethod
-    def _pass_class() -> type[passes.Pass]:
-        return passes.LocallyLinearPass
+    def _read_raw_outputs(self, center: NDArray[Any], scale: NDArray[Any]) -> None:
+        self.output_weight /= scale[:, None]
+        self.output_bias -= (center[:, None] * self.output_weight).sum(axis=0)
 
-    def forward(self, x: Tensor | Rows, *, annealing: float | None = None, drop: DropConnect | None = None) -> Tensor:
-        """Outputs (B, L); arguments as for `LocallyConstantNetwork`."""
-        check_annealing(annealing)
-        lam = self.activation.default_annealing if annealing is None else annealing
-        drop = self._draw(drop)
-        rows = self._as_rows(x)
-        if rows is not None:
-            return self._corrected(self._layer(rows, lam, drop), x, lam, drop)
-        _, a, _ = self._neurons(x, lam, drop)
-        linear, _ = project(x, self.output_weight, None)
-        return self._corrected(linear + a @ self.output_connection + self.output_bias, x, lam, drop)
+    def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
+        self.output_weight *= scale
+        self.output_connection *= scale
+        self.output_bias[:] = self.output_bias * scale + center
+
+    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
+        self.output_weight = _spread(self.output_weight, features, n_features)
+
+    def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
+        from treelu.nn.cpu.evaluation import linear_outputs  # loads Numba
+
+        return linear_outputs(self, rows, annealing).T

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 
 class Table:
@@ -27,8 +25,8 @@ class Table:
     --------
     >>> table = Table(np.eye(3, dtype=np.float32))
     >>> table.rows(np.array([2, 0])).to_dense()
-    tensor([[0., 0., 1.],
-            [1., 0., 0.]])
+    array([[0., 0., 1.],
+           [1., 0., 0.]], dtype=float32)
     """
 
     def __init__(self, X: Any, dtype: Any = None) -> None:
@@ -90,14 +88,14 @@ def _readable(array: Any, dtype: Any) -> NDArray[Any]:
 
 
 class Rows:
-    """The rows `index` of a `Table`; a network takes it wherever it takes a dense tensor.
+    """The rows `index` of a `Table`; a network takes it wherever it takes a dense array.
 
     Examples
     --------
     >>> import scipy.sparse
     >>> rows = Table(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])).rows()
     >>> rows.nonzeros()
-    (tensor([0, 1]), tensor([1, 0]), tensor([2., 1.], dtype=torch.float64))
+    (array([0, 1]), array([1, 0]), array([2., 1.]))
     """
 
     def __init__(self, table: Table, index: NDArray[np.int64]) -> None:
@@ -109,7 +107,7 @@ class Rows:
         """(number of rows, number of features)."""
         return len(self.index), self.table.shape[1]
 
-    def nonzeros(self) -> tuple[Tensor, Tensor, Tensor]:
+    def nonzeros(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
         """Row position, feature and value of each stored entry (each entry of a dense table)."""
         table = self.table
         if not table.is_sparse:
@@ -122,13 +120,13 @@ class Rows:
             row = np.repeat(np.arange(len(self.index)), count)
             entry = np.arange(len(row)) + np.repeat(start - np.cumsum(count) + count, count)
             feature, value = table.features[entry].astype(np.int64), table.values[entry]
-        return torch.from_numpy(row), torch.from_numpy(feature), torch.from_numpy(value)
+        return row, feature, value
 
-    def to_dense(self) -> Tensor:
-        """These rows as a dense tensor."""
+    def to_dense(self) -> NDArray[Any]:
+        """These rows as a dense array."""
         if not self.table.is_sparse:
-            return torch.from_numpy(self.table.values.reshape(self.table.shape)[self.index])
+            return self.table.values.reshape(self.table.shape)[self.index]
         row, feature, value = self.nonzeros()
-        dense = value.new_zeros(self.shape)
+        dense = np.zeros(self.shape, value.dtype)
         dense[row, feature] = value
         return dense

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.utils.validation import check_is_fitted
 
 from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._members import EnsembleMixin
 from treelu.estimators._missing import MissingValues
-from treelu.persistence.graphs import describe_graph_model, restore_graph_model
 from treelu.persistence.networks import (
     describe_ensemble,
     describe_history,
@@ -45,7 +43,7 @@ _TREES: dict[str, Any] = {
 }
 _SMALL: dict[str, Any] = {f"ObliqueTree{task}": getattr(estimators, f"ObliqueTree{task}") for task in _TASKS}
 _SEARCHES: dict[str, Any] = {f"LCN{task}CV": getattr(estimators, f"LCN{task}CV") for task in _TASKS}
-_GRAPHS: dict[str, Any] = {f"GCN{task}": getattr(baselines, f"GCN{task}") for task in _TASKS}
+_GRAPHS = tuple(f"GCN{task}" for task in _TASKS)  # imported where one is met: they need torch
 
 
 def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
@@ -59,7 +57,9 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
         return {"kind": name, **_describe_settings(model, arrays), **_describe_small(model, arrays)}
     if type(model) is _SEARCHES.get(name):
         return {"kind": name, **_describe_settings(model, arrays), **_describe_search(model, arrays)}
-    if type(model) is _GRAPHS.get(name):
+    if name in _GRAPHS and type(model) is getattr(baselines, name):
+        from treelu.persistence.graphs import describe_graph_model
+
         return {"kind": name, "parameters": _describe_parameters(model, arrays), **describe_graph_model(model, arrays)}
     known = ", ".join(("ObliqueTree", *_NETWORKS, *_SMALL, *_TREES, *_SEARCHES, *_GRAPHS))
     raise TypeError(f"cannot save a {name}; what can be saved: {known}")
@@ -77,7 +77,10 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
     if kind in _SEARCHES:
         return _restore_search(_restore_settings(_SEARCHES[kind], fields), fields, arrays)
     if kind in _GRAPHS:
-        return restore_graph_model(_restore_parameters(_GRAPHS[kind], fields.inner("parameters")), fields, arrays)
+        from treelu.persistence.graphs import restore_graph_model
+
+        graphs = _restore_parameters(getattr(baselines, kind), fields.inner("parameters"))
+        return restore_graph_model(graphs, fields, arrays)
     raise ModelFileError(f"{fields.where}: unknown kind of model {kind!r}; is it from a later version of treelu?")
 
 
@@ -246,7 +249,7 @@ def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int
     network = restore_network(fields.inner("network"), arrays.under("network"))
     smooth = not network.activation.is_piecewise_linear
     fits = type(network) is estimator._network_class and smooth == (estimator._activation_kind == "softplus")
-    if not fits or network.in_features != _n_columns(estimator) or network.weight.dtype != torch.float64:
+    if not fits or network.in_features != _n_columns(estimator) or network.dtype != np.float64:
         raise ModelFileError(f"{fields.where}: the network does not belong to this estimator")
     estimator.network_, estimator.depth_, estimator.drop_connect_ = network, network.depth, network.drop_connect
     estimator.visits_ = take_visits(arrays.under("visits"), network.depth)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from treelu.estimators._trees import Visits
@@ -23,24 +22,24 @@ _BITS_A_WORD = 63  # neurons in a word of a packed activation pattern
 
 
 def describe_network(network: NeuronChain, arrays: ArrayWriter) -> dict[str, Any]:
-    """A network's settings; its parameters go into `arrays` under the names torch gives them."""
-    for name, tensor in network.state_dict().items():
-        arrays.put(name, tensor.detach().cpu().numpy())
+    """A network's settings; its parameters go into `arrays` by name."""
+    for name, array in network.arrays().items():
+        arrays.put(name, array)
     if network.leaf_corrections is not None:
         arrays.put("corrected_codes", network.leaf_corrections.codes)
         arrays.put("corrections", network.leaf_corrections.values)
     return {
         "kind": type(network).__name__,
-        "dtype": "float64" if network.weight.dtype == torch.float64 else "float32",
+        "dtype": network.dtype.name,
         "activation": network.activation.kind,
         "negative_slope": network.activation.negative_slope,
         "drop_connect": network.drop_connect,
-        "drop_in_jacobian": network.drop_in_jacobian,
+        "drop_in_jacobian": False,  # 0.1 asks for it
     }
 
 
 def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
-    """The inverse of `describe_network`: a network on the CPU, in evaluation mode.
+    """The inverse of `describe_network`.
 
     Widths are read off the arrays, whose size is that of the file, so no number in the JSON can ask for memory.
     """
@@ -59,32 +58,28 @@ def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
     settings: dict[str, Any] = {
         "activation": Activation(fields.any("activation"), fields.number("negative_slope")),
         "drop_connect": fields.number("drop_connect"),
-        "dtype": torch.float64 if dtype == "float64" else torch.float32,
-        "device": "meta",  # shapes without memory, until the arrays take their places
+        "dtype": dtype,
     }
     kind = fields.text("kind")
-    # Networks draw their first weights from torch's generator, which loading must not disturb.
-    with torch.random.fork_rng(devices=[]):
-        network: NeuronChain
-        if kind == "LocallyConstantNetwork":
-            widths = _read_head(arrays, take, n_features, depth, state)
-            settings["drop_in_jacobian"] = fields.flag("drop_in_jacobian")
-            network = LocallyConstantNetwork(n_features, depth, widths[-1], hidden_layers=widths[:-1], **settings)
-        elif kind == "LocallyLinearNetwork":
-            state["output_weight"] = take("output_weight", n_features, None)
-            n_outputs = state["output_weight"].shape[1]
-            state |= {
-                "output_connection": take("output_connection", depth, n_outputs),
-                "output_bias": take("output_bias", n_outputs),
-            }
-            network = LocallyLinearNetwork(n_features, depth, n_outputs, **settings)
-        else:
-            raise ModelFileError(f"{fields.where}: unknown kind of network {kind!r}")
-    network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in state.items()}, assign=True)
+    network: NeuronChain
+    if kind == "LocallyConstantNetwork":
+        widths = _read_head(arrays, take, n_features, depth, state)
+        network = LocallyConstantNetwork(n_features, depth, widths[-1], hidden_layers=widths[:-1], **settings)
+    elif kind == "LocallyLinearNetwork":
+        state["output_weight"] = take("output_weight", n_features, None)
+        n_outputs = state["output_weight"].shape[1]
+        state |= {
+            "output_connection": take("output_connection", depth, n_outputs),
+            "output_bias": take("output_bias", n_outputs),
+        }
+        network = LocallyLinearNetwork(n_features, depth, n_outputs, **settings)
+    else:
+        raise ModelFileError(f"{fields.where}: unknown kind of network {kind!r}")
+    network.load_state(state)
     if arrays.has("corrected_codes"):
         codes = arrays.integers("corrected_codes", None, -(-depth // _BITS_A_WORD))
         network.correct_leaves(LeafCorrections(codes, arrays.floats("corrections", len(codes), network.out_features)))
-    return network.requires_grad_(False).eval()
+    return network
 
 
 def _read_head(

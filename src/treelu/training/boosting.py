@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_softmax
-from torch import Tensor, nn
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.training.loop import Callback, EpochRecord, History, Sample, evaluate
@@ -57,20 +54,12 @@ class Member:
         other = self._on_all_features()
         fold(other, self.scaling)
         fold(other, scaling.inverse())
-        return other.to(torch.float32)
+        return other.copy(np.float32)
 
     def _on_all_features(self) -> LocallyConstantNetwork:
         """A float64 copy, with weights of zero on the features that the member does not read."""
-        wide = copy.deepcopy(self.network).to("cpu", torch.float64)
-        if self.features is not None:
-            wide.in_features = len(self.scaling.scale)
-            weight = wide.weight.new_zeros(wide.in_features, wide.depth)
-            weight[self.features] = wide.weight
-            head_weight = wide.head.weight.new_zeros(*wide.head.weight.shape[:2], wide.in_features)
-            head_weight[:, :, self.features] = wide.head.weight
-            wide.weight = nn.Parameter(weight, requires_grad=False)
-            wide.head.weight = nn.Parameter(head_weight, requires_grad=False)
-        return wide
+        network = self.network.copy(np.float64)
+        return network if self.features is None else network.widen(self.features, len(self.scaling.scale))
 
 
 class Combination:
@@ -155,7 +144,7 @@ class Ensemble:
         combination = Combination(self.combine, self.constant)
         for member in self.members:
             raw = member.on_raw_features()
-            combination.add(evaluate(raw, table).numpy())
+            combination.add(evaluate(raw, table))
             yield combination.scores()
 
 
@@ -201,7 +190,7 @@ class Recipe:
         network = self.new_network(table.shape[1], int(rng.integers(2**62)))
         last = self.fit_network(network, Sample(table, targets, index), rng).records[-1]
         factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
-        return Member(_at_rest(network), sums.scaling, factor * sums.target_scaling.scale, features), network, last
+        return Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features), network, last
 
 
 class Sums:
@@ -229,23 +218,23 @@ class Sums:
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in, by its network on the features as scaled here."""
         table = columns(self.sample.table, member.features)
-        output = evaluate(network, table, self.sample.index).double().cpu().numpy()
+        output = evaluate(network, table, self.sample.index).astype(np.float64)
         self.combination.add(output * (member.factor / self.target_scaling.scale))
 
-    def scores(self) -> Tensor:
+    def scores(self) -> NDArray[np.float32]:
         """Float32 scores of the rows of the sample."""
-        return torch.from_numpy(self.combination.scores()).to(self.sample.targets.y.device, torch.float32)
+        return self.combination.scores().astype(np.float32)
 
-    def offset(self) -> Tensor:
+    def offset(self) -> NDArray[np.float32]:
         """The scores as `Targets.offset` has them: for each row of the table, zero outside the sample."""
         scores = self.scores()
-        offset = scores.new_zeros(self.sample.table.shape[0], scores.shape[1])
-        offset[torch.from_numpy(self.sample.rows)] = scores
+        offset = np.zeros((self.sample.table.shape[0], scores.shape[1]), np.float32)
+        offset[self.sample.rows] = scores
         return offset
 
     def loss(self) -> float:
         """The ensemble's mean loss over the sample."""
-        return self.sample.targets.loss(self.scores(), torch.from_numpy(self.sample.rows)).item()
+        return self.sample.targets.loss(self.scores(), self.sample.rows)
 
     def score(self) -> float:
         """AUC, log-loss or RMSE of the ensemble on the sample."""
@@ -337,9 +326,9 @@ def columns(table: Table, features: NDArray[np.int64] | None) -> Table:
     Examples
     --------
     >>> columns(Table(np.eye(3, dtype=np.float32)), np.array([0, 2])).rows().to_dense()
-    tensor([[1., 0.],
-            [0., 0.],
-            [0., 1.]])
+    array([[1., 0.],
+           [0., 0.],
+           [0., 1.]], dtype=float32)
     """
     if features is None:
         return table
@@ -347,11 +336,6 @@ def columns(table: Table, features: NDArray[np.int64] | None) -> Table:
         return Table(table.values.reshape(table.shape)[:, features], table.dtype)
     whole = sparse.csr_array((table.values, table.features, table.starts), shape=table.shape)
     return Table(whole[:, features], table.dtype)
-
-
-def _at_rest(network: LocallyConstantNetwork) -> LocallyConstantNetwork:
-    """A copy on the CPU without gradients or kept leaf values."""
-    return copy.deepcopy(network).to("cpu").eval().requires_grad_(False)
 
 
 def _same(first: Scaling, second: Scaling) -> bool:

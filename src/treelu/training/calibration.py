@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
@@ -38,7 +37,7 @@ def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None
     network.correct_leaves(None)
     blocks = [network.activation_codes(rows) for rows in sample.blocks()]
     codes, leaf = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
-    scores = evaluate(network, sample.table, sample.index).double().cpu().numpy()
+    scores = evaluate(network, sample.table, sample.index).astype(np.float64)
     shift = _leaf_shifts(sample.targets, sample.rows, scores, leaf.reshape(-1), len(codes), strength)
     network.correct_leaves(LeafCorrections(codes, shift))
 
@@ -55,10 +54,10 @@ def _leaf_shifts(
 
     `bound` bounds the loss's second derivative, so the steps −gradient / (bound · (n + strength)) descend.
     """
-    y = targets.y[torch.from_numpy(rows)].cpu().numpy()
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight.cpu().numpy()[rows]
+    y = targets.y[rows]
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows]
     if targets.offset is not None:
-        scores = scores + targets.offset.cpu().numpy()[rows]
+        scores = scores + targets.offset[rows]
     bound = {"regression": 1.0, "binary": 0.25, "multiclass": 0.5}[targets.task]
     mass = np.bincount(leaf, weight, n_leaves)[:, None] + strength
     shift = np.zeros((n_leaves, scores.shape[1]))
@@ -91,14 +90,13 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
 
     Examples
     --------
-    >>> targets = Targets("binary", torch.tensor([[0.0], [0.0], [0.0], [1.0]]), 1)
+    >>> targets = Targets("binary", np.array([[0.0], [0.0], [0.0], [1.0]]), 1)
     >>> found = temper(np.full((4, 1), -4 * np.log(3)), targets, np.arange(4))  # four times too sure of one in four
     >>> round(found.temperature, 2)
     4.0
     """
-    index = torch.from_numpy(rows)
-    y = targets.y[index].cpu().numpy()
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[index].double().cpu().numpy()
+    y = targets.y[rows]
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
     if targets.task == "regression":
         slope = _slope(scores, y, weight[:, None])
         return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))

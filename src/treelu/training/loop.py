@@ -7,21 +7,19 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from treelu.nn import DropConnect, NeuronChain, Rows, Table
+from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Rows, Table
+from treelu.nn.networks import views
 from treelu.training.targets import METRICS, Targets
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
-ONE_THREAD_PARAMETERS = 1_000_000
-MOMENTUM, BETAS = 0.9, (0.9, 0.999)  # of SGD, of AMSGrad
+FUSED_OUTPUTS = 32  # with more outputs BLAS multiplies faster than the kernels, which run without Python
 UPDATES_AT_ONCE = 64  # updates made by one call of a kernel: bounds the memory, and how long Ctrl-C waits
 EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
 
@@ -39,6 +37,33 @@ class EpochRecord:
 
 
 Callback = Callable[[EpochRecord, NeuronChain], bool | None]
+# after_step(network, gradients, learning_rate), for proximal steps
+AfterStep = Callable[[NeuronChain, dict[str, NDArray[Any]], float], None]
+
+
+class Trainable(Protocol):
+    """What the loop asks of a network."""
+
+    activation: Activation
+    out_features: int
+
+    def __call__(self, x: Any) -> Any: ...
+    def state(self) -> Any: ...
+    def load_state(self, state: Any) -> None: ...
+
+
+class Stepper(Protocol):
+    """Updates of a network on a sample by an optimiser."""
+
+    gradients: dict[str, NDArray[Any]]
+
+    def train_steps(
+        self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
+    ) -> float:
+        """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
+
+
+MakeStepper = Callable[[Any, "Sample", str, float], Stepper]
 
 
 @dataclass(frozen=True)
@@ -137,7 +162,7 @@ def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
     return 1.0
 
 
-def annealing_of(network: NeuronChain, epoch: int, epochs: int, share: float = 1.0) -> float:
+def annealing_of(network: Trainable, epoch: int, epochs: int, share: float = 1.0) -> float:
     """λ in epoch 1 … epochs: it grows evenly to 1 within a share of them; 0 for softplus.
 
     Examples
@@ -149,34 +174,6 @@ def annealing_of(network: NeuronChain, epoch: int, epochs: int, share: float = 1
     if not network.activation.is_piecewise_linear:
         return 0.0
     return 1.0 if share == 0 else min(1.0, epoch / (share * epochs))
-
-
-def make_optimizer(
-    network: NeuronChain, name: str, learning_rate: float, weight_decay: float = 0.0
-) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum 0.9, or AMSGrad, from torch.optim, in their fused form.
-
-    They work element by element, so all parameters are made views of one vector and updated at one go.
-    """
-    flat = flatten_parameters(network)
-    settings: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
-    if name == "sgd":
-        return torch.optim.SGD([flat], momentum=MOMENTUM, nesterov=True, **settings)
-    return torch.optim.AdamW([flat], amsgrad=True, betas=BETAS, **settings)
-
-
-def flatten_parameters(network: NeuronChain) -> torch.nn.Parameter:
-    """One vector that holds all trainable parameters and their gradients; the network's own become views of it."""
-    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    flat = torch.nn.Parameter(torch.cat([parameter.detach().reshape(-1) for parameter in parameters]))
-    flat.grad = torch.zeros_like(flat)
-    start = 0
-    for parameter in parameters:
-        part = slice(start, start + parameter.numel())
-        parameter.data = flat.data[part].view_as(parameter)
-        parameter.grad = flat.grad[part].view_as(parameter)
-        start = part.stop
-    return flat
 
 
 def batches(sample: Sample, batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -193,111 +190,102 @@ def batches(sample: Sample, batch_size: int, rng: np.random.Generator) -> Iterat
         del order, batch  # before the next pass makes its own
 
 
-@contextmanager
-def one_torch_thread(network: NeuronChain) -> Iterator[None]:
-    """While the kernels do the work, torch only moves the parameters: a second thread costs more than it saves.
+class KernelStepper:
+    """Updates by the kernels: many at one go; or one by one where g_φ has hidden layers or very many outputs.
 
-    On a busy machine far more: each step would wait for a thread that is not scheduled. Large networks and networks
-    that torch itself computes keep their threads.
-    """
-    n_threads = torch.get_num_threads()
-    alone = network.backend == "numba" and sum(p.numel() for p in network.parameters()) < ONE_THREAD_PARAMETERS
-    if alone:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if alone:
-            torch.set_num_threads(n_threads)
-
-
-class Stepper:
-    """Updates of a network on a sample by an optimiser.
-
-    Where the kernels are the whole network their gradients go straight into the parameters' `.grad`, and a kernel does
-    the optimiser's step on its own state: many updates at one go in one thread, or one by one where a batch's rows are
-    shared out over threads. Autograd and the optimiser itself do the rest. All give the same.
+    Parameters
+    ----------
+    network : NeuronChain
+        Its arrays become views of one vector, which the optimiser moves.
+    sample : Sample
+    optimizer : {"sgd", "amsgrad"}
+    weight_decay : float
     """
 
-    def __init__(self, network: NeuronChain, sample: Sample, optimizer: torch.optim.Optimizer) -> None:
-        self.network, self.sample, self.optimizer = network, sample, optimizer
-        self.gradient_pass = network.gradient_pass()
-        self.update: Any = optimizer.step
-        if self.gradient_pass is not None:
-            from treelu.training.updates import Update  # Numba may be absent where the torch form runs
+    def __init__(self, network: NeuronChain, sample: Sample, optimizer: str, weight_decay: float = 0.0) -> None:
+        from treelu.nn.cpu.passes import TrainingPass  # loads Numba
+        from treelu.training.optimizers import Optimizer
 
-            self.update = Update(optimizer)
-        self.gradients = [(p, p.grad) for p in network.parameters() if p.grad is not None]  # the optimiser's own
+        self.network, self.sample = network, sample
+        flat = network.flatten()
+        gradient = np.zeros_like(flat)
+        self.gradients = views(gradient, network.arrays())
+        self.optimizer = Optimizer(optimizer, flat, gradient, weight_decay)
+        self.arrays = TrainingPass(network, self.gradients)
 
-    def train_steps(self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float) -> float:
+    @property
+    def in_one_go(self) -> bool:
+        """Whether a kernel makes whole updates."""
+        network = self.network
+        if not isinstance(network, LocallyConstantNetwork):
+            return True
+        return not network.head.hidden and network.out_features <= FUSED_OUTPUTS
+
+    def train_steps(
+        self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
+    ) -> float:
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
-        network, sample = self.network, self.sample
-        if self.gradient_pass is not None:
-            largest = sample.table.rows(max(batches, key=len))
-            if self.gradient_pass.n_parts_for(largest) == 1:
-                from treelu.training.epochs import train_on
+        if self.in_one_go:
+            from treelu.training.epochs import train_on  # loads Numba
 
-                settings = annealing, network.activation, network.drop_connect
-                return train_on(self.gradient_pass, self.update, largest, sample.targets, batches, keys, *settings)
-        total = 0.0
+            largest = self.sample.table.rows(max(batches, key=len))
+            targets = self.sample.targets
+            return train_on(self.arrays, self.optimizer, largest, targets, batches, keys, annealing, rate)
+        total, drop_rate = 0.0, self.network.drop_connect
         for index, key in zip(batches, keys, strict=True):
-            drop = None
-            if network.drop_connect > 0:
-                drop = DropConnect(network.drop_connect, int(key), network.drop_in_jacobian)
-            total += len(index) * self.train_step(index, annealing, drop)
+            drop = DropConnect(drop_rate, int(key)) if drop_rate > 0 else None
+            total += len(index) * self._gradients_of(index, annealing, drop)
+            self.optimizer.take_step(rate)
         return total
 
-    def train_step(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
-        """One update on the rows `index`; returns their mean loss."""
-        network, targets, rows = self.network, self.sample.targets, self.sample.table.rows(index)
-        if self.gradient_pass is not None:
-            output = self.gradient_pass.forward(rows, annealing, network.activation, drop)
-            loss, gradient = targets.loss_and_gradient(output, index)
-            self.gradient_pass.backward(gradient)
-        else:
-            for parameter, own in self.gradients:
-                parameter.grad = own.zero_()  # a callback may have put another in its place
-            batch_loss = targets.loss(network(rows, annealing=annealing, drop=drop), torch.from_numpy(rows.index))
-            batch_loss.backward()
-            loss = batch_loss.item()
-        self.update()
+    def _gradients_of(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:
+        """Back-propagation through g_φ's hidden layers, then by the kernels; returns the mean loss."""
+        network = self.network
+        assert isinstance(network, LocallyConstantNetwork)
+        inputs = [self.arrays.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
+        for layer in network.head.hidden:
+            inputs.append(layer(np.maximum(inputs[-1], 0)))
+        loss, grad = self.sample.targets.loss_and_gradient(inputs.pop(), index)
+        for number in range(len(network.head.hidden) - 1, -1, -1):
+            layer, before, name = network.head.hidden[number], inputs[number], f"head.hidden.{2 * number + 1}"
+            np.matmul(grad, np.maximum(before, 0).T, out=self.gradients[f"{name}.weight"])
+            grad.sum(axis=1, out=self.gradients[f"{name}.bias"])
+            grad = (layer.weight.T @ grad) * (before > 0)
+        self.arrays.backward(grad)
         return loss
 
 
 def run_epoch(
+    network: NeuronChain,
     stepper: Stepper,
     stream: Iterator[NDArray[np.int64]],
     n_updates: int,
     annealing: float,
+    rate: float,
     rng: np.random.Generator,
-    after_step: Callable[[NeuronChain, float], None] | None = None,
+    after_step: AfterStep | None = None,
 ) -> float:
-    """`n_updates` steps; returns the mean loss. `after_step(network, learning_rate)` may move the parameters."""
-    network = stepper.network
-    network.train()
+    """`n_updates` steps; returns the mean loss. `after_step` may move the parameters."""
     keys = rng.integers(2**63, size=n_updates)
     at_once = UPDATES_AT_ONCE if after_step is None else 1
     total, seen = 0.0, 0
     for start in range(0, n_updates, at_once):
         some = keys[start : start + at_once]
         indices = list(itertools.islice(stream, len(some)))
-        total += stepper.train_steps(indices, some, annealing)
+        total += stepper.train_steps(indices, some, annealing, rate)
         seen += sum(map(len, indices))
         if after_step is not None:
-            after_step(network, stepper.optimizer.param_groups[0]["lr"])
-    network.eval()
+            after_step(network, stepper.gradients, rate)
     return total / seen
 
 
-def evaluate(network: NeuronChain, table: Table, index: NDArray[np.int64] | None = None) -> Tensor:
-    """The network's outputs for the rows `index` (or all) in evaluation form, a block of rows at a time."""
-    network.eval()
-    with torch.no_grad():
-        parts = [network(rows) for rows in row_blocks(table, index)]
-    return torch.cat(parts) if parts else network.weight.new_zeros(0, network.out_features)
+def evaluate(network: Trainable, table: Table, index: NDArray[np.int64] | None = None) -> NDArray[Any]:
+    """The network's outputs for the rows `index` (or all), a block of rows at a time."""
+    parts = [network(rows) for rows in row_blocks(table, index)]
+    return np.concatenate(parts) if parts else np.zeros((0, network.out_features))
 
 
-def score_of(network: NeuronChain, sample: Sample) -> float:
+def score_of(network: Trainable, sample: Sample) -> float:
     """The score (AUC, log-loss or RMSE) of the network on a sample."""
     return sample.targets.score(evaluate(network, sample.table, sample.index), sample.rows)
 
@@ -305,24 +293,24 @@ def score_of(network: NeuronChain, sample: Sample) -> float:
 class _Best:
     """The best parameters so far and how long they have been the best."""
 
-    def __init__(self, network: NeuronChain, targets: Targets) -> None:
+    def __init__(self, network: Trainable, targets: Targets) -> None:
         self.metric = METRICS[targets.task]
         self.network, self.epoch = network, 0
         self.score: float | None = None
-        self.state: dict[str, Tensor] | None = None
+        self.state: Any = None
 
     def offer(self, score: float, epoch: int) -> None:
         if self.metric.improves(score, self.score):
             self.score, self.epoch = score, epoch
-            self.state = {name: value.clone() for name, value in self.network.state_dict().items()}
+            self.state = self.network.state()
 
     def restore(self) -> None:
         if self.state is not None:
-            self.network.load_state_dict(self.state)
+            self.network.load_state(self.state)
 
 
 def train(
-    network: NeuronChain,
+    network: Any,
     sample: Sample,
     *,
     epochs: int,
@@ -336,9 +324,10 @@ def train(
     validation: Sample | None = None,
     patience: int | None = None,
     callbacks: Sequence[Callback] = (),
-    after_step: Callable[[NeuronChain, float], None] | None = None,
+    after_step: AfterStep | None = None,
     progress: AbstractContextManager[Callback] | None = None,
     interruptible: bool = True,
+    make_stepper: MakeStepper = KernelStepper,
     rng: np.random.Generator,
 ) -> History:
     """Train `network` in place.
@@ -360,29 +349,28 @@ def train(
     callbacks : sequence of callables
         Called as callback(record, network) after each epoch; a true answer stops the training.
     after_step : callable, optional
-        Called as after_step(network, learning_rate) after each update, for proximal steps.
+        Called as after_step(network, gradients, learning_rate) after each update, for proximal steps.
     progress : context manager that yields a callback, optional
         Shows the progress.
     interruptible : bool
         Ctrl-C ends training, keeps the best parameters so far and warns; False lets it through.
+    make_stepper : callable
+        make_stepper(network, sample, optimizer, weight_decay) → what makes the updates.
     rng : numpy.random.Generator
         Shuffles the rows and draws the masks.
     """
-    optimiser = make_optimizer(network, optimizer, learning_rate, weight_decay)
     n_updates = updates_per_epoch or -(-len(sample) // batch_size)
     stream = batches(sample, batch_size, rng)
     history = History(None if validation is None else METRICS[sample.targets.task].name)
     best = _Best(network, sample.targets)
-    stepper = Stepper(network, sample, optimiser)
+    stepper = make_stepper(network, sample, optimizer, weight_decay)
     started = time.perf_counter()
-    with progress or nullcontext(_silent) as show, one_torch_thread(network):
+    with progress or nullcontext(_silent) as show:
         try:
             for epoch in range(1, epochs + 1):
                 rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
-                for group in optimiser.param_groups:
-                    group["lr"] = rate
                 lam = annealing_of(network, epoch, epochs, annealing)
-                loss = run_epoch(stepper, stream, n_updates, lam, rng, after_step)
+                loss = run_epoch(network, stepper, stream, n_updates, lam, rate, rng, after_step)
                 _check_finite(loss, epoch, learning_rate)
                 score = None
                 if validation is not None:
@@ -405,7 +393,6 @@ def train(
             kept = f"those of epoch {best.epoch}" if best.state else f"those after {len(history)} finished epochs"
             warnings.warn(f"training interrupted: the parameters kept are {kept} of {epochs}", stacklevel=2)
     best.restore()
-    network.eval()
     history.best_epoch = best.epoch or len(history)
     return history
 
@@ -431,5 +418,5 @@ def best_fit(
     if validation is not None:
         sign = -1.0 if METRICS[sample.targets.task].greater_is_better else 1.0
         return min(fits, key=lambda fit: sign * score_of(fit[0], validation))
-    rows = torch.from_numpy(sample.rows)
-    return min(fits, key=lambda fit: sample.targets.loss(evaluate(fit[0], sample.table, sample.index), rows).item())
+    rows = sample.rows
+    return min(fits, key=lambda fit: sample.targets.loss(evaluate(fit[0], sample.table, sample.index), rows))

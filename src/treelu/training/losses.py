@@ -1,7 +1,7 @@
-"""Numba kernels of the three losses: a batch's mean loss, and its gradient with respect to the outputs.
+"""The three losses: a batch's mean loss, and its gradient with respect to the outputs.
 
-Outputs and gradients are (outputs, B), as the kernels of `treelu.nn` keep them; y and the rows' weights are whole
-columns of the table, read at `index`.
+Outputs and gradients are (outputs, B), as the kernels of `treelu.nn` keep them, or wider than the batch; y and the
+rows' weights are whole columns of the table, read at `index`.
 """
 
 from __future__ import annotations
@@ -9,31 +9,46 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
+from treelu.nn.cpu.compile import entry, part
 
 
-@_kernel
-def logistic(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
-    """Cross entropy log(1 + exp z) − y z of one raw score; its derivative is σ(z) − y."""
-    total = 0.0
+@part
+def element_loss(out: Any, y: Any, weight: Any, index: Any, is_binary: bool, grad: Any) -> float:
+    """The mean over the observed elements of y (n, L), of which NaN is none, times their rows' weights.
+
+    Two classes: cross entropy log(1 + exp z) − y z of a raw score, derivative σ(z) − y. Values: squared error.
+    """
+    n_observed = 0
     for r in range(index.shape[0]):
-        z, target = out[0, r], y[index[r], 0]
-        factor = (weight[index[r]] if weight.shape[0] else 1.0) / index.shape[0]
-        small = np.exp(-abs(z))
-        total += factor * (max(z, 0.0) + np.log1p(small) - target * z)
-        grad[0, r] = factor * ((1.0 if z >= 0 else small) / (1.0 + small) - target)
+        for k in range(y.shape[1]):
+            n_observed += y[index[r], k] == y[index[r], k]
+    total, share = 0.0, 1.0 / max(1, n_observed)
+    for r in range(index.shape[0]):
+        factor = share * weight[index[r]] if weight.shape[0] else share
+        for k in range(y.shape[1]):
+            z, target = out[k, r], y[index[r], k]
+            if target != target:
+                grad[k, r] = 0.0
+            elif is_binary:
+                small = np.exp(-abs(z))
+                total += factor * (max(z, 0.0) + np.log1p(small) - target * z)
+                grad[k, r] = factor * ((1.0 if z >= 0 else small) / (1.0 + small) - target)
+            else:
+                total += factor * (z - target) * (z - target)
+                grad[k, r] = 2 * factor * (z - target)
     return total
 
 
-@_kernel
-def softmax(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
+@part
+def class_loss(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
     """Cross entropy of one raw score per class; the derivative is the probability, less 1 for the true class."""
     total = 0.0
     for r in range(index.shape[0]):
         factor = (weight[index[r]] if weight.shape[0] else 1.0) / index.shape[0]
-        highest, mass = out[:, r].max(), 0.0
+        highest, mass = out[0, r], 0.0
+        for k in range(out.shape[0]):
+            highest = max(highest, out[k, r])
         for k in range(out.shape[0]):
             mass += np.exp(out[k, r] - highest)
         for k in range(out.shape[0]):
@@ -43,14 +58,22 @@ def softmax(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
     return total
 
 
-@_kernel
-def squared(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
-    """Squared error, averaged over the outputs."""
-    total, n_outputs = 0.0, out.shape[0]
-    for r in range(index.shape[0]):
-        factor = (weight[index[r]] if weight.shape[0] else 1.0) / (index.shape[0] * n_outputs)
-        for k in range(n_outputs):
-            error = out[k, r] - y[index[r], k]
-            total += factor * error * error
-            grad[k, r] = 2 * factor * error
-    return total
+@part
+def loss(out: Any, y: Any, wanted: Any, index: Any, grad: Any) -> float:
+    """The mean loss of the rows `index`; adds the stored scores to `out` and fills `grad`.
+
+    `y` is wanted.y: Numba leaves the other branch out where the number of dimensions is that of an argument.
+    """
+    if wanted.offset.shape[0]:
+        for k in range(out.shape[0]):
+            for r in range(len(index)):
+                out[k, r] += wanted.offset[index[r], k]
+    if y.ndim == 1:
+        return class_loss(out, y, wanted.weight, index, grad)
+    return element_loss(out, y, wanted.weight, index, wanted.is_binary, grad)
+
+
+@entry
+def loss_of(out: Any, wanted: Any, index: Any, grad: Any) -> float:
+    """`loss`, for callers in Python."""
+    return loss(out, wanted.y, wanted, index, grad)

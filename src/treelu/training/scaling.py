@@ -1,4 +1,4 @@
-"""Scaling of features, and networks rewritten: on the raw features, with other outputs, deeper."""
+"""Scaling of features and targets, and networks rewritten for the raw ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn import NeuronChain
 
 
 @dataclass(frozen=True)
@@ -101,69 +99,8 @@ def _quartiles(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64
 def fold(network: NeuronChain, scaling: Scaling, target: Scaling | None = None) -> None:
     """Rewrite in place a network on scaled features (and targets) as the same function of the raw ones.
 
-    With x' = (x − μ)/s: w·x' = (w/s)·x − (w/s)·μ. The Jacobian with respect to x' is s times that with respect to
-    x, and an offset gains J·μ, so g_φ's first layer takes V·s + v μᵀ for V. `fold(…, scaling.inverse())` undoes it.
+    `fold(…, scaling.inverse())` undoes it.
     """
-    with torch.no_grad():
-        center, scale = (torch.as_tensor(v, dtype=network.weight.dtype) for v in (scaling.center, scaling.scale))
-        center, scale = center.to(network.weight.device), scale.to(network.weight.device)
-        network.weight.div_(scale[:, None])
-        network.bias.sub_(_at(center, network.weight))
-        if isinstance(network, LocallyConstantNetwork):
-            head = network.head
-            head.weight.mul_(scale).add_(head.offset_weight[:, :, None] * center)
-        elif isinstance(network, LocallyLinearNetwork):
-            network.output_weight.div_(scale[:, None])
-            network.output_bias.sub_(_at(center, network.output_weight))
-        if target is not None:
-            _fold_target(network, target)
-
-
-def _at(center: Tensor, weight: Tensor) -> Tensor:
-    """center @ weight, the same to the bit wherever the two lie: the BLAS's order of sums depends on alignment."""
-    return (center[:, None] * weight).sum(dim=0)
-
-
-def _fold_target(network: NeuronChain, target: Scaling) -> None:
-    """Outputs o become o · scale + center."""
-    if network.leaf_corrections is not None:
-        network.correct_leaves(network.leaf_corrections.scaled(target.scale))
-    scale = torch.as_tensor(target.scale, dtype=network.weight.dtype, device=network.weight.device)
-    center = torch.as_tensor(target.center, dtype=network.weight.dtype, device=network.weight.device)
-    if isinstance(network, LocallyLinearNetwork):
-        network.output_weight.mul_(scale)
-        network.output_connection.mul_(scale)
-        network.output_bias.mul_(scale).add_(center)
-    elif isinstance(network, LocallyConstantNetwork) and len(network.head.hidden):
-        last = network.head.hidden[-1]
-        assert isinstance(last, torch.nn.Linear)
-        last.weight.mul_(scale[:, None])
-        last.bias.mul_(scale).add_(center)
-    elif isinstance(network, LocallyConstantNetwork):
-        network.head.weight.mul_(scale[:, None, None])
-        network.head.offset_weight.mul_(scale[:, None])
-        network.head.bias.mul_(scale).add_(center)
-
-
-def rescale_outputs(network: NeuronChain, factor: float) -> None:
-    """Multiply all outputs of a network by a factor, in place."""
-    with torch.no_grad():
-        _fold_target(network, Scaling(np.zeros(network.out_features), np.full(network.out_features, factor)))
-
-
-def deepen(shallow: NeuronChain, deep: NeuronChain) -> None:
-    """Give the first neurons of `deep` the parameters of `shallow`; its other neurons stay as they are."""
-    depth = shallow.depth
-    with torch.no_grad():
-        deep.weight[:, :depth] = shallow.weight
-        deep.connection[:depth, :depth] = shallow.connection
-        deep.bias[:depth] = shallow.bias
-        if isinstance(shallow, LocallyConstantNetwork) and isinstance(deep, LocallyConstantNetwork):
-            deep.head.weight[:, :depth] = shallow.head.weight
-            deep.head.offset_weight[:, :depth] = shallow.head.offset_weight
-            deep.head.bias.copy_(shallow.head.bias)
-            deep.head.hidden.load_state_dict(shallow.head.hidden.state_dict())
-        elif isinstance(shallow, LocallyLinearNetwork) and isinstance(deep, LocallyLinearNetwork):
-            deep.output_weight.copy_(shallow.output_weight)
-            deep.output_connection[:depth] = shallow.output_connection
-            deep.output_bias.copy_(shallow.output_bias)
+    network.read_raw(scaling.center, scaling.scale)
+    if target is not None:
+        network.rescale_outputs(target.scale, target.center)

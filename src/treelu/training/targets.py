@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
-from torch import Tensor
-from torch.nn import functional as F
 
 Task = Literal["binary", "multiclass", "regression"]
-NO_WEIGHT = np.empty(0, np.float32)
+
+
+class Wanted(NamedTuple):
+    """What the loss kernels read: y, weights of rows and scores that are added (both empty where there are none)."""
+
+    y: Any
+    weight: Any
+    offset: Any
+    is_binary: bool
 
 
 @dataclass(frozen=True)
@@ -26,92 +31,66 @@ class Targets:
     ----------
     task : {"binary", "multiclass", "regression"}
         Cross entropy on a raw score for each label, on K raw scores, or squared error.
-    y : Tensor
+    y : array
         (n, L) of 0, 1 and, where L > 1, NaN for a label that was not observed; (n,) of class numbers; or (n, L) of
         real values.
     n_outputs : int
         L, K or L.
-    weight : Tensor of shape (n,), optional
+    weight : array of shape (n,), optional
         Weights of the rows; a batch's loss is the weighted mean over its rows with the table's mean weight as 1.
-    offset : Tensor of shape (n, n_outputs), optional
+    offset : array of shape (n, n_outputs), optional
         The stored sum of an ensemble's earlier members.
-    unit : Tensor of shape (n_outputs,), optional
+    unit : array of shape (n_outputs,), optional
         What scaled regression targets were divided by.
 
     Examples
     --------
-    >>> targets = Targets("regression", torch.tensor([[1.0], [3.0]]), 1)
-    >>> targets.loss(torch.tensor([[1.0]]), torch.tensor([1]))
-    tensor(4.)
+    >>> targets = Targets("regression", np.array([[1.0], [3.0]]), 1)
+    >>> targets.loss(np.array([[1.0]]), np.array([1]))
+    4.0
     """
 
     task: Task
-    y: Tensor
+    y: NDArray[Any]
     n_outputs: int
-    weight: Tensor | None = None
-    offset: Tensor | None = None
-    unit: Tensor | None = None
+    weight: NDArray[Any] | None = None
+    offset: NDArray[Any] | None = None
+    unit: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def loss(self, output: Tensor, index: Tensor) -> Tensor:
+    def wanted(self) -> Wanted:
+        """The same as kernels take it."""
+        none = np.empty((0, 1), np.float32)
+        return Wanted(
+            self.y,
+            none[:, 0] if self.weight is None else self.weight,
+            none if self.offset is None else self.offset,
+            self.task == "binary",
+        )
+
+    def loss(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The mean loss of outputs (B, n_outputs) for the rows `index`."""
-        if self.offset is not None:
-            output = output + self.offset[index]
-        reduction = "mean" if self.weight is None else "none"
-        y = self.y[index]
-        if self.task == "binary" and self.n_outputs > 1:
-            loss = _observed_cross_entropy(output, y)
-            loss = loss if self.weight is not None else loss.mean()
-        elif self.task == "binary":
-            loss = F.binary_cross_entropy_with_logits(output, y, reduction=reduction)
-        elif self.task == "multiclass":
-            loss = F.cross_entropy(output, y, reduction=reduction)
-        else:
-            loss = F.mse_loss(output, y, reduction=reduction)
-        if self.weight is None:
-            return loss
-        per_row = loss if loss.dim() == 1 else loss.mean(dim=1)
-        return (per_row * self.weight[index]).mean()
+        return self.loss_and_gradient(output.T, index)[0]
 
-    def loss_and_gradient(self, output: NDArray, index: NDArray[np.int64]) -> tuple[float, NDArray]:
-        """`loss` and its gradient with respect to outputs (n_outputs, B), by Numba kernels."""
-        from treelu.training import losses as _losses  # Numba may be absent where the torch form runs
+    def loss_and_gradient(self, output: NDArray[Any], index: NDArray[np.int64]) -> tuple[float, NDArray[Any]]:
+        """`loss`, and its gradient with respect to outputs (n_outputs, B)."""
+        from treelu.training.losses import loss_of  # loads Numba
 
-        if self.offset is not None:
-            output = output + self.offset.numpy()[index].T
-        weight = NO_WEIGHT if self.weight is None else self.weight.numpy()
+        output = np.array(output, order="C")  # the stored scores are added to it
         gradient = np.empty_like(output)
-        kernel = {"binary": _losses.logistic, "multiclass": _losses.softmax, "regression": _losses.squared}[self.task]
-        return kernel(output, self.y.numpy(), weight, index, gradient), gradient
+        return loss_of(output, self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> Targets:
-        """The same on another device; class numbers stay integers."""
-        floats = {name: getattr(self, name) for name in ("weight", "offset", "unit")}
-        moved = {name: None if t is None else t.to(device, dtype) for name, t in floats.items()}
-        y = self.y.to(device) if self.task == "multiclass" else self.y.to(device, dtype)
-        return replace(self, y=y, weight=moved["weight"], offset=moved["offset"], unit=moved["unit"])
-
-    def score(self, output: Tensor, index: NDArray[np.int64]) -> float:
+    def score(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The task's score (see `METRICS`) of outputs for the rows `index`, in the units of the raw targets."""
-        rows = torch.from_numpy(index)
-        y, scores = self.y[rows], output.detach()
+        y, scores = self.y[index], np.asarray(output, np.float64)
         if self.offset is not None:
-            scores = scores + self.offset[rows]
+            scores = scores + self.offset[index]
         if self.unit is not None:
             y, scores = y * self.unit, scores * self.unit
-        weight = None if self.weight is None else self.weight[rows].double().cpu().numpy()
-        return METRICS[self.task].function(y.cpu().numpy(), scores.double().cpu().numpy(), weight)
-
-
-def _observed_cross_entropy(output: Tensor, y: Tensor) -> Tensor:
-    """Cross entropy (B, L) of several labels, 0 where one was not observed; its mean is over the observed ones."""
-    observed = ~torch.isnan(y)
-    loss = F.binary_cross_entropy_with_logits(
-        output, torch.nan_to_num(y), weight=observed.to(y.dtype), reduction="none"
-    )
-    return loss * (observed.numel() / observed.sum().clamp(min=1))
+        weight = None if self.weight is None else self.weight[index].astype(np.float64)
+        return METRICS[self.task].function(y, scores, weight)
 
 
 @dataclass(frozen=True)

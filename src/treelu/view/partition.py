@@ -102,7 +102,6 @@ def plot_network_and_tree(
     matplotlib Figure
     """
     import matplotlib.pyplot as plt
-    import torch
 
     if network.in_features != 2 or tree.n_features != 2:
         raise ValueError(f"network and tree must have two features, got {network.in_features} and {tree.n_features}")
@@ -112,8 +111,7 @@ def plot_network_and_tree(
     figure = plt.figure(figsize=(16, 4.6))
     left, middle, right = (figure.add_axes(box) for box in _PANELS)
     _draw_network(left, network, tree)
-    with torch.no_grad():
-        outputs = network(torch.from_numpy(_grid(low, high)).to(network.weight.dtype)).double().numpy()
+    outputs = network(_grid(low, high))
     _paint(middle, outputs, tree, low, high)
     _draw_polygons(middle, tree, leaf_polygons(tree, low, high), filled=False)
     if X is not None:
@@ -211,7 +209,7 @@ def _frame(ax: Axes, tree: ObliqueTree, low: np.ndarray, high: np.ndarray) -> No
 
 def _draw_network(ax: Axes, network: LocallyConstantNetwork, tree: ObliqueTree) -> None:
     """Inputs and neurons as circles, weights as lines (red positive, blue negative), and the equations below."""
-    w, u, b = (p.detach().double().cpu().numpy() for p in (network.weight, network.connection, network.bias))
+    w, u, b = network.weight, network.connection, network.bias
     depth = network.depth
     places = {("x", d): (0.0, 1.0 - d) for d in range(2)}
     places |= {("a", i): (1.0 + i, 0.5) for i in range(depth)}

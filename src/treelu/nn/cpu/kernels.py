@@ -1,9 +1,9 @@
-"""Numba kernels of the coefficient form on CSR or dense rows: forward, backward, and activation patterns.
+"""Kernels of the coefficient form on CSR or dense rows: forward, backward, and activation patterns.
 
 Each kernel works on the rows `first` … `last − 1` of a batch, holds no lock, and keeps the batch in the last axis, so
 that inner loops run over rows and vectorise. For that `first` and `last` have to be unsigned: Numba would look at each
 row's number whether it is negative. The formulas stand in `treelu.nn.coefficients`, the masks are those of
-`treelu.nn.drop_connect`, the arguments those of `treelu.nn.arguments`. Weights come feature-major and padded to a
+`treelu.nn.drop_connect`, the arguments those of `treelu.nn.cpu.structs`. Weights come feature-major and padded to a
 multiple of `LANES` columns: one non-zero feature touches one short vector.
 """
 
@@ -12,23 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from treelu.nn.cpu.compile import fast_entry, fast_part, inline
+from treelu.nn.cpu.lanes import sums_in_8, sums_in_16
 from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON, ROW
-from treelu.nn.lanes import sums_in_8, sums_in_16
 
 LANES = 8
 _BLOCK = 64  # rows whose patterns are found together
 _ROW, _FEATURE, _NEURON = np.uint32(ROW), np.uint32(FEATURE), np.uint32(NEURON)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
-# sums may be reordered and contracted, NaN and infinity keep their meaning
-_kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-# made of other kernels: compiled as part of what calls it, since LLVM would optimise all of it once for each level
-_whole = njit(cache=True, nogil=True, error_model="numpy", inline="always")
-_inline = njit(cache=True, nogil=True, inline="always")
 
 
-@_inline
+@inline
 def _mix(x: Any) -> Any:
     x = np.uint32(x ^ (x >> np.uint32(16)))
     x = np.uint32(x * _MIX_1)
@@ -37,17 +32,17 @@ def _mix(x: Any) -> Any:
     return np.uint32(x ^ (x >> np.uint32(16)))
 
 
-@_inline
+@inline
 def _pair(key: Any, feature: Any) -> Any:
     return _mix(np.uint32(key + np.uint32(np.uint32(feature) * _FEATURE)))
 
 
-@_inline
+@inline
 def _kept(pair: Any, neuron: Any, threshold: Any) -> Any:
     return _mix(np.uint32(pair + neuron)) >= threshold
 
 
-@_inline
+@inline
 def _exponential(t: Any, like: Any) -> Any:
     """exp(−t) of t ≥ 0, to the last digit of 1, in plain arithmetic: unlike a call of exp it vectorises.
 
@@ -65,7 +60,7 @@ def _exponential(t: Any, like: Any) -> Any:
     return q * (q + two) + one
 
 
-@_inline
+@inline
 def _logarithm(s: Any, like: Any) -> Any:
     """log(1 + s) of 0 ≤ s ≤ 1, likewise: 4 artanh u with u = (r − 1) / (r + 1) and r = √(1 + s)."""
     number = like.dtype.type
@@ -77,15 +72,15 @@ def _logarithm(s: Any, like: Any) -> Any:
     return number(4) * u * (number(1) + v * (number(1 / 3) + v * (number(1 / 5) + v * series)))
 
 
-@_kernel
+@fast_part
 def row_keys(mask: Any, first: Any, last: Any) -> None:
     """`DropConnect.row_keys`, into mask.keys."""
     for r in range(first, last):
         mask.keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + mask.low)) + mask.high))
 
 
-@_kernel
-def _neurons(count: int) -> Any:
+@inline
+def _counters(count: int) -> Any:
     """The counters of the neurons, as `_kept` takes them."""
     counters = np.empty(count, np.uint32)
     for i in range(count):
@@ -93,45 +88,65 @@ def _neurons(count: int) -> Any:
     return counters
 
 
-@_kernel
-def _project(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
+@fast_part
+def weighted_sums(values: Any, features: Any, weight: Any, begin: Any, end: Any, total: Any) -> None:
+    """total = Σ values[e] · weight[d_e] over entries begin ≤ e < end; d_e is e − begin where there are no features."""
+    columns = np.int64(weight.shape[1])
+    pairs = columns - columns % (2 * LANES)
+    for column in range(0, pairs, 2 * LANES):
+        sums_in_16(values, features, weight, begin, end, column, total)
+    if pairs < columns:
+        sums_in_8(values, features, weight, begin, end, pairs, total)
+
+
+@inline
+def _sums_of_row(entries: Any, row: Any, weight: Any, total: Any) -> None:
+    """total = Wᵀx of one row."""
+    if entries.width:
+        weighted_sums(entries.values, None, weight, row * entries.width, (row + 1) * entries.width, total)
+    else:
+        begin, end = np.int64(entries.starts[row]), np.int64(entries.starts[row + 1])
+        weighted_sums(entries.values, entries.features, weight, begin, end, total)
+
+
+@fast_part
+def _project(entries: Any, mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> None:
     """s[i, r] = w_i·x_r, and in z the same with the surviving weights."""
-    weight, width, threshold = chain.weight, entries.width, mask.threshold
+    weight, width, threshold = neurons.weight, entries.width, mask.threshold
     padded, depth = weight.shape[1], state.z.shape[0]
-    total, kept, neurons = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype), _neurons(padded)
+    total, kept, counters = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype), _counters(padded)
     for r in range(first, last):
-        total[:] = 0
-        kept[:] = 0
         row = entries.index[r]
-        begin = row * width if width else entries.starts[row]
-        end = begin + width if width else entries.starts[row + 1]
-        for entry in range(begin, end):
-            x = weight.dtype.type(entries.values[entry])
-            if x == 0:
-                continue
-            d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
-            if threshold:
+        if threshold == 0:
+            _sums_of_row(entries, row, weight, total)
+        else:
+            total[:] = 0
+            kept[:] = 0
+            begin = row * width if width else entries.starts[row]
+            end = begin + width if width else entries.starts[row + 1]
+            for entry in range(begin, end):
+                x = weight.dtype.type(entries.values[entry])
+                if x == 0:
+                    continue
+                d = np.int64(entry - begin) if width else np.int64(entries.features[entry])
                 pair = _pair(mask.keys[r], d)
                 for i in range(padded):
                     term = x * weight[d, i]
                     total[i] += term
-                    kept[i] += term if _kept(pair, neurons[i], threshold) else weight.dtype.type(0)
-            else:
-                for i in range(padded):
-                    total[i] += x * weight[d, i]
+                    kept[i] += term if _kept(pair, counters[i], threshold) else weight.dtype.type(0)
         for i in range(state.s.shape[0]):
             state.s[i, r] = total[i]
         for i in range(depth):
             state.z[i, r] = mask.scale * kept[i] if threshold else total[i]
 
 
-@_kernel
+@fast_part
 def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any) -> None:
     """grad.weight[d, i] += x_d (grad.s + mask · grad.z)."""
     width, threshold = entries.width, mask.threshold
     padded, depth = grad.weight.shape[1], grad.z.shape[0]
     total, kept = np.zeros(padded, grad.weight.dtype), np.zeros(padded, grad.weight.dtype)
-    neurons = _neurons(padded)
+    counters = _counters(padded)
     for r in range(first, last):
         for i in range(grad.s.shape[0]):
             total[i] = grad.s[i, r]
@@ -151,33 +166,32 @@ def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any)
             if threshold:
                 pair = _pair(mask.keys[r], d)
                 for i in range(padded):
-                    dropped = kept[i] if _kept(pair, neurons[i], threshold) else grad.weight.dtype.type(0)
+                    dropped = kept[i] if _kept(pair, counters[i], threshold) else grad.weight.dtype.type(0)
                     grad.weight[d, i] += x * (total[i] + dropped)
             else:
                 for i in range(padded):
                     grad.weight[d, i] += x * total[i]
 
 
-@_kernel
-def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
-    """Turn projections z into pre-activations in place; fill a, o and the curvature."""
-    z, a, threshold = state.z, state.a, mask.threshold
-    annealing, slope, bend = chain.annealing, chain.slope, chain.bend
-    n_features = chain.weight.shape[0]
+@fast_part
+def _activate(mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> None:
+    """Turn projections z into pre-activations in place; fill a, o, the curvature and the connections' masks."""
+    z, a, kept, threshold = state.z, state.a, state.kept, mask.threshold
+    annealing, slope, bend = neurons.annealing, neurons.slope, neurons.bend
+    n_features = neurons.weight.shape[0]
     one, zero = z.dtype.type(1), z.dtype.type(0)
-    neurons = _neurons(z.shape[0])
+    counters = _counters(z.shape[0])
     for i in range(z.shape[0]):
         for k in range(i):
-            u = chain.connection[i, k]
+            u = neurons.connection[i, k]
             if threshold:
                 for r in range(first, last):
-                    factor = mask.scale if _kept(_pair(mask.keys[r], n_features + k), neurons[i], threshold) else zero
-                    z[i, r] += u * factor * a[k, r]
-            else:
-                for r in range(first, last):
-                    z[i, r] += u * a[k, r]
+                    survives = _kept(_pair(mask.keys[r], n_features + k), counters[i], threshold)
+                    kept[i, k, r] = mask.scale if survives else zero
+            for r in range(first, last):
+                z[i, r] += u * kept[i, k, r] * a[k, r]
         for r in range(first, last):
-            z_r = z[i, r] + chain.bias[i]
+            z_r = z[i, r] + neurons.bias[i]
             z[i, r] = z_r
             step = one if z_r >= 0 else zero
             value, derivative, second = annealing * step * z_r, annealing * step, zero
@@ -193,11 +207,10 @@ def _activate(mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
             state.curvature[i, r] = second
 
 
-@_kernel
-def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
+@fast_part
+def _activate_backward(neurons: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """Fill grad.z; add to grad.connection and grad.bias. grad.a is used up."""
-    a, threshold, n_features = state.a, mask.threshold, chain.weight.shape[0]
-    zero, neurons = state.z.dtype.type(0), _neurons(state.z.shape[0])
+    zero = state.z.dtype.type(0)
     for i in range(state.z.shape[0] - 1, -1, -1):
         total = zero
         for r in range(first, last):
@@ -206,23 +219,17 @@ def _activate_backward(mask: Any, chain: Any, state: Any, grad: Any, first: Any,
             total += grad_z
         grad.bias[i] += total
         for k in range(i):
-            u = chain.connection[i, k]
+            u = neurons.connection[i, k]
             total = zero
-            if threshold:
-                for r in range(first, last):
-                    factor = mask.scale if _kept(_pair(mask.keys[r], n_features + k), neurons[i], threshold) else zero
-                    kept = factor * grad.z[i, r]
-                    total += kept * a[k, r]
-                    grad.a[k, r] += kept * u
-            else:
-                for r in range(first, last):
-                    total += grad.z[i, r] * a[k, r]
-                    grad.a[k, r] += grad.z[i, r] * u
+            for r in range(first, last):
+                kept = state.kept[i, k, r] * grad.z[i, r]
+                total += kept * state.a[k, r]
+                grad.a[k, r] += kept * u
             grad.connection[i, k] += total
 
 
-@_kernel
-def _unroll(chain: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
+@fast_part
+def _unroll(neurons: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
     """T_i = e_i + Σ u_ik C_k, C_i = o_i T_i, c_i = a_i − C_i·s."""
     t, c, offsets = paths.paths, paths.coefficients, paths.offsets
     one, zero = state.o.dtype.type(1), state.o.dtype.type(0)
@@ -234,7 +241,7 @@ def _unroll(chain: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
             t[i, i, r] = one
             offsets[i, r] = state.a[i, r]
         for k in range(i):
-            u = chain.connection[i, k]
+            u = neurons.connection[i, k]
             for j in range(k + 1):
                 for r in range(first, last):
                     t[i, j, r] += u * c[k, j, r]
@@ -244,9 +251,9 @@ def _unroll(chain: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
                 offsets[i, r] -= c[i, j, r] * state.s[j, r]
 
 
-@_kernel
+@fast_part
 def _unroll_backward(
-    chain: Any, state: Any, paths: Any, grad_c: Any, grad_offsets: Any, grad: Any, first: Any, last: Any
+    neurons: Any, state: Any, paths: Any, grad_c: Any, grad_offsets: Any, grad: Any, first: Any, last: Any
 ) -> None:
     """Add to grad.o, grad.s and grad.connection. `grad_c` (M, M, B) is used up."""
     t, c = paths.paths, paths.coefficients
@@ -258,7 +265,7 @@ def _unroll_backward(
                 grad.o[i, r] += grad_ij * t[i, j, r]
                 grad_c[i, j, r] = grad_ij * state.o[i, r]  # now the gradient of T
         for k in range(i):
-            u = chain.connection[i, k]
+            u = neurons.connection[i, k]
             total = state.o.dtype.type(0)
             for j in range(k + 1):
                 for r in range(first, last):
@@ -268,27 +275,27 @@ def _unroll_backward(
             grad.connection[i, k] += total
 
 
-@_kernel
-def _head(head: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
+@fast_part
+def _first_layer(layer: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
     """out_h = β_h + Σ_ij G_hij C_ij + Σ_i v_hi c_i, (H, B)."""
     c, offsets = paths.coefficients, paths.offsets
     for h in range(out.shape[0]):
         for r in range(first, last):
-            out[h, r] = head.bias[h]
+            out[h, r] = layer.bias[h]
         for i in range(c.shape[0]):
             for r in range(first, last):
-                out[h, r] += head.offset[h, i] * offsets[i, r]
+                out[h, r] += layer.offset[h, i] * offsets[i, r]
             for j in range(i + 1):
-                g = head.gram[h, i, j]
+                g = layer.gram[h, i, j]
                 for r in range(first, last):
                     out[h, r] += g * c[i, j, r]
 
 
-@_kernel
-def _head_backward(
-    head: Any, paths: Any, grad_out: Any, grad_paths: Any, grad_head: Any, first: Any, last: Any
+@fast_part
+def _first_layer_backward(
+    layer: Any, paths: Any, grad_out: Any, grad_paths: Any, grad_layer: Any, first: Any, last: Any
 ) -> None:
-    """Fill grad_paths; add to grad_head."""
+    """Fill grad_paths; add to grad_layer."""
     c, offsets = paths.coefficients, paths.offsets
     zero = c.dtype.type(0)
     grad_c, grad_offsets = grad_paths.coefficients, grad_paths.offsets
@@ -302,116 +309,90 @@ def _head_backward(
         total = zero
         for r in range(first, last):
             total += grad_out[h, r]
-        grad_head.bias[h] += total
+        grad_layer.bias[h] += total
         for i in range(c.shape[0]):
-            v, total = head.offset[h, i], zero
+            v, total = layer.offset[h, i], zero
             for r in range(first, last):
                 grad_offsets[i, r] += v * grad_out[h, r]
                 total += offsets[i, r] * grad_out[h, r]
-            grad_head.offset[h, i] += total
+            grad_layer.offset[h, i] += total
             for j in range(i + 1):
-                g, total = head.gram[h, i, j], zero
+                g, total = layer.gram[h, i, j], zero
                 for r in range(first, last):
                     grad_c[i, j, r] += g * grad_out[h, r]
                     total += c[i, j, r] * grad_out[h, r]
-                grad_head.gram[h, i, j] += total
+                grad_layer.gram[h, i, j] += total
 
 
-@_whole
-def neurons_forward(entries: Any, mask: Any, chain: Any, state: Any, first: Any, last: Any) -> None:
+@inline
+def neurons_forward(entries: Any, mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> None:
     """Run the neurons on the rows; fill `state`."""
     if mask.threshold:
         row_keys(mask, first, last)
-    _project(entries, mask, chain, state, first, last)
-    _activate(mask, chain, state, first, last)
+    _project(entries, mask, neurons, state, first, last)
+    _activate(mask, neurons, state, first, last)
 
 
-@_whole
-def neurons_backward(entries: Any, mask: Any, chain: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
+@inline
+def neurons_backward(entries: Any, mask: Any, neurons: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """From grad.s, grad.a and grad.o to the parameters."""
-    _activate_backward(mask, chain, state, grad, first, last)
+    _activate_backward(neurons, state, grad, first, last)
     _project_backward(entries, mask, grad, first, last)
 
 
-@_whole
+@inline
 def constant_forward(
-    entries: Any, mask: Any, chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any
+    entries: Any, mask: Any, neurons: Any, state: Any, layer: Any, paths: Any, out: Any, first: Any, last: Any
 ) -> None:
     """Rows → neurons → coefficients → first layer of g_φ; fills `state`, `paths` and `out`."""
-    neurons_forward(entries, mask, chain, state, first, last)
-    _unroll(chain, state, paths, first, last)
-    _head(head, paths, out, first, last)
+    neurons_forward(entries, mask, neurons, state, first, last)
+    _unroll(neurons, state, paths, first, last)
+    _first_layer(layer, paths, out, first, last)
 
 
-@_whole
-def patterns_forward(chain: Any, state: Any, head: Any, paths: Any, out: Any, first: Any, last: Any) -> None:
-    """As `constant_forward` for given slopes state.o, with a and s at hand."""
-    _unroll(chain, state, paths, first, last)
-    _head(head, paths, out, first, last)
-
-
-@_whole
+@inline
 def constant_backward(
     entries: Any,
     mask: Any,
-    chain: Any,
+    neurons: Any,
     state: Any,
-    head: Any,
+    layer: Any,
     paths: Any,
     grad_out: Any,
     grad_paths: Any,
-    grad_head: Any,
+    grad_layer: Any,
     grad: Any,
     first: Any,
     last: Any,
 ) -> None:
-    """From the gradient of the outputs (H, B) to grad_head and the parameters in `grad`."""
-    _head_backward(head, paths, grad_out, grad_paths, grad_head, first, last)
+    """From the gradient of the outputs (H, B) to grad_layer and the parameters in `grad`."""
+    _first_layer_backward(layer, paths, grad_out, grad_paths, grad_layer, first, last)
     for i in range(state.z.shape[0]):
         for r in range(first, last):
             grad.a[i, r] = grad_paths.offsets[i, r]
             grad.o[i, r] = 0
             grad.s[i, r] = 0
-    _unroll_backward(chain, state, paths, grad_paths.coefficients, grad_paths.offsets, grad, first, last)
-    neurons_backward(entries, mask, chain, state, grad, first, last)
+    _unroll_backward(neurons, state, paths, grad_paths.coefficients, grad_paths.offsets, grad, first, last)
+    neurons_backward(entries, mask, neurons, state, grad, first, last)
 
 
-@_kernel
-def _sums_of_row(entries: Any, row: Any, weight: Any, total: Any) -> None:
-    """total = Wᵀx of one row."""
-    values, features, width = entries.values, entries.features, entries.width
-    columns = np.int64(weight.shape[1])
-    pairs = columns - columns % (2 * LANES)
-    if width:
-        for column in range(0, pairs, 2 * LANES):
-            sums_in_16(values, None, weight, row * width, (row + 1) * width, column, total)
-        if pairs < columns:
-            sums_in_8(values, None, weight, row * width, (row + 1) * width, pairs, total)
-        return
-    begin, end = np.int64(entries.starts[row]), np.int64(entries.starts[row + 1])
-    for column in range(0, pairs, 2 * LANES):
-        sums_in_16(values, features, weight, begin, end, column, total)
-    if pairs < columns:
-        sums_in_8(values, features, weight, begin, end, pairs, total)
-
-
-@_kernel
-def patterns(entries: Any, chain: Any, codes: Any, first: Any, last: Any) -> None:
+@fast_entry
+def patterns(entries: Any, neurons: Any, codes: Any, first: Any, last: Any) -> None:
     """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
-    weight, depth = chain.weight, chain.bias.shape[0]
+    weight, depth = neurons.weight, neurons.bias.shape[0]
     total, z = np.empty(weight.shape[1], weight.dtype), np.empty((depth, _BLOCK), weight.dtype)
     for start in range(first, last, np.uint64(_BLOCK)):
         count = min(np.uint64(_BLOCK), last - start)
         for r in range(count):
             _sums_of_row(entries, entries.index[start + r], weight, total)
             for i in range(depth):
-                z[i, r] = total[i] + chain.bias[i]
+                z[i, r] = total[i] + neurons.bias[i]
         for i in range(depth):
             for k in range(i):
-                u = chain.connection[i, k]
+                u = neurons.connection[i, k]
                 for r in range(count):
                     z[i, r] += u * z[k, r]
             for r in range(count):
                 active = z[i, r] >= 0
                 codes[start + r, i // 63] |= np.int64(active) << np.int64(i % 63)
-                z[i, r] = z[i, r] if active else chain.slope * z[i, r]  # from here on the activation a_i
+                z[i, r] = z[i, r] if active else neurons.slope * z[i, r]  # from here on the activation a_i

@@ -1,4 +1,7 @@
-"""What the kernels take: arrays and numbers that belong together, by name. B rows, D features, M neurons."""
+"""What the kernels take: arrays and numbers that belong together, by name. B rows, D features, M neurons, L outputs.
+
+"padded" is the number of columns, rounded up to whole vectors.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ class Mask(NamedTuple):
     scale: Any
 
 
-class Chain(NamedTuple):
-    """The neurons: weights (D, padded), connections (M, M), biases (M,), λ, the slope below zero, and the share of
-    softplus's curvature in gradients of the slope.
+class Neurons(NamedTuple):
+    """Weights (D, padded), connections (M, M), biases (M,), λ, the slope below zero, and the share of softplus's
+    curvature in gradients of the slope.
     """
 
     weight: Any
@@ -41,13 +44,16 @@ class Chain(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B)."""
+    """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B); and the masks
+    of the connections (M, M, B), which are 1 where nothing is dropped.
+    """
 
     s: Any
     z: Any
     a: Any
     o: Any
     curvature: Any
+    kept: Any
 
 
 class Gradients(NamedTuple):
@@ -70,7 +76,14 @@ class Paths(NamedTuple):
     offsets: Any
 
 
-class Head(NamedTuple):
+class PathGradients(NamedTuple):
+    """Gradients of C (M, M, B) and of the offsets (M, B)."""
+
+    coefficients: Any
+    offsets: Any
+
+
+class FirstLayer(NamedTuple):
     """First layer of g_φ on coefficients: G_hij = V_hi·w_j as (H, M, padded), v (H, M), β (H,); or their gradients."""
 
     gram: Any
@@ -78,8 +91,23 @@ class Head(NamedTuple):
     bias: Any
 
 
-class PathGradients(NamedTuple):
-    """Gradients of C (M, M, B) and of the offsets (M, B)."""
+class ConstantParameters(NamedTuple):
+    """Of a locally constant network: (D, M), (M, M), (M,); V (H, M, D), v (H, M), β (H,). Or their gradients."""
 
-    coefficients: Any
-    offsets: Any
+    weight: Any
+    connection: Any
+    bias: Any
+    head_weight: Any
+    head_offset: Any
+    head_bias: Any
+
+
+class LinearParameters(NamedTuple):
+    """Of a locally linear network: (D, M), (M, M), (M,); A (D, L), B (M, L), c (L,). Or their gradients."""
+
+    weight: Any
+    connection: Any
+    bias: Any
+    output_weight: Any
+    output_connection: Any
+    output_bias: Any

@@ -1,4 +1,4 @@
-"""Two slower, independent forms of the Jacobian, for tests and for the benchmark of the paper's claim.
+"""Two slower, independent forms of the Jacobian in torch, for tests and for the benchmark of the paper's claim.
 
 Both return the Jacobian J (B, M, D) of all neurons with respect to the input and the offsets c (B, M), and agree
 with the coefficient form to rounding in value and in every parameter's gradient.
@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from treelu.nn.activations import Activation
-from treelu.nn.coefficients import activate
-from treelu.nn.drop_connect import DropConnect
+from treelu.nn import Activation, DropConnect
+from treelu.nn.torch.functions import activate, run_neurons
 
 
 def dynamic_programme(
@@ -39,10 +38,8 @@ def dynamic_programme(
     w, u = weight.T.expand(batch, depth, -1), connection.expand(batch, depth, depth)  # (B, M, D), (B, M, M)
     w_z, u_z = w, u
     if drop is not None:
-        on_weight, on_connection = drop.dense_masks(batch, x.shape[1], depth, x.dtype, x.device)
+        on_weight, on_connection = _dense_masks(drop, x, depth)
         w_z, u_z = w * on_weight.transpose(1, 2), u * on_connection
-        if drop.in_jacobian:
-            w, u = w_z, u_z
     activations: list[Tensor] = []
     gradients: list[Tensor] = []
     for i in range(depth):
@@ -50,7 +47,7 @@ def dynamic_programme(
         if i > 0:
             z = z + (u_z[:, i, :i] * torch.stack(activations, dim=1)).sum(dim=1)
             gradient = gradient + (u[:, i, :i, None] * torch.stack(gradients, dim=1)).sum(dim=1)
-        a, o = activation(z, annealing)
+        a, o = activate(activation, z, annealing)
         activations.append(a)
         gradients.append(o[:, None] * gradient)
     jacobian = torch.stack(gradients, dim=1)  # (B, M, D)
@@ -68,8 +65,8 @@ def autograd_per_neuron(
 ) -> tuple[Tensor, Tensor]:
     """Back-propagation from each neuron in turn, Θ(M³) a row; knows nothing of the recursions.
 
-    Where masks act on z only, the slopes o come from the masked network, and the network that is differentiated
-    is the undropped one that has these slopes.
+    Masks act on z only: the slopes o come from the masked network, and the network that is differentiated is the
+    undropped one that has these slopes.
 
     Examples
     --------
@@ -81,17 +78,22 @@ def autograd_per_neuron(
     """
     inputs = x.detach().clone().requires_grad_()
     if drop is None:
-        _, a, _ = activate(inputs @ weight, connection, bias, activation, annealing)
+        _, a, _ = run_neurons(inputs @ weight, connection, bias, activation, annealing)
         neurons = a
     else:
-        on_weight, on_connection = drop.dense_masks(len(x), x.shape[1], len(bias), x.dtype, x.device)
-        where = inputs if drop.in_jacobian else x.detach()
-        projected = torch.einsum("bd,bdm,dm->bm", where, on_weight, weight)
-        _, a, o = activate(projected, connection, bias, activation, annealing, on_connection)
-        neurons = a if drop.in_jacobian else _with_slopes(inputs @ weight, connection, o)
+        on_weight, on_connection = _dense_masks(drop, x, len(bias))
+        projected = torch.einsum("bd,bdm,dm->bm", x.detach(), on_weight, weight)
+        _, a, o = run_neurons(projected, connection, bias, activation, annealing, on_connection)
+        neurons = _with_slopes(inputs @ weight, connection, o)
     gradients = [torch.autograd.grad(neurons[:, i].sum(), inputs, create_graph=True)[0] for i in range(len(bias))]
     jacobian = torch.stack(gradients, dim=1)  # (B, M, D)
     return jacobian, a - (jacobian * x[:, None, :]).sum(dim=2)
+
+
+def _dense_masks(drop: DropConnect, x: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    """All masks of a batch: weights (B, D, M), connections (B, M, M)."""
+    on_weight, on_connection = drop.dense_masks(*x.shape, depth)
+    return torch.from_numpy(on_weight).to(x), torch.from_numpy(on_connection).to(x)
 
 
 def _with_slopes(projected: Tensor, connection: Tensor, o: Tensor) -> Tensor:

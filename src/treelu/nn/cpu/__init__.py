@@ -1,0 +1,1 @@
+"""Numba kernels of the coefficient form on CSR or dense rows, and what runs them on networks."""
