@@ -92,7 +92,7 @@ def test_offset_is_what_the_ensemble_predicts():
     seen = []
 
     def fit_and_look(network, sample, rng):
-        seen.append(sample.targets.offset.clone())
+        seen.append(sample.targets.offset.copy())
         return fit_really(network, sample, rng)
 
     sample = sample_of(np.arange(20.0))
