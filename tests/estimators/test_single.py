@@ -452,9 +452,9 @@ def test_partial_fit_anneals_over_the_epochs(monkeypatch: pytest.MonkeyPatch) ->
     seen = []
     run_epoch = _base.run_epoch
 
-    def noted(stepper, stream, n_updates, annealing, *others):
+    def noted(network, stepper, stream, n_updates, annealing, *others):
         seen.append(annealing)
-        return run_epoch(stepper, stream, n_updates, annealing, *others)
+        return run_epoch(network, stepper, stream, n_updates, annealing, *others)
 
     monkeypatch.setattr(_base, "run_epoch", noted)
     X, y = two_classes()
