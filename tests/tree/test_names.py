@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treelu.cli.messages import Notes
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_class, shown_name
 
@@ -49,3 +50,12 @@ def test_texts_show_hostile_names_escaped_and_cut(name):
 def test_classes_are_written_as_in_python():
     labels = [np.str_("no"), "it's", np.int64(3), np.bool_(True), 2.5]
     assert [shown_class(label) for label in labels] == ["'no'", '"it\'s"', "3", "True", "2.5"]
+
+
+def test_notes_of_the_command_line_are_escaped_and_cut():
+    notes = Notes(quiet=True)
+    notes(f"column {'x' * 10_000!r} left out\n  a second line")
+    notes.warn("column \x1b[31m only rises")
+    (text,) = notes.texts
+    assert [len(line) for line in text.split("\n")] == [600, 15]
+    assert notes.warnings == ["column \\x1b[31m only rises"]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+LONGEST_LINE = 600  # characters of a note; names may be of any length
 SHOWN_NOTES = 12  # of a wide table; the report has them all
 
 
@@ -33,6 +34,7 @@ class Notes:
         self.quiet = quiet
 
     def __call__(self, text: str) -> None:
+        text = _shown(text)
         if text in self.texts:
             return
         self.texts.append(text)
@@ -42,6 +44,7 @@ class Notes:
 
     def warn(self, text: str) -> None:
         """Print a warning now; the scores and the report repeat it."""
+        text = _shown(text)
         if text in self.warnings:
             return
         self.warnings.append(text)
@@ -53,6 +56,13 @@ class Notes:
         more = sum("\n" not in text for text in self.texts[SHOWN_NOTES:])
         if not self.quiet and more > 0:
             say(f"  … and {more} more notes; the report lists them all")
+
+
+def _shown(text: str) -> str:
+    """A note without control characters, whatever the names in it, and without endless lines."""
+    from treelu.tree.names import shown_name  # with the tree comes NumPy, which bad input is refused without
+
+    return "\n".join(shown_name(line, LONGEST_LINE) for line in text.split("\n"))
 
 
 def say(text: str) -> None:
