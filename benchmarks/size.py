@@ -1,0 +1,270 @@
+"""Accuracy at a size: `python -m benchmarks.size`, `make bench-size`.
+
+Trees of the same number of leaves and of terms a question, side by side, on the tables of two folders of TREELU_DATA.
+`uci`: the oblique-tree literature's protocol, ten runs (abalone: five fixed shuffles). `tables`: five folds. Each cell
+(table, method, budget) is written as soon as it is done, and is not run again:
+
+    python -m benchmarks.size --suite uci
+    python -m benchmarks.size --suite tables --leaves 16 --terms all 1 --max-rows 5000
+    python -m benchmarks.size --suite defaults
+    python -m benchmarks.size --report            tables and pictures of docs/size.md from what has been run
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import log_loss
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from benchmarks.report import read_json, write_json
+from benchmarks.size_peers import PEERS
+from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
+from treelu.baselines import TAOClassifier, TAORegressor
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "size"
+LEAVES, TERMS = (2, 4, 8, 16, 32), (1, 2, 4, None)
+
+
+class Budget(NamedTuple):
+    """The most leaves, and the most terms of a question (None: all)."""
+
+    leaves: int
+    terms: int | None
+
+    @property
+    def name(self) -> str:
+        """As in the files: "16 leaves, 2 terms"."""
+        return f"{self.leaves} leaves, {self.terms or 'all'} terms"
+
+    @property
+    def depth(self) -> int:
+        """Of the complete tree with that many leaves."""
+        return (self.leaves - 1).bit_length()
+
+
+DEFAULT = Budget(0, None)  # a method without arguments
+
+
+class Task(NamedTuple):
+    """A table and how it is parted."""
+
+    suite: str
+    name: str
+    is_classifier: bool
+    X: np.ndarray
+    y: np.ndarray
+    parts: list[tuple[np.ndarray, np.ndarray]]
+
+
+# Tables
+
+
+def data_home() -> Path:
+    """The folder with the tables."""
+    return Path(os.environ.get("TREELU_DATA", ROOT.parent / "shared" / "data"))
+
+
+def read_table(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Features and the last column."""
+    table = pd.read_csv(path)
+    return table.drop(columns="target").to_numpy(float), table["target"].to_numpy()
+
+
+def uci_tasks(runs: int) -> Iterator[Task]:
+    """The tables of the literature, half for training and a quarter for testing; and abalone."""
+    for path in sorted((data_home() / "uci").glob("*.csv.gz")):
+        X, y = read_table(path)
+        parts = []
+        for run in range(runs):
+            train, rest = train_test_split(np.arange(len(y)), test_size=0.5, random_state=run, stratify=y)
+            _, test = train_test_split(rest, test_size=0.5, random_state=run, stratify=y[rest])
+            parts.append((train, test))
+        yield Task("uci", path.name.split(".")[0], True, X, y, parts)
+    shuffles = [np.load(data_home() / "uci" / f"abalone-{shuffle}.npz") for shuffle in range(5)]
+    X = np.concatenate([np.concatenate([part["X_train"], part["X_test"]]) for part in shuffles])
+    y = np.concatenate([np.concatenate([part["y_train"].ravel(), part["y_test"].ravel()]) for part in shuffles])
+    parts, start = [], 0
+    for part in shuffles:
+        middle, end = start + len(part["X_train"]), start + len(part["X_train"]) + len(part["X_test"])
+        parts.append((np.arange(start, middle), np.arange(middle, end)))
+        start = end
+    yield Task("uci", "abalone", False, X, y, parts)
+
+
+def table_tasks(max_rows: int | None) -> Iterator[Task]:
+    """The tables of `tables`, smallest first, five folds."""
+    found = []
+    for kind in ("classification", "regression"):
+        for path in (data_home() / "tables" / kind).glob("*.csv.gz"):
+            found.append((path.stat().st_size, path.name.split(".")[0], kind, path))
+    for _, name, kind, path in sorted(found):
+        X, y = read_table(path)
+        if max_rows is not None and len(X) > max_rows:
+            continue
+        folds: Any = StratifiedKFold if kind == "classification" else KFold
+        with warnings.catch_warnings(action="ignore"):  # of classes with fewer rows than folds
+            parts = list(folds(5, shuffle=True, random_state=0).split(X, y))
+        yield Task("tables", name, kind == "classification", X, y, parts)
+
+
+# Methods
+
+
+def ours(task: Task, budget: Budget, seed: int) -> Any:
+    """The best size within the budget, by cross-validation in the training rows; no arguments for the default."""
+    kind: Any = ObliqueTreeClassifier if task.is_classifier else ObliqueTreeRegressor
+    if budget == DEFAULT:
+        return kind(random_state=seed)
+    return kind(max_leaf_nodes=budget.leaves, max_terms=budget.terms, selection="best", random_state=seed)
+
+
+def cart(task: Task, budget: Budget, seed: int) -> Any:
+    """scikit-learn's tree, grown best first."""
+    kind: Any = DecisionTreeClassifier if task.is_classifier else DecisionTreeRegressor
+    return kind(max_leaf_nodes=budget.leaves, random_state=seed)
+
+
+def tao(task: Task, budget: Budget, seed: int) -> Any:
+    """The TAO baseline, from a tree of the depth that gives the leaves."""
+    kind: Any = TAOClassifier if task.is_classifier else TAORegressor
+    return make_pipeline(StandardScaler(), kind(max_depth=budget.depth, random_state=seed))
+
+
+def lcn(task: Task, budget: Budget, seed: int) -> Any:
+    """The large tree, without arguments."""
+    return (LCNClassifier if task.is_classifier else LCNRegressor)(random_state=seed)
+
+
+def constant(task: Task, budget: Budget, seed: int) -> Any:
+    """The majority class, or the mean."""
+    return DummyClassifier() if task.is_classifier else DummyRegressor()
+
+
+def suits(method: str, budget: Budget, task: Task) -> bool:
+    """Whether a method can be held to a budget."""
+    if method in ("LCN", "constant"):
+        return budget == DEFAULT
+    if budget == DEFAULT:
+        return method == "treelu"
+    if method == "CART":
+        return budget.terms == 1
+    if method == "TAO":
+        return budget.terms is None
+    if method == "STree":
+        return budget.terms is None and task.is_classifier
+    return method == "treelu" or budget.terms != 1
+
+
+METHODS: dict[str, Callable[[Task, Budget, int], Any]] = {
+    "treelu": ours, "CART": cart, "TAO": tao, **PEERS, "LCN": lcn, "constant": constant,
+}  # fmt: skip
+
+
+# Running
+
+
+def tree_size(model: Any) -> dict[str, float]:
+    """Leaves, and the median of the questions' terms, where the model is one of our trees or scikit-learn's."""
+    model = model[-1] if hasattr(model, "steps") else model
+    if isinstance(model, LCNClassifier | LCNRegressor):
+        return {}
+    tree = getattr(model, "tree_", None)
+    if isinstance(tree, ObliqueTree):
+        weights: Any = tree.weights
+        terms = np.asarray((weights != 0).sum(axis=1)).ravel()
+        return {"leaves": tree.n_leaves, "terms": float(np.median(terms)) if len(terms) else 0.0}
+    return {"leaves": int(tree.n_leaves), "terms": 1.0} if hasattr(tree, "n_leaves") else {}
+
+
+def run_cell(task: Task, method: str, budget: Budget) -> dict[str, list[float]]:
+    """Scores, sizes and seconds, part by part."""
+    found: dict[str, list[float]] = {}
+    for seed, (train, test) in enumerate(task.parts):
+        model = METHODS[method](task, budget, seed)
+        started = time.perf_counter()
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(task.X[train], task.y[train])
+        seconds = time.perf_counter() - started
+        predicted = np.asarray(model.predict(task.X[test])).ravel()
+        record: dict[str, float] = {"seconds": seconds, **tree_size(model)}
+        if task.is_classifier:
+            record["score"] = float(np.mean(predicted == task.y[test]))
+            if method in ("treelu", "CART", "LCN"):
+                with warnings.catch_warnings(action="ignore"):
+                    record["log_loss"] = float(log_loss(task.y[test], model.predict_proba(task.X[test]), labels=model.classes_))
+        else:
+            error = np.mean((predicted - task.y[test]) ** 2)
+            record["rmse"], record["score"] = float(np.sqrt(error)), float(1 - error / np.var(task.y[test]))
+        for name, value in record.items():
+            found.setdefault(name, []).append(round(float(value), 6))
+    return found
+
+
+def run(task: Task, methods: list[str], budgets: list[Budget], console: Console) -> None:
+    """Run the cells of a table that are not there yet."""
+    for method in methods:
+        path = RESULTS / task.suite / f"{task.name}-{method}.json"
+        done = read_json(path)
+        for budget in budgets:
+            name = "default" if budget == DEFAULT else budget.name
+            if not suits(method, budget, task) or name in done["parts"]:
+                continue
+            cell = run_cell(task, method, budget)
+            done["parts"][name] = cell
+            write_json({**done, "rows": len(task.X), "features": task.X.shape[1]}, path)
+            console.print(
+                f"{task.name}, {method}, {name}: {np.mean(cell['score']):.4f} ± {np.std(cell['score']):.4f}, "
+                f"{np.sum(cell['seconds']):.0f} s"
+            )
+
+
+def main() -> None:
+    """Parse the arguments, run what is missing, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--suite", choices=["uci", "tables", "defaults", "all"], default="all")
+    parser.add_argument("--only", nargs="+", help="names of tables")
+    parser.add_argument("--methods", nargs="+", choices=METHODS)
+    parser.add_argument("--leaves", nargs="+", type=int, default=list(LEAVES))
+    parser.add_argument("--terms", nargs="+", default=["all", "1", "2", "4"])
+    parser.add_argument("--max-rows", type=int)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--report", action="store_true", help="only write the page from what has been run")
+    options = parser.parse_args()
+    console = Console()
+    terms = [None if word == "all" else int(word) for word in options.terms]
+    grid = [Budget(leaves, count) for leaves in options.leaves for count in terms]
+    plans: list[tuple[Iterator[Task], list[str], list[Budget]]] = []
+    peers = [name for name in METHODS if name not in ("LCN", "constant")]
+    if options.suite in ("uci", "all"):
+        plans.append((uci_tasks(options.runs), options.methods or peers, [Budget(16, None), Budget(16, 1)]))
+    if options.suite in ("defaults", "all"):
+        methods = options.methods or ["treelu", "constant", "LCN"]
+        plans.append((table_tasks(options.max_rows), methods, [DEFAULT]))
+    if options.suite in ("tables", "all"):
+        plans.append((table_tasks(options.max_rows), options.methods or peers, grid))
+    for tasks, methods, budgets in [] if options.report else plans:
+        for task in tasks:
+            if not options.only or task.name in options.only:
+                run(task, methods, budgets, console)
+    from benchmarks.size_page import refresh
+
+    refresh(RESULTS, ROOT / "docs" / "size.md")
+
+
+if __name__ == "__main__":
+    main()
