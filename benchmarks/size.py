@@ -206,7 +206,9 @@ def run_cell(task: Task, method: str, budget: Budget) -> dict[str, list[float]]:
             record["score"] = float(np.mean(predicted == task.y[test]))
             if method in ("treelu", "CART", "LCN"):
                 with warnings.catch_warnings(action="ignore"):
-                    record["log_loss"] = float(log_loss(task.y[test], model.predict_proba(task.X[test]), labels=model.classes_))
+                    record["log_loss"] = float(
+                        log_loss(task.y[test], model.predict_proba(task.X[test]), labels=model.classes_)
+                    )
         else:
             error = np.mean((predicted - task.y[test]) ** 2)
             record["rmse"], record["score"] = float(np.sqrt(error)), float(1 - error / np.var(task.y[test]))

@@ -1,4 +1,5 @@
 """docs/size.md from the results."""
+
 from pathlib import Path
 
 

@@ -1,4 +1,4 @@
-"""Other oblique trees of one package each, held to a number of leaves and of terms; what is not installed is left out."""
+"""Other oblique trees, held to a number of leaves and of terms; what is not installed is left out."""
 
 from __future__ import annotations
 

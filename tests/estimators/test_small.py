@@ -151,3 +151,50 @@ def test_many_columns_are_screened() -> None:
     model = ObliqueTreeClassifier(selection="largest", max_leaf_nodes=2, n_updates=50, random_state=0).fit(X, y)
     assert model.tree_.n_features == 700
     assert 2 <= terms_of(model.tree_) <= 512
+
+
+def rising(n: int = 250) -> tuple[np.ndarray, np.ndarray]:
+    """A target that rises with x0 and falls with x1, with enough noise to break that in a free tree."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(n, 3))
+    return X, 2 * X[:, 0] - X[:, 1] + np.sin(4 * X[:, 2]) + 1.5 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("max_terms", [1, None])
+@pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
+def test_monotonic_trees_rise_and_fall_as_asked(kind: Any, max_terms: int | None) -> None:
+    """Every tree of the path, on pairs of rows that differ in one feature; a free tree breaks it."""
+    X, y = rising()
+    target = y if kind is ObliqueTreeRegressor else (y > 0).astype(int)
+    settings: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": max_terms, "n_updates": 100, "random_state": 0}
+    model = kind(**settings, monotonic_cst=[1, -1, 0]).fit(X, target)
+    free = kind(**settings).fit(X, target)
+    rng = np.random.default_rng(0)
+    base = rng.uniform(-1, 1, size=(400, 3))
+    broken = []
+    for trees in (model.path_trees_, free.path_trees_):
+        broken.append(0)
+        for tree in trees:
+            for feature, sign in ((0, 1), (1, -1)):
+                steps = np.repeat(base, 9, axis=0)
+                steps[:, feature] = np.tile(np.linspace(-1.2, 1.2, 9), len(base))
+                outputs = tree.decision_function(steps)[:, -1].reshape(-1, 9)
+                broken[-1] += int((sign * np.diff(outputs, axis=1) < -1e-12).sum())
+    assert broken[0] == 0
+    assert broken[1] > 0 or max_terms == 1
+    assert model.score(X, target) > (0.6 if kind is ObliqueTreeClassifier else 0.2)
+
+
+def test_monotonic_by_name_and_what_is_refused() -> None:
+    X, y = rising()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    by_name = ObliqueTreeRegressor(**QUICK, monotonic_cst={"a": 1, "b": -1}).fit(frame, y)
+    assert by_name.tree_.prune().values.tolist() == (
+        ObliqueTreeRegressor(**QUICK, monotonic_cst=[1, -1, 0]).fit(X, y).tree_.prune().values.tolist()
+    )
+    with pytest.raises(ValueError, match="names 'z'"):
+        ObliqueTreeRegressor(**QUICK, monotonic_cst={"z": 1}).fit(frame, y)
+    with pytest.raises(ValueError, match="-1, 0 or 1 for each of 3"):
+        ObliqueTreeRegressor(**QUICK, monotonic_cst=[2, 0, 0]).fit(X, y)
+    with pytest.raises(ValueError, match="two classes or one target"):
+        ObliqueTreeClassifier(**QUICK, monotonic_cst=[1, 0, 0, 0]).fit(*three_classes())

@@ -25,7 +25,7 @@ from treelu.estimators._rows import check_weight, refuse_text_columns, warn_of_f
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
-from treelu.training.small.finish import Scale, raw_tree, rounded, with_leaves
+from treelu.training.small.finish import Scale, leaf_values, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
@@ -49,6 +49,7 @@ class SmallTree(PathMixin, TreeEstimator):
         "selection": [StrOptions({"smallest", "best", "largest"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+        "monotonic_cst": [None, "array-like", dict],
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "missing": [StrOptions({"error", "indicator"})],
         "n_jobs": [None, Integral],
@@ -63,6 +64,7 @@ class SmallTree(PathMixin, TreeEstimator):
     shrinkage: float | str
     n_updates: int | str
     round_weights: float | None
+    monotonic_cst: Any
     missing: str
     n_jobs: int | None
     random_state: Any
@@ -76,6 +78,9 @@ class SmallTree(PathMixin, TreeEstimator):
         X, target, weight = X[kept], target[kept], weight[kept]
         is_classifier = "classes" in settings
         scale, rows = scaled_rows(X, target, weight, is_classifier)
+        signs = self._signs(X.shape[1], target.shape[1])
+        if signs is not None:
+            rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         budget = self._budget(rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
@@ -87,7 +92,7 @@ class SmallTree(PathMixin, TreeEstimator):
             tree = raw_tree(steps[key], scale, X)
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
-            values, counts = with_leaves(tree, X, target, weight, strength)
+            values, counts = leaf_values(tree, X, target, weight, strength, signs)
             trees.append(replace(tree, values=values, n_samples=counts, **tags))
         self._keep_path(keys, trees, judged, chosen, is_classifier)
 
@@ -100,6 +105,29 @@ class SmallTree(PathMixin, TreeEstimator):
         depth = self.max_depth or 62
         terms = min(self.max_terms or rows.n_features, rows.n_features)
         return Budget(leaves, depth, terms, float(self.min_samples_leaf), n_updates=self._updates(n_rows))
+
+    def _signs(self, n_columns: int, n_outputs: int) -> NDArray[np.float64] | None:
+        """`monotonic_cst` as an array over the tree's features, or None where it asks for nothing."""
+        if self.monotonic_cst is None:
+            return None
+        names = self._feature_names() or tuple(f"x{i}" for i in range(self.n_features_in_))
+        if isinstance(self.monotonic_cst, dict):
+            unknown = sorted(str(name) for name in self.monotonic_cst if name not in names)
+            if unknown:
+                raise ValueError(f"monotonic_cst names {unknown[0]!r}, which is not a feature: {', '.join(names[:8])}")
+            signs = np.array([self.monotonic_cst.get(name, 0) for name in names], np.float64)
+        else:
+            signs = np.asarray(self.monotonic_cst, np.float64)
+        if signs.shape != (self.n_features_in_,) or not np.isin(signs, (-1, 0, 1)).all():
+            raise ValueError(
+                f"monotonic_cst must hold -1, 0 or 1 for each of {self.n_features_in_} features, "
+                f"got {self.monotonic_cst}"
+            )
+        if not signs.any():
+            return None
+        if n_outputs > (2 if hasattr(self, "predict_proba") else 1):
+            raise ValueError("monotonic_cst needs two classes or one target: of more there is no up and down")
+        return np.append(signs, np.zeros(n_columns - len(signs)))
 
     def _updates(self, n_rows: int) -> int:
         if not isinstance(self.n_updates, str):
@@ -214,6 +242,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         Updates of a training from the start.
     round_weights : float, optional
         Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
+    monotonic_cst : array of shape (n_features,) or dict of names, optional
+        1 where the chance of the second class must not fall with a feature, -1 where it must not rise, 0 elsewhere, as
+        in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
     class_weight : dict, "balanced" or None
     missing : {"error", "indicator"}
         "indicator" fills missing values with the mean and adds a feature that says so.
@@ -259,6 +290,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
         round_weights: float | None = None,
+        monotonic_cst: Any = None,
         class_weight: dict[Any, float] | str | None = None,
         missing: str = "error",
         n_jobs: int | None = None,
@@ -272,6 +304,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.shrinkage = shrinkage
         self.n_updates = n_updates
         self.round_weights = round_weights
+        self.monotonic_cst = monotonic_cst
         self.class_weight = class_weight
         self.missing = missing
         self.n_jobs = n_jobs
@@ -316,8 +349,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
 
     Parameters
     ----------
-    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, missing, \
-n_jobs, random_state
+    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
+monotonic_cst, missing, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
 
     Attributes
@@ -353,6 +386,7 @@ n_jobs, random_state
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
         round_weights: float | None = None,
+        monotonic_cst: Any = None,
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -365,6 +399,7 @@ n_jobs, random_state
         self.shrinkage = shrinkage
         self.n_updates = n_updates
         self.round_weights = round_weights
+        self.monotonic_cst = monotonic_cst
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -449,7 +484,7 @@ def ordinary_tree(rows: Rows, size: int, criterion: str, max_depth: int | None, 
     """Children, features and thresholds of scikit-learn's tree, grown best first."""
     common: dict[str, Any] = {
         "criterion": criterion, "max_leaf_nodes": size, "max_depth": max_depth, "min_samples_leaf": min_samples,
-        "random_state": seed,
+        "random_state": seed, "monotonic_cst": None if rows.signs is None else rows.signs.astype(np.int8),
     }  # fmt: skip
     if rows.is_classifier:
         grown = DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_

@@ -198,6 +198,40 @@ def _thin(questions: Any, drop: float, state: Any, kept: Any, thinned: Any) -> A
 
 
 @_kernel
+def _order(children: Any, questions: Any, signs: Any, values: Any, is_classifier: bool) -> None:
+    """Clip leaf values so that questions with a signed feature have no leaf on the left above one on the right.
+
+    The bound is half way between the means of the two sides' leaves; a leaf's value is its first, or for classes the
+    second score less the first. `treelu.training.small.monotone` has the same in NumPy.
+    """
+    n_splits = questions.shape[0]
+    total, count = np.zeros(2 * n_splits + 1, _F), np.ones(2 * n_splits + 1, _F)
+    low, high = np.full(2 * n_splits + 1, -np.inf, _F), np.full(2 * n_splits + 1, np.inf, _F)
+    for leaf in range(n_splits + 1):
+        total[n_splits + leaf] = values[leaf, 1] - values[leaf, 0] if is_classifier else values[leaf, 0]
+    for s in range(n_splits - 1, -1, -1):
+        left, right = children[s, 0], children[s, 1]
+        total[s], count[s] = total[left] + total[right], count[left] + count[right]
+    for s in range(n_splits):
+        left, right = children[s, 0], children[s, 1]
+        low[left], low[right], high[left], high[right] = low[s], low[s], high[s], high[s]
+        bound = False
+        for d in range(questions.shape[1]):
+            bound = bound or signs[d] * questions[s, d] != 0
+        if bound:
+            middle = (total[left] / count[left] + total[right] / count[right]) / _F(2)
+            high[left] = low[right] = min(max(middle, low[s]), high[s])
+    for leaf in range(n_splits + 1):
+        node = n_splits + leaf
+        move = min(max(total[node], low[node]), high[node]) - total[node]
+        if is_classifier:
+            values[leaf, 1] += move / _F(2)
+            values[leaf, 0] -= move / _F(2)
+        else:
+            values[leaf, 0] += move
+
+
+@_kernel
 def run_updates(
     rows: Any,
     target: Any,
@@ -219,7 +253,8 @@ def run_updates(
 ) -> None:
     """Train `questions` (S, D + 1) and `values` (S + 1, K) in place.
 
-    Weights where `allowed` (S, D + 1) is 0 stay 0; a weight whose `signs` (D + 1) is not 0 keeps that sign. The
+    Weights where `allowed` (S, D + 1) is 0 stay 0; a weight whose `signs` (D + 1) is not 0 keeps that sign, and leaf
+    values are then ordered. The
     learning rate falls as a cosine to 0, the sharpness rises geometrically from `softest` to `sharpest`.
     """
     n_rows, n_batch = rows.shape[0], min(batch_size, rows.shape[0])
@@ -261,6 +296,8 @@ def run_updates(
                 questions[s, d] *= allowed[s, d]
                 if signs[d] * questions[s, d] < 0:
                     questions[s, d] = _F(0)
+        if signs.any():
+            _order(children, questions, signs, values, is_classifier)
 
 
 @_kernel

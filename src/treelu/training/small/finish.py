@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.leaves import in_order, shrunk_means
 from treelu.training.small.soft_tree import SoftTree, node_sums, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
@@ -81,15 +81,28 @@ def _threshold(x: NDArray[np.float64], right: NDArray[np.bool_], default: float)
     return float(middle if middle > low else high)
 
 
-def with_leaves(
-    tree: ObliqueTree, X: Any, target: NDArray[np.float64], weight: NDArray[np.float64], strength: float
+def leaf_values(
+    tree: ObliqueTree,
+    X: Any,
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    strength: float,
+    signs: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node."""
+    """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node.
+
+    With `signs` (n_features,) the values are ordered, so that the output does not fall with a feature of sign 1 nor
+    rise with one of sign −1.
+    """
     leaf = tree.apply(X) - tree.n_splits
     unit = weight.mean()  # the strength is a number of rows
     sums, mass = weighted_sums(leaf, target, weight / unit, tree.n_leaves)
     _, counts = node_sums(tree.children, sums, mass)
-    return shrunk_means(tree.children, sums, mass, strength), counts * unit
+    values = shrunk_means(tree.children, sums, mass, strength)
+    if signs is not None:
+        weights: Any = tree.weights
+        values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
+    return values, counts * unit
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:

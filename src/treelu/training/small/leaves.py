@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -52,8 +55,22 @@ def shrunk_means(
 
 
 def shrunk_values(tree: SoftTree, rows: Rows, strength: float) -> NDArray[np.float64]:
-    """The shrunk means of a tree's leaves."""
-    return shrunk_means(tree.children, *leaf_sums(tree, rows), strength)
+    """The shrunk means of a tree's leaves, in order where the rows ask for it."""
+    sums, mass = leaf_sums(tree, rows)
+    values = shrunk_means(tree.children, sums, mass, strength)
+    return values if rows.signs is None else in_order(tree.children, tree.questions[:, :-1], rows.signs, values, mass)
+
+
+def in_order(
+    children: NDArray[np.int64],
+    weights: NDArray[Any],
+    signs: NDArray[Any],
+    values: NDArray[np.float64],
+    mass: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Values (S + 1, K) of a real target or of two classes, ordered by the features with signs."""
+    ordered = ordered_values(children, directions(weights, signs), values[:, -1], mass)[:, None]
+    return ordered if values.shape[1] == 1 else np.hstack([1 - ordered, ordered])
 
 
 def row_losses(
@@ -71,10 +88,9 @@ def row_losses(
 
 def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:
     """The loss of the test rows for each of `STRENGTHS`: log-loss, or the squared error."""
-    leaf, sums = tree.apply(test.X), leaf_sums(tree, train)
-    found = []
+    leaf, found = tree.apply(test.X), []
     for strength in STRENGTHS:
-        predicted = shrunk_means(tree.children, *sums, strength)[leaf]
+        predicted = shrunk_values(tree, train, strength)[leaf]
         if test.is_classifier:
             loss = -np.log(np.maximum((predicted * test.target).sum(axis=1), LEAST))
         else:

@@ -39,8 +39,6 @@ class Budget:
     max_leaves, max_depth, max_terms : int
     min_samples : float
         The least rows of a leaf.
-    signs : float32 array of shape (D,), optional
-        Signs that weights of a feature must have; 0 for any.
     n_updates : int
         Updates of a training from the start; others take a part of it.
     """
@@ -49,7 +47,6 @@ class Budget:
     max_depth: int
     max_terms: int
     min_samples: float = 1.0
-    signs: NDArray[np.float32] | None = None
     n_updates: int = UPDATES
 
 
@@ -139,7 +136,7 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
     else:
         depth = min(budget.max_depth, (size - 1).bit_length())
         tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
-    return fitted(trained(tree, rows, schedule, seed, budget.signs), rows, schedule, size, budget, seed)
+    return fitted(trained(tree, rows, schedule, seed), rows, schedule, size, budget, seed)
 
 
 def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:
@@ -156,7 +153,7 @@ def fitted(tree: SoftTree, rows: Rows, schedule: Schedule, size: int, budget: Bu
         return small
     n_updates, rate = max(1, schedule.n_updates // 3), schedule.learning_rate / 2
     again = replace(schedule, n_updates=n_updates, softest=6.0, learning_rate=rate)
-    return pruned(trained(small, rows, again, seed, budget.signs), rows, size, budget.min_samples)
+    return pruned(trained(small, rows, again, seed), rows, size, budget.min_samples)
 
 
 def thinner(
@@ -167,7 +164,7 @@ def thinner(
     between = [fewer for fewer in sizes(size)[1:] if 2 * fewer > 2 ** (size - 1).bit_length()]
     for terms in term_ladder(rows.n_features, budget.max_terms):
         if terms < rows.n_features:
-            tree = trained(masked(tree, terms), rows, schedule, seed, budget.signs)
+            tree = trained(masked(tree, terms), rows, schedule, seed)
             tree = fitted(tree, rows, schedule, size, budget, seed)
         if terms > budget.max_terms:
             continue

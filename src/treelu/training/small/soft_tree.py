@@ -27,12 +27,15 @@ class Rows:
         One column for each class, or real targets of mean 0 and spread 1.
     weight : float32 array of shape (n,)
     is_classifier : bool
+    signs : float32 array of shape (D,), optional
+        1 where the output must not fall with a feature, −1 where it must not rise, 0 elsewhere.
     """
 
     X: NDArray[np.float32]
     target: NDArray[np.float32]
     weight: NDArray[np.float32]
     is_classifier: bool
+    signs: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -139,10 +142,18 @@ def axis_tree(
     threshold: NDArray[np.float64],
     steepness: float,
 ) -> SoftTree:
-    """The tree of an ordinary decision tree on scaled rows: right where `steepness` · (x_feature − threshold) ≥ 0."""
+    """An ordinary tree on scaled rows: right where `steepness` · (x_feature − threshold) ≥ 0.
+
+    Where the output must not rise with a feature, sides are exchanged and the weight is negative.
+    """
+    steep = np.full(len(children), steepness)
+    if rows.signs is not None:
+        falls = rows.signs[feature] < 0
+        steep[falls] *= -1
+        children = np.where(falls[:, None], children[:, ::-1], children)
     questions = np.zeros((len(children), rows.n_features + 1), FLOAT)
-    questions[np.arange(len(children)), feature] = steepness
-    questions[:, -1] = -steepness * threshold
+    questions[np.arange(len(children)), feature] = steep
+    questions[:, -1] = -steep * threshold
     allowed = (questions != 0).astype(FLOAT)
     allowed[:, -1] = 1
     return with_values(SoftTree(children, questions, no_values(len(children), rows), allowed), rows)
@@ -198,14 +209,14 @@ def node_sums(
 # Training
 
 
-def trained(
-    tree: SoftTree, rows: Rows, schedule: Schedule, seed: int, signs: NDArray[np.float32] | None = None
-) -> SoftTree:
-    """The tree after `schedule.n_updates` steps; weights of a feature whose `signs` (D,) is not 0 have that sign."""
+def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTree:
+    """The tree after `schedule.n_updates` steps."""
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
-    signs = np.zeros(rows.X.shape[1], FLOAT) if signs is None else np.append(signs, 0).astype(FLOAT)
+    signs = np.zeros(rows.X.shape[1], FLOAT)
+    if rows.signs is not None:
+        signs[:-1] = rows.signs
     kernels.run_updates(
         rows.X,
         rows.target,
