@@ -3,13 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup demo test lint bench bench-quality paper docs clean
+.PHONY: help setup demo test lint bench bench-quality bench-size paper docs clean
 help:
 	@echo "setup          install everything into .venv"
 	@echo "demo           set up and run the main job on embedded data"
 	@echo "test           set up, lint, check types, run the tests"
 	@echo "bench          speed, side by side with peers"
 	@echo "bench-quality  accuracy on tables, side by side with peers"
+	@echo "bench-size     accuracy at a number of leaves and terms, side by side with peers"
 	@echo "paper          the paper's tables and figures"
 	@echo "docs           build the documentation into site/"
 
@@ -36,6 +37,9 @@ bench: $(READY)
 
 bench-quality: $(READY)
 	$(BIN)/python -m benchmarks.quality
+
+bench-size: $(READY)
+	$(BIN)/python -m benchmarks.size
 
 paper: $(READY)
 	$(BIN)/python -m experiments
