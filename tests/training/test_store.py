@@ -1,0 +1,175 @@
+"""Rows on disk: what is written is read back, in blocks and windows; killed processes leave nothing for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from treelu.training import store as module
+from treelu.training.store import RowStore, remove_leftovers
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+
+
+def table(n_rows: int = 100, n_features: int = 5, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_features)).astype(np.float32)
+    return np.where(rng.random(X.shape) < 0.5, X, 0)
+
+
+def filled(parent: Path, X: Any, y: Any, weight: Any = None, **options: Any) -> RowStore:
+    """A store to which X was appended in three pieces."""
+    store = RowStore.create(parent, X.shape[1], is_sparse=sparse.issparse(X), **options)
+    for rows in np.array_split(np.arange(X.shape[0]), 3):
+        store.append(X[rows], y[rows], None if weight is None else weight[rows])
+    return store
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_all_rows_come_back_in_order(tmp_path: Path, form: Any) -> None:
+    X, y, weight = table(), np.arange(100.0), np.linspace(0, 1, 100, dtype=np.float32)
+    with filled(tmp_path, form(X), y, weight) as store:
+        window = store.read(np.arange(store.n_blocks))
+        assert store.shape == (100, 5)
+    np.testing.assert_array_equal(window.X.toarray() if sparse.issparse(window.X) else window.X, X)
+    np.testing.assert_array_equal(window.y, y)
+    assert window.weight is not None
+    np.testing.assert_array_equal(window.weight, weight)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_a_pass_of_windows_has_each_row_once(tmp_path: Path, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WINDOW_BYTES", 700)
+    X, y = table(), np.arange(100.0)
+    with filled(tmp_path, form(X), y) as store:
+        n_windows = -(-store.n_blocks // store.blocks_per_window)
+        assert n_windows > 3
+        windows = list(islice(store.windows(np.random.default_rng(0)), n_windows))
+    seen = np.concatenate([window.y for window in windows]).astype(int)
+    assert sorted(seen) == list(range(100))
+    assert list(seen) != list(range(100))
+    rows = [window.X.toarray() if sparse.issparse(window.X) else window.X for window in windows]
+    np.testing.assert_array_equal(np.concatenate(rows), X[seen])
+
+
+def test_classes_of_any_type_are_kept(tmp_path: Path) -> None:
+    y = np.array(["no", "yes", "maybe"])[np.random.default_rng(0).integers(3, size=100)]
+    with filled(tmp_path, table(), y, are_classes=True) as store:
+        assert store.classes is not None
+        assert store.classes.tolist() == ["maybe", "no", "yes"]
+        np.testing.assert_array_equal(store.read(np.array([3, 0])).y, np.concatenate([y[21:28], y[:7]]))
+
+
+def test_a_sample_is_drawn_from_all_blocks(tmp_path: Path) -> None:
+    X, y = table(700), np.arange(700.0)
+    with filled(tmp_path, X, y) as store:
+        sample = store.sample(100, np.random.default_rng(0))
+        whole = store.sample(10_000, np.random.default_rng(0))
+    assert len(sample.y) == 100
+    assert len({int(row) // 7 for row in sample.y}) == 100
+    np.testing.assert_array_equal(sample.X, X[sample.y.astype(int)])
+    np.testing.assert_array_equal(whole.y, y)
+
+
+def test_several_targets(tmp_path: Path) -> None:
+    y = np.random.default_rng(0).normal(size=(100, 2))
+    with filled(tmp_path, table(), y) as store:
+        np.testing.assert_array_equal(store.read(np.array([1])).y, y[7:14])
+
+
+def test_the_folder_is_gone_afterwards(tmp_path: Path) -> None:
+    with filled(tmp_path, table(), np.arange(100.0)) as store:
+        assert store.folder.exists()
+        assert store.n_bytes == 100 * (5 * 4 + 8)
+    assert not list(tmp_path.iterdir())
+    store.remove()
+
+
+def test_the_folder_is_gone_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), filled(tmp_path, table(), np.arange(100.0)):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+def test_leftovers_of_a_killed_process_go_and_others_stay(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from treelu.training.store import RowStore\n"
+        "store = RowStore.create(sys.argv[1], 1); store.append([[1.0]], [1.0])\n"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    assert remove_leftovers(tmp_path) == []
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    (left,) = tmp_path.iterdir()
+    with RowStore.create(tmp_path, 1) as store:
+        assert not left.exists()
+        assert list(tmp_path.iterdir()) == [store.folder]
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "weight", "message"),
+    [
+        (np.ones((2, 3)), [1, 2], None, "X must have 5 columns"),
+        (np.full((2, 5), np.nan), [1, 2], None, "X must be finite"),
+        (np.full((2, 5), 1e300), [1, 2], None, "X must be finite in float32"),
+        (np.ones((2, 5)), [1], None, "y must have 2 targets"),
+        (np.ones((2, 5)), [1, np.inf], None, "y must be finite"),
+        (np.ones((2, 5)), [1, 2], [1, -1], "sample_weight must be 2 finite numbers"),
+        (np.ones((2, 5)), [[1, 2], [3, 4]], None, "y must have as many targets"),
+        (sparse.csr_array(np.ones((2, 5))), [1, 2], None, "X must be dense"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_bad_pieces_are_refused_and_nothing_is_written(
+    tmp_path: Path, X: Any, y: Any, weight: Any, message: str
+) -> None:
+    with RowStore.create(tmp_path, 5) as store:
+        store.append(np.ones((1, 5)), [1.0], None if weight is None else [1.0])
+        with pytest.raises(ValueError, match=message):
+            store.append(X, y, weight)
+        assert len(store) == 1
+        assert len(store.read(np.array([0])).y) == 1
+        store.append(np.ones((1, 5)), [2.0], None if weight is None else [1.0])
+        np.testing.assert_array_equal(store.read(np.array([0])).y, [1.0, 2.0])
+
+
+def test_weights_with_some_pieces_only_are_refused(tmp_path: Path) -> None:
+    with RowStore.create(tmp_path, 1) as store:
+        store.append([[1.0]], [1.0])
+        with pytest.raises(ValueError, match="with all pieces or with none"):
+            store.append([[1.0]], [1.0], [1.0])
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(20), np.arange(20.0)
+    with RowStore.create(tmp_path, 5) as store:
+        store.append(X[:10], y[:10])
+
+        def full_after_values(file: Any, array: np.ndarray, write: Any = module._write_all) -> None:
+            if array.dtype == np.float64:
+                raise OSError(28, "No space left on device")
+            write(file, array)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_write_all", full_after_values)
+            with pytest.raises(OSError, match="No space left on device; the rows take 280 bytes so far"):
+                store.append(X[10:], y[10:])
+        store.append(X[10:], y[10:])
+        window = store.read(np.arange(store.n_blocks))
+    np.testing.assert_array_equal(window.X, X)
+    np.testing.assert_array_equal(window.y, y)
