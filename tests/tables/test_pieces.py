@@ -1,0 +1,93 @@
+"""Tables in many files as one stream, and rows drawn from a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from treelu.tables.errors import TableError
+from treelu.tables.pieces import draw_rows, find_files, iterate_files
+
+
+def write_parts(folder: Path, ending: str = ".csv") -> pd.DataFrame:
+    """Three files of ten rows below `folder`; the whole table."""
+    frame = pd.DataFrame({"x": np.arange(30.0), "colour": ["red", "blue", "green"] * 10})
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in range(3):
+        rows, path = frame.iloc[10 * part : 10 * part + 10], folder / f"part-{part}{ending}"
+        if ending == ".parquet":
+            rows.to_parquet(path)
+        else:
+            rows.to_csv(path, index=False)
+    return frame
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("as_pattern", [True, False])
+def test_the_files_of_a_pattern_or_folder_are_one_table(tmp_path: Path, ending: str, as_pattern: bool) -> None:
+    whole = write_parts(tmp_path / "data", ending)
+    (tmp_path / "data" / "notes.md").write_text("not a table")
+    files = find_files(tmp_path / "data" / f"*{ending}" if as_pattern else tmp_path / "data")
+    pieces = list(iterate_files(files, 4))
+    assert max(map(len, pieces)) == 4
+    pd.testing.assert_frame_equal(pd.concat(pieces, ignore_index=True), whole)
+
+
+def test_folders_with_an_equals_sign_are_columns(tmp_path: Path) -> None:
+    for year in ("2023", "2024"):
+        write_parts(tmp_path / f"year={year}", ".parquet")
+    table = pd.concat(iterate_files(find_files(tmp_path), 100), ignore_index=True)
+    assert table.columns.tolist() == ["x", "colour", "year"]
+    assert table.year.value_counts().to_dict() == {"2023": 30, "2024": 30}
+
+
+def test_columns_in_another_order_are_put_in_order(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("y,x\n4,3\n")
+    table = pd.concat(iterate_files(find_files(tmp_path)), ignore_index=True)
+    assert table.to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"), [("x\n3", "no column 'y'"), ("x,y,z\n3,4,5", "a column 'z' more")], ids=["fewer", "more"]
+)
+def test_other_columns_are_refused(tmp_path: Path, header: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text(header + "\n")
+    with pytest.raises(TableError, match=f"b.csv has {message} than .*a.csv; all files must have the same columns"):
+        list(iterate_files(find_files(tmp_path)))
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("")
+    with pytest.raises(TableError, match="has no table"):
+        find_files(tmp_path)
+
+
+def test_a_file_with_brackets_in_its_name_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "data[1].csv"
+    path.write_text("x\n1\n")
+    assert find_files(path) == [str(path)]
+
+
+def test_rows_are_drawn_with_equal_chances() -> None:
+    counts = np.zeros(60)
+    for seed in range(400):
+        pieces = (pd.DataFrame({"x": np.arange(start, start + 6)}) for start in range(0, 60, 6))
+        drawn = draw_rows(pieces, 12, seed)
+        assert drawn.n_rows == 60
+        assert len(drawn.frame) == 12
+        np.testing.assert_array_equal(drawn.frame.x, drawn.numbers)
+        assert (np.diff(drawn.numbers) > 0).all()
+        counts[drawn.numbers] += 1
+    expected, deviation = 400 * 0.2, np.sqrt(400 * 0.2 * 0.8)
+    assert np.abs(counts - expected).max() < 4.5 * deviation
+    assert counts.std() == pytest.approx(deviation, rel=0.35)
+
+
+def test_a_short_stream_is_drawn_whole() -> None:
+    drawn = draw_rows(iter([pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [3]})]), 10, seed=0)
+    assert drawn.frame.x.tolist() == [1, 2, 3]
