@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._targets import as_weight, check_label_matrix, class_targets, encode_classes, is_label_matrix
 from treelu.nn import Table
@@ -92,12 +93,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Train on rows X with labels y.
 
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
+            (X, y), and no y.
         y : array of shape (n,), or (n, labels) of 0, 1 and NaN
             Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
         sample_weight : array of shape (n,), optional
@@ -109,6 +112,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self
         """
         self._check_parameters()
+        if is_outside_memory(X):
+            return fit_outside_memory(self, X, y, sample_weight, eval_set)
         if is_label_matrix(y):
             return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
         self.__dict__.pop("estimators_", None)

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training import Callback, Sample, Schedule, evaluate
@@ -92,12 +93,14 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Train on rows X with real targets y.
 
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
+            (X, y), and no y.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
         eval_set : (X_valid, y_valid), optional
@@ -108,6 +111,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self
         """
         self._check_parameters()
+        if is_outside_memory(X):
+            return fit_outside_memory(self, X, y, sample_weight, eval_set)
         return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -55,6 +55,7 @@ class Trainable(Protocol):
 class Stepper(Protocol):
     """Updates of a network on a sample by an optimiser."""
 
+    sample: Sample
     gradients: dict[str, NDArray[Any]]
 
     def train_steps(
@@ -328,6 +329,7 @@ def train(
     progress: AbstractContextManager[Callback] | None = None,
     interruptible: bool = True,
     make_stepper: MakeStepper = KernelStepper,
+    windows: Iterator[Sample] | None = None,
     rng: np.random.Generator,
 ) -> History:
     """Train `network` in place.
@@ -356,6 +358,8 @@ def train(
         Ctrl-C ends training, keeps the best parameters so far and warns; False lets it through.
     make_stepper : callable
         make_stepper(network, sample, optimizer, weight_decay) → what makes the updates.
+    windows : iterator of Sample, optional
+        Where the rows do not fit into memory: the rows of each epoch after the first, whose rows are `sample`.
     rng : numpy.random.Generator
         Shuffles the rows and draws the masks.
     """
@@ -370,6 +374,9 @@ def train(
             for epoch in range(1, epochs + 1):
                 rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
                 lam = annealing_of(network, epoch, epochs, annealing)
+                if windows is not None and epoch > 1:
+                    stepper.sample = next(windows)
+                    stream, n_updates = batches(stepper.sample, batch_size, rng), -(-len(stepper.sample) // batch_size)
                 loss = run_epoch(network, stepper, stream, n_updates, lam, rate, rng, after_step)
                 _check_finite(loss, epoch, learning_rate)
                 score = None

@@ -15,6 +15,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,7 @@ from scipy import sparse
 
 BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
 WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
+MOST_CLASSES = 1000  # different targets; more are values
 _PREFIX = ".treelu-rows-"
 
 
@@ -41,7 +43,130 @@ class Window(NamedTuple):
         return Window(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
 
-class RowStore:
+class BlockRows(ABC):
+    """Rows outside memory that are read in blocks of `BLOCK_ROWS`; the last block may be shorter."""
+
+    n_features: int
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """What the rows take on disk."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> NDArray[Any] | None:
+        """The distinct labels, sorted, where targets are classes."""
+
+    @abstractmethod
+    def read(self, blocks: NDArray[np.int64]) -> Window:
+        """The rows of some blocks, in the order of the blocks."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, features)."""
+        return len(self), self.n_features
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-len(self) // BLOCK_ROWS)
+
+    def windows(self, rng: np.random.Generator) -> Iterator[Window]:
+        """All rows in windows of `WINDOW_BYTES`, blocks in random order, pass after pass without end."""
+        per_window = self.blocks_per_window
+        while True:
+            order = rng.permutation(self.n_blocks)
+            for start in range(0, len(order), per_window):
+                yield self.read(order[start : start + per_window])
+
+    @property
+    def blocks_per_window(self) -> int:
+        """How many blocks are in memory at a time."""
+        a_block = max(1, self.n_bytes * BLOCK_ROWS // max(1, len(self)))
+        return max(1, min(self.n_blocks, WINDOW_BYTES // a_block))
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Window:
+        """Rows drawn from all blocks alike, about `n_rows`, or all where there are fewer; one pass over the files.
+
+        A class that was not drawn is there by its first row.
+        """
+        if n_rows >= len(self):
+            return self.read(np.arange(self.n_blocks))
+        share, parts, missing = n_rows / len(self), [], set(() if self.classes is None else self.classes.tolist())
+        for block in range(self.n_blocks):
+            window = self.read(np.array([block]))
+            taken = rng.choice(len(window.y), size=round(share * len(window.y)), replace=False)
+            if missing:
+                labels, first = np.unique(window.y, return_index=True)
+                new = np.array([label in missing for label in labels.tolist()], bool)
+                taken = np.union1d(taken, first[new])
+                missing -= set(labels.tolist())
+            parts.append(window.take(np.sort(taken)))
+        return _stacked(parts)
+
+
+def _stacked(parts: list[Window]) -> Window:
+    """The rows of several windows, one below the other."""
+    features = [part.X for part in parts]
+    weights = [part.weight for part in parts if part.weight is not None]
+    return Window(
+        sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
+    """First row and the row after the last of each block."""
+    return [(int(block) * BLOCK_ROWS, min((int(block) + 1) * BLOCK_ROWS, n_rows)) for block in blocks]
+
+
+class MappedRows(BlockRows):
+    """The rows of a memory-mapped array with targets (and weights) in memory.
+
+    Examples
+    --------
+    >>> rows = MappedRows(np.eye(3, dtype=np.float32), np.array([1.0, 2.0, 3.0]))
+    >>> rows.shape, rows.read(np.array([0])).y
+    ((3, 3), array([1., 2., 3.]))
+    """
+
+    def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
+        self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
+        self._classes: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_bytes(self) -> int:
+        """What the rows take on disk."""
+        return int(self.X.nbytes)
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The distinct targets, if they are few."""
+        if self._classes is None and self.y.ndim == 1:
+            self._classes = np.unique(self.y)
+        return self._classes if self._classes is not None and len(self._classes) <= MOST_CLASSES else None
+
+    def read(self, blocks: NDArray[np.int64]) -> Window:
+        """The rows of some blocks, in the order of the blocks."""
+        spans = spans_of(blocks, len(self))
+        X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
+        y = np.concatenate([self.y[start:stop] for start, stop in spans])
+        weight = None
+        if self.weight is not None:
+            weight = np.concatenate([self.weight[start:stop] for start, stop in spans]).astype(np.float32)
+        return Window(X, y, weight)
+
+
+class RowStore(BlockRows):
     """Rows on disk: float32 features, dense or CSR, with targets and, where given, weights.
 
     Make one with `create`; it is removed when its ``with`` block ends. A store that a killed process has left behind
@@ -97,11 +222,6 @@ class RowStore:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         return cls(folder, n_features, is_sparse=is_sparse, are_classes=are_classes)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
-        return self._n_rows, self.n_features
-
     def __len__(self) -> int:
         return self._n_rows
 
@@ -109,11 +229,6 @@ class RowStore:
     def n_bytes(self) -> int:
         """What the files hold."""
         return sum(os.fstat(file.fileno()).st_size for file in self._files.values())
-
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks of `BLOCK_ROWS` rows there are; the last may be shorter."""
-        return -(-self._n_rows // BLOCK_ROWS)
 
     @property
     def classes(self) -> NDArray[Any] | None:
@@ -191,7 +306,7 @@ class RowStore:
 
     def read(self, blocks: NDArray[np.int64]) -> Window:
         """The rows of some blocks, in the order of the blocks."""
-        spans = [(int(b) * BLOCK_ROWS, min((int(b) + 1) * BLOCK_ROWS, self._n_rows)) for b in blocks]
+        spans = spans_of(blocks, self._n_rows)
         X = (
             self._read_sparse(spans)
             if self.is_sparse
@@ -248,35 +363,6 @@ class RowStore:
             if count == 0:
                 raise OSError(f"{self.folder / name} is shorter than what was written")
             done += count
-
-    def windows(self, rng: np.random.Generator) -> Iterator[Window]:
-        """All rows in windows of `WINDOW_BYTES`, blocks in random order, pass after pass without end."""
-        per_window = self.blocks_per_window
-        while True:
-            order = rng.permutation(self.n_blocks)
-            for start in range(0, len(order), per_window):
-                yield self.read(order[start : start + per_window])
-
-    @property
-    def blocks_per_window(self) -> int:
-        """How many blocks are in memory at a time."""
-        a_block = max(1, self.n_bytes * BLOCK_ROWS // max(1, self._n_rows))
-        return max(1, min(self.n_blocks, WINDOW_BYTES // a_block))
-
-    def sample(self, n_rows: int, rng: np.random.Generator) -> Window:
-        """Rows drawn from all blocks alike, about `n_rows`, or all where there are fewer; one pass over the files."""
-        if n_rows >= self._n_rows:
-            return self.read(np.arange(self.n_blocks))
-        share, parts = n_rows / self._n_rows, []
-        for block in range(self.n_blocks):
-            window = self.read(np.array([block]))
-            taken = np.sort(rng.choice(len(window.y), size=round(share * len(window.y)), replace=False))
-            parts.append(
-                Window(window.X[taken], window.y[taken], None if window.weight is None else window.weight[taken])
-            )
-        stack = sparse.vstack if self.is_sparse else np.concatenate
-        weight = np.concatenate([part.weight for part in parts if part.weight is not None]) if self._weighted else None
-        return Window(stack([part.X for part in parts]), np.concatenate([part.y for part in parts]), weight)
 
     # End
 

@@ -1,0 +1,123 @@
+"""Fitting to rows outside memory: settings are found on a sample in memory, then all rows are trained on."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import is_classifier
+
+from treelu.training import Sample, train
+from treelu.training.progress import epoch_bar
+from treelu.training.store import BlockRows, MappedRows, RowStore, Window
+
+if TYPE_CHECKING:
+    from treelu.estimators._base import NetworkEstimator
+
+LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
+SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
+ROW_VISITS = 12_000_000  # at least so many, and at least one pass, after that
+RATE = 0.3  # of the learning rate: the network has found its questions and goes on from there
+BATCH_ROWS = 512
+
+
+def is_outside_memory(X: Any) -> bool:
+    """Whether X is a store of rows, a large memory-mapped array, or an iterator of pieces."""
+    if isinstance(X, np.memmap):
+        return X.nbytes > LARGE_BYTES
+    return isinstance(X, BlockRows | Iterator)
+
+
+def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Any:
+    """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
+    if isinstance(X, np.memmap):
+        if X.ndim != 2 or len(y) != len(X):
+            raise ValueError(f"y must have one target for each row of X, got {len(y)} for X of shape {X.shape}")
+        return _fit(estimator, MappedRows(X, y, sample_weight), eval_set)
+    if y is not None or sample_weight is not None:
+        raise ValueError(
+            "y and sample_weight must be None where X is a RowStore or an iterator: they come with the rows"
+        )
+    if isinstance(X, BlockRows):
+        return _fit(estimator, X, eval_set)
+    with stored(X, are_classes=is_classifier(estimator)) as store:
+        return _fit(estimator, store, eval_set)
+
+
+@contextmanager
+def stored(pieces: Iterator[Any], *, are_classes: bool) -> Iterator[RowStore]:
+    """The pieces (X, y) or (X, y, sample_weight) of an iterator in a store in the folder for temporary files."""
+    store = None
+    try:
+        for piece in pieces:
+            if not isinstance(piece, tuple) or len(piece) not in (2, 3):
+                raise ValueError("an iterator of pieces must give pairs (X, y), or (X, y, sample_weight)")
+            X, y, *weight = piece
+            if store is None:
+                is_sparse = sparse.issparse(X)
+                parent = tempfile.gettempdir()
+                width = np.shape(X)[1]
+                store = RowStore.create(parent, width, is_sparse=is_sparse, are_classes=are_classes)
+            store.append(X, y, *weight)
+        if store is None:
+            raise ValueError("X gave no pieces; an iterator can be used once only")
+        yield store
+    finally:
+        if store is not None:
+            store.remove()
+
+
+def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> NetworkEstimator:
+    """Fit to a sample of the rows; where there are more, train on through all of them, window by window.
+
+    The network that the sample gave goes on as a ReLU network (λ = 1), at a lower learning rate that falls to zero.
+    """
+    if not len(rows):
+        raise ValueError("X has no rows")
+    rng = np.random.default_rng(estimator._seeds(1)[0])
+    part = rows.sample(SAMPLE_ROWS, rng)
+    estimator.fit(part.X, part.y, sample_weight=part.weight, eval_set=eval_set)
+    if len(part.y) < len(rows):
+        _train_on(estimator, rows, part, rng)
+    return estimator
+
+
+def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: np.random.Generator) -> None:
+    per_pass = -(-rows.n_blocks // rows.blocks_per_window)
+    n_windows = per_pass * max(1, -(-ROW_VISITS // len(rows)))
+    samples = _samples(estimator, islice(rows.windows(rng), n_windows))
+    network = estimator._unfolded(estimator.network_)
+    history = train(
+        network,
+        next(samples),
+        windows=samples,
+        epochs=n_windows,
+        batch_size=BATCH_ROWS if isinstance(estimator.batch_size, str) else int(estimator.batch_size),
+        optimizer=estimator.optimizer,
+        learning_rate=RATE * estimator.learning_rate,
+        schedule="cosine",
+        weight_decay=estimator._setting().decay,
+        annealing=0.0,
+        callbacks=estimator.callbacks or (),
+        progress=epoch_bar(type(estimator).__name__, n_windows, unit="window") if estimator.verbose else None,
+        make_stepper=estimator._make_stepper(),
+        rng=rng,
+    )
+    estimator.network_ = estimator._folded(network)
+    estimator.history_.records += history.records
+    estimator._describe_rows(network, _sample(estimator, part), n_passes=len(estimator.history_))
+
+
+def _samples(estimator: NetworkEstimator, windows: Iterator[Window]) -> Iterator[Sample]:
+    return (_sample(estimator, window) for window in windows)
+
+
+def _sample(estimator: NetworkEstimator, window: Window) -> Sample:
+    """A window as the network is trained on it."""
+    X, y = estimator._read_rows(window.X, window.y, first=False)
+    return Sample(estimator._scaled_table(X), estimator._read_targets(y, window.weight, first=False))
