@@ -21,7 +21,7 @@ SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(stores, "BLOCK_ROWS", 50)
-    monkeypatch.setattr(stores, "WINDOW_BYTES", 10_000)
+    monkeypatch.setattr(stores, "WINDOW_BYTES", 8_000)
     monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     monkeypatch.setattr(_large, "ROW_VISITS", 20_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -70,7 +70,8 @@ def test_sparse_pieces() -> None:
     X, y = table(1000)
     X = np.where(np.abs(X) > 0.7, X, 0)
     model = LCNClassifier(**SETTING).fit(pieces(sparse.csr_array(X), y > 0))
-    assert model.score(X, y > 0) > 0.75
+    in_memory = LCNClassifier(**SETTING).fit(sparse.csr_array(X), y > 0)
+    assert model.score(X, y > 0) > in_memory.score(X, y > 0) - 0.05
 
 
 def test_a_class_that_the_sample_misses_is_known() -> None:

@@ -47,6 +47,7 @@ class BlockRows(ABC):
     """Rows outside memory that are read in blocks of `BLOCK_ROWS`; the last block may be shorter."""
 
     n_features: int
+    is_sparse: bool = False
 
     @abstractmethod
     def __len__(self) -> int:
@@ -87,8 +88,8 @@ class BlockRows(ABC):
     @property
     def blocks_per_window(self) -> int:
         """How many blocks are in memory at a time."""
-        a_block = max(1, self.n_bytes * BLOCK_ROWS // max(1, len(self)))
-        return max(1, min(self.n_blocks, WINDOW_BYTES // a_block))
+        a_row = self.n_bytes / max(1, len(self)) if self.is_sparse else 4 * self.n_features
+        return max(1, min(self.n_blocks, int(WINDOW_BYTES / (BLOCK_ROWS * max(1, a_row)))))
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Window:
         """Rows drawn from all blocks alike, about `n_rows`, or all where there are fewer; one pass over the files.
