@@ -51,7 +51,7 @@ def test_all_rows_come_back_in_order(tmp_path: Path, form: Any) -> None:
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_a_pass_of_windows_has_each_row_once(tmp_path: Path, form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WINDOW_BYTES", 700)
+    monkeypatch.setattr(module, "WINDOW_BYTES", 420)
     X, y = table(), np.arange(100.0)
     with filled(tmp_path, form(X), y) as store:
         n_windows = -(-store.n_blocks // store.blocks_per_window)
