@@ -110,14 +110,14 @@ def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: n
     )
     estimator.network_ = estimator._folded(network)
     estimator.history_.records += history.records
-    estimator._describe_rows(network, _sample(estimator, part), n_passes=len(estimator.history_))
+    estimator._describe_rows(network, as_sample(estimator, part), n_passes=len(estimator.history_))
 
 
 def _samples(estimator: NetworkEstimator, windows: Iterator[Window]) -> Iterator[Sample]:
-    return (_sample(estimator, window) for window in windows)
+    return (as_sample(estimator, window) for window in windows)
 
 
-def _sample(estimator: NetworkEstimator, window: Window) -> Sample:
+def as_sample(estimator: NetworkEstimator, window: Window) -> Sample:
     """A window as the network is trained on it."""
     X, y = estimator._read_rows(window.X, window.y, first=False)
     return Sample(estimator._scaled_table(X), estimator._read_targets(y, window.weight, first=False))

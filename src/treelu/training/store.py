@@ -40,7 +40,8 @@ class Window(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> Window:
         """Some of these rows."""
-        return Window(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        return Window(X, self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 class BlockRows(ABC):
@@ -108,10 +109,10 @@ class BlockRows(ABC):
                 taken = np.union1d(taken, first[new])
                 missing -= set(labels.tolist())
             parts.append(window.take(np.sort(taken)))
-        return _stacked(parts)
+        return stacked(parts)
 
 
-def _stacked(parts: list[Window]) -> Window:
+def stacked(parts: list[Window]) -> Window:
     """The rows of several windows, one below the other."""
     features = [part.X for part in parts]
     weights = [part.weight for part in parts if part.weight is not None]

@@ -1,0 +1,111 @@
+"""Estimators on a Dask cluster of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from treelu import LCNClassifier
+
+pytest.importorskip("dask.distributed", reason="needs Dask: pip install 'treelu[distributed]'")
+
+import dask.array as da
+import dask.dataframe as dd
+from dask.distributed import Client, LocalCluster
+
+import treelu.dask as on_dask
+from treelu.dask import DaskLCNClassifier, DaskLCNRegressor
+
+SETTING: dict[str, Any] = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_dask, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(on_dask, "ROW_VISITS", 6000)
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    options: dict[str, Any] = {"processes": False, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(n_workers=request.param, **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+def table(n_rows: int = 2000) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(n_rows, 4)).astype(np.float32)
+    return X, X[:, 0] * (X[:, 1] > 0) + X[:, 2]
+
+
+SEEN: list[np.ndarray] = []
+
+
+def test_the_model_does_not_depend_on_the_number_of_workers(client: Client) -> None:
+    X, y = table()
+    labels = np.where(y > 0, "high", "low")
+    model = DaskLCNClassifier(**SETTING).fit(da.from_array(X, chunks=(400, 4)), da.from_array(labels, chunks=400))
+    SEEN.append(model.to_local().predict_proba(X))
+    assert model.n_rounds_ > 0
+    assert model.classes_.tolist() == ["high", "low"]
+    assert model.tree_.n_leaves == 8
+    assert isinstance(model.to_local(), LCNClassifier)
+    np.testing.assert_allclose(SEEN[-1], SEEN[0], atol=1e-4)
+
+
+def test_rounds_on_all_rows_do_better_than_the_sample(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(6000)
+    rows, values = da.from_array(X[:2000], chunks=(400, 4)), da.from_array(y[:2000], chunks=400)
+    model = DaskLCNRegressor(**SETTING).fit(rows, values)
+    monkeypatch.setattr(on_dask, "ROUNDS_A_PASS", 0)
+    first = DaskLCNRegressor(**SETTING).fit(rows, values)
+    assert first.n_rounds_ == 0
+    assert model.to_local().score(X[2000:], y[2000:]) > first.to_local().score(X[2000:], y[2000:])
+
+
+def test_predictions_are_lazy_and_the_same(client: Client) -> None:
+    X, y = table()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    rows = dd.from_pandas(frame, npartitions=4)
+    model = DaskLCNClassifier(**SETTING).fit(rows, dd.from_pandas(pd.Series(y > 0), npartitions=4))
+    local = model.to_local()
+    assert local.feature_names_in_.tolist() == list("abcd")
+    lazy = model.predict(rows)
+    assert isinstance(lazy, dd.Series)
+    np.testing.assert_array_equal(lazy.compute(), local.predict(frame))
+    np.testing.assert_array_equal(model.predict_proba(rows).compute(), local.predict_proba(frame))
+    lazy_array = model.predict_proba(da.from_array(X, chunks=(500, 4)))
+    assert isinstance(lazy_array, da.Array)
+    assert lazy_array.shape == (2000, 2)
+
+
+def test_sparse_chunks(client: Client) -> None:
+    X, y = table()
+    X = np.where(np.abs(X) > 0.7, X, 0)
+    rows = da.from_array(X, chunks=(500, 4)).map_blocks(sparse.csr_matrix)
+    model = DaskLCNClassifier(**SETTING).fit(rows, da.from_array((y > 0).astype(int), chunks=500))
+    assert model.to_local().score(X, (y > 0).astype(int)) > 0.65
+
+
+def test_parameters_are_those_of_the_local_estimator() -> None:
+    model = DaskLCNClassifier(depth=5)
+    assert model.get_params()["depth"] == 5
+    model.set_params(depth=6)
+    assert model.estimator.depth == 6
+    with pytest.raises(TypeError, match="dept"):
+        DaskLCNClassifier(dept=5)
+    with pytest.raises(AttributeError, match="tree_"):
+        _ = model.tree_
+
+
+def test_bad_input(client: Client) -> None:
+    X, y = table()
+    rows = da.from_array(X, chunks=(500, 4))
+    with pytest.raises(ValueError, match="y must have the 4 partitions of X, got 2; repartition it"):
+        DaskLCNClassifier(**SETTING).fit(rows, da.from_array(y > 0, chunks=1000))
+    with pytest.raises(TypeError, match="y must be a Dask DataFrame, Series or Array, got ndarray"):
+        DaskLCNClassifier(**SETTING).fit(rows, y > 0)
