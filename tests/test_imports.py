@@ -21,6 +21,7 @@ ROOMS = (
     "convert",
     "training",
     "estimators",
+    "dask",
     "view",
     "export",
     "chem",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treelu import LCNClassifier, LCNRegressor
+from treelu import ELCNClassifier, LCNClassifier, LCNRegressor
 from treelu.estimators import _large
 from treelu.training import store as stores
 from treelu.training.store import RowStore
@@ -103,3 +103,8 @@ def test_bad_pieces(X: Any, y: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         LCNClassifier(**SETTING).fit(X, y)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_ensemble_says_that_it_needs_arrays() -> None:
+    with pytest.raises(ValueError, match="ELCNClassifier needs its rows in memory"):
+        ELCNClassifier().fit(iter([(np.ones((2, 2)), [0, 1])]))

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from treelu.tables.errors import TableError
 
+from treelu.tables.errors import TableError
 from treelu.tables.pieces import draw_rows, find_files, iterate_files
 
 

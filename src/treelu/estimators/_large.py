@@ -35,6 +35,8 @@ def is_outside_memory(X: Any) -> bool:
 
 def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Any:
     """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
+    if hasattr(estimator, "n_estimators"):
+        raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
     if isinstance(X, np.memmap):
         if X.ndim != 2 or len(y) != len(X):
             raise ValueError(f"y must have one target for each row of X, got {len(y)} for X of shape {X.shape}")

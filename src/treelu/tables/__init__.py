@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from treelu.tables.errors import TableError
     from treelu.tables.files import iterate_table, read_table
     from treelu.tables.model import TableModel
+    from treelu.tables.pieces import RowStore, draw_rows, find_files, iterate_files
     from treelu.tables.targets import TableTargets, Task, read_targets
 
 __all__ = [
     "Encoded",
+    "RowStore",
     "TableEncoder",
     "TableError",
     "TableModel",
     "TableTargets",
     "Task",
     "check_columns",
+    "draw_rows",
+    "find_files",
+    "iterate_files",
     "iterate_table",
     "read_table",
     "read_targets",
@@ -32,6 +37,7 @@ _HOMES = {
     **dict.fromkeys(("Encoded", "TableEncoder", "check_columns"), "encoder"),
     **dict.fromkeys(("iterate_table", "read_table"), "files"),
     **dict.fromkeys(("TableTargets", "Task", "read_targets"), "targets"),
+    **dict.fromkeys(("RowStore", "draw_rows", "find_files", "iterate_files"), "pieces"),
     "TableError": "errors",
     "TableModel": "model",
 }

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 from treelu.tables.errors import TableError
 from treelu.tables.files import iterate_table
+from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["Drawn", "RowStore", "draw_rows", "find_files", "iterate_files"]
 
 PIECE_ROWS = 50_000
 _ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz")
