@@ -103,10 +103,27 @@ def table_case(rng: np.random.Generator, n_rows: int) -> Case:
         frame.loc[0, "weight"] = np.nan
     X = encoder.encode(frame).X.to_numpy()
     tree = _scaled(balanced_tree(rng, X.shape[1]), X)
+    frame["height"] = _onto_boundaries(rng, tree, X, n_rows // 2, absent=frame["height"].isna().to_numpy())
+    X = encoder.encode(frame).X.to_numpy()
     columns, features = column_recipes(encoder)
     program = Program(columns, features, (Part((tree,), output_names(tree)),))
     cells = frame.astype(object).where(frame.notna(), None)
     return Case(program, cells[[column.name for column in columns]].to_numpy().tolist(), X)
+
+
+def _onto_boundaries(
+    rng: np.random.Generator, tree: ObliqueTree, X: np.ndarray, n_rows: int, absent: np.ndarray
+) -> np.ndarray:
+    """The first feature, in the first rows so that they lie on a question of their path, up to rounding."""
+    values = np.where(absent, np.nan, X[:, 0])
+    path = tree.decision_path(X)
+    for row in np.flatnonzero(~absent[:n_rows]).tolist():
+        nodes = path.indices[path.indptr[row] : path.indptr[row + 1]]
+        asking = [node for node in nodes.tolist() if node < tree.n_splits and tree.node_weights(node)[0] != 0]
+        if asking:
+            weights = tree.node_weights(node := int(rng.choice(asking)))
+            values[row] -= (weights @ X[row] + tree.biases[node]) / weights[0]
+    return values
 
 
 def _scaled(tree: ObliqueTree, X: np.ndarray) -> ObliqueTree:
