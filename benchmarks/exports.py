@@ -3,8 +3,8 @@
     python -m benchmarks.exports [--rows 100000] [--no-save]
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
-categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and into
-docs/guides/deploying.md.
+categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and
+into docs/guides/deploying.md.
 """
 
 from __future__ import annotations

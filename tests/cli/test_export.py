@@ -1,6 +1,11 @@
 """`treelu export` and `treelu report`."""
 
+import io
 import json
+import re
+import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -100,4 +105,71 @@ def test_binary_is_not_poured_into_a_terminal(model: Path, type_: Type, monkeypa
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert type_("export", model, "--format", "onnx").err == (
         "treelu: --format onnx is binary; give --out tree.onnx, or send the output to a file\n"
+    )
+
+
+# Programs that take the table's own columns
+
+
+def test_a_python_program_predicts_as_treelu_does(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
+    assert type_("export", model, "--format", "python", "--out", tmp_path / "model.py").code == 0
+    command = [sys.executable, "-I", str(tmp_path / "model.py")]
+    done = subprocess.run([*command, str(table)], capture_output=True, text=True, check=True)
+    found, wanted = pd.read_csv(io.StringIO(done.stdout)), pd.read_csv(io.StringIO(type_("predict", model, table).out))
+    assert list(found.columns) == list(wanted.columns)
+    assert found["prediction"].tolist() == wanted["prediction"].tolist()
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("8 of 8")
+
+
+def test_a_query_and_its_test(table: Path, model: Path, type_: Type) -> None:
+    words = ("--format", "sql", "--dialect", "sqlite", "--table", "main.people", "--keep", "name,age")
+    text = type_("export", model, *words).out
+    assert f"-- {model.name}: 1 tree, 4 leaves" in text
+    assert re.search(r"^-- trained: \d{4}-\d\d-\d\d$", text, re.MULTILINE)
+    query, test = text.split(";\n")[:2]
+    data = sqlite3.connect(":memory:")
+    people().to_sql("people", data, index=False)
+    found = data.execute(query)
+    assert [column[0] for column in found.description] == [
+        "name",
+        "age",
+        "prediction",
+        "probability_0",
+        "probability_1",
+    ]
+    assert [row[2] for row in found.fetchall()] == treelu.load(model).predict(people()).tolist()
+    assert data.execute(test).fetchall() == [(0,)]
+
+
+def test_other_programs(model: Path, labels_model: Path, tmp_path: Path, type_: Type) -> None:
+    assert "people_predict(const float *numbers, const char" in type_("export", model, "--format", "c", "--single").out
+    assert "export function predict(row)" in type_("export", model, "--format", "js", "--leaves", "visited").out
+    assert type_("export", model, "--format", "onnx", "--out", tmp_path / "model.onnx").code == 0
+    session = onnxruntime.InferenceSession((tmp_path / "model.onnx").read_bytes())
+    frame = people()
+    feed = {"age": frame[["age"]].to_numpy(), "sex": frame[["sex"]].to_numpy(dtype=object)}
+    assert session.run(None, feed)[0].tolist() == treelu.load(model).predict(frame).tolist()
+    typed = type_("export", labels_model, "--format", "python")
+    assert (typed.code, "holds molecules" in typed.err, "--encoded" in typed.err) == (2, True, True)
+    module: dict = {"__name__": "model"}
+    exec(type_("export", labels_model, "--format", "python", "--encoded").out, module)
+    assert list(module["predict"]({f"bit_{k}": 0 for k in range(64)})) == ["probability_toxic", "probability_acid"]
+    exec(type_("export", labels_model, "--format", "python", "--encoded", "--label", "acid").out, module)
+    assert list(module["predict"]({f"bit_{k}": 0 for k in range(64)})) == ["probability_acid"]
+    assert type_("export", labels_model, "--format", "c", "--label", "x").err.startswith("treelu: --label x: the model")
+
+
+def test_programs_of_models_from_python(table: Path, tmp_path: Path, type_: Type) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    lcn = treelu.LCNRegressor(depth=2, epochs=1, random_state=0).fit(X, X[:, 0])
+    for name, saved in (("lcn", lcn), ("tree", lcn.tree_)):
+        saved.save(tmp_path / name)
+        module: dict = {"__name__": "model"}
+        exec(type_("export", tmp_path / name, "--format", "python").out, module)
+        assert module["apply"]({"x0": 1.0, "x1": 2.0}) == lcn.tree_.apply([[1.0, 2.0]]).tolist()
+    words = ("--method", "alcn", "--epochs", 1, "--no-cart", "--out", tmp_path / "m")
+    type_("fit", table, "--target", "survived", *words)
+    assert type_("export", tmp_path / "m", "--format", "sql").err.startswith(
+        "treelu: a model of --method alcn cannot be written as a program"
     )

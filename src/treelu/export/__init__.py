@@ -1,1 +1,1 @@
-"""ObliqueTree to text, DOT, JSON and ONNX: strings and bytes, no files unless a path is given."""
+"""Trees and whole models as JSON, ONNX, SQL, C, JavaScript and Python: strings and bytes, files only where asked for."""
