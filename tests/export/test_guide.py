@@ -1,4 +1,4 @@
-"""The C and JavaScript of the guide on deploying: as they stand there, with the files that the page's commands write."""
+"""The C and JavaScript of the guide on deploying: as they stand there, with the files that its commands write."""
 
 import re
 import subprocess
