@@ -401,8 +401,9 @@ def run_onnx(program: Program, rows: Rows, *, dtype: str = "float64") -> Run:
     model = program_to_onnx(program, dtype=dtype)  # type: ignore[arg-type]
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     kind = np.dtype(dtype)
+    feed = _onnx_feed(program, session, rows, kind)
     start = time.perf_counter()
-    outputs = session.run(None, _onnx_feed(program, session, rows, kind))
+    outputs = session.run(None, feed)
     seconds = time.perf_counter() - start
     data = json.loads(session.get_modelmeta().custom_metadata_map["examples"])
     examples = [[None] * len(program.columns) for _ in data]

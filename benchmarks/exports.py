@@ -1,6 +1,6 @@
 """Exports in their engines: do all rows reach the tree's leaf, how large are they, how long does a row take.
 
-    python -m benchmarks.exports [--rows 100000] [--no-save]
+    python -m benchmarks.exports [--rows 100000] [--only NAME] [--no-save]
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
 categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and
@@ -87,19 +87,19 @@ def tree_time(case: Case) -> float:
     return 1e6 * min(times) / len(case.X)
 
 
-def run_all(n_rows: int) -> dict[str, Any]:
-    """All formats on both programs."""
+def run_all(n_rows: int, only: str) -> dict[str, Any]:
+    """All formats on both programs, or those whose name begins with `only`, added to the saved results."""
     cases = {
         "numbers": number_case(np.random.default_rng(0), n_rows),
         "table": table_case(np.random.default_rng(1), n_rows),
     }
-    results: dict[str, Any] = {
-        "machine": facts(),
-        "tree_predict": {name: tree_time(case) for name, case in cases.items()},
-    }
-    has_server = engines.absent("postgresql") is None
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if only else {"machine": facts()}
+    results["tree_predict"] = {name: tree_time(case) for name, case in cases.items()}
+    has_server = engines.absent("postgresql") is None and "postgresql".startswith(only)
     with engines.postgres() if has_server else nullcontext() as server:
         for name, run in runners(server).items():
+            if not name.startswith(only):
+                continue
             single = name.endswith("-float")
             for kind, case in cases.items():
                 if single and kind == "table":  # dates are refused in single precision
@@ -142,9 +142,10 @@ def main() -> None:
     """Run, print, save."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--only", default="", help="formats whose name begins so")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    results = run_all(options.rows)
+    results = run_all(options.rows, options.only)
     print(table(results))
     if not options.no_save:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
