@@ -199,6 +199,16 @@ def test_what_a_language_cannot_hold_is_refused() -> None:
         to_sql(stump(n=901), dialect="sqlite")
 
 
+def test_weights_that_overflow_still_have_a_self_test() -> None:
+    for weight, bias in ((1e308, 0.0), (1e-308, 0.0), (0.0, 1.0)):
+        tree = ObliqueTree([[weight]], [bias], [[1, 2]], [[0], [1]])
+        module: dict = {"__name__": "model"}
+        exec(to_python(tree), module)
+        assert module["EXAMPLES"]
+        assert module["self_test"]() == 0
+        assert sqlite3.connect(":memory:").execute(to_sql(tree, dialect="sqlite", self_test=True)).fetchone() == (0,)
+
+
 def test_expressions_that_would_be_too_much_are_refused() -> None:
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="take more than one expression; use to_sql"):

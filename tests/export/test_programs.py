@@ -22,6 +22,7 @@ from treelu import ELCNClassifier, ELCNRegressor, LCNClassifier
 from treelu.export.onnx import rows_in_doubt
 from treelu.export.program import Part, Program, estimator_program, output_names, tree_program
 from treelu.tables import TableEncoder, TableModel
+from treelu.tables.columns import KINDS as KINDS_OF_COLUMNS
 from treelu.tables.programs import column_recipes, encoded_program, table_program
 
 ENGINES = ("sqlite", "duckdb", "postgresql", "c", "javascript", "python", "onnx")
@@ -204,6 +205,11 @@ def test_molecules_are_refused_and_encoded_features_are_not() -> None:
     program = encoded_program(model)
     run = engines.run_python(program, X.toarray().tolist())
     np.testing.assert_allclose(numbers(program, run.answers), model.estimator.predict_proba(X), atol=1e-6)
+
+
+def test_each_kind_of_column_is_exported_or_refused() -> None:
+    """A new kind of column in tables needs a recipe here, or a reason why it has none."""
+    assert set(KINDS_OF_COLUMNS) == {"number", "text", "date", "smiles"}
 
 
 def test_numbers_and_dates_as_they_are_written() -> None:

@@ -34,7 +34,15 @@ def examples(program: Program, rows: Sequence[Sequence[Cell]] | None = None) -> 
     given = rows is not None
     rows = list(rows) if rows is not None else _random_rows(program)
     X = encode(program, rows)
-    leaves = np.column_stack([tree.apply(X) for tree in program.trees])
+    try:
+        leaves = np.column_stack([tree.apply(X) for tree in program.trees])
+    except ValueError:
+        if given:
+            raise
+        # Weights so large that sums overflow: rows without numbers will do.
+        rows = [[None if _can_be_missing(program, n) else _nothing(program, n) for n in range(len(program.columns))]]
+        X = encode(program, rows)
+        leaves = np.column_stack([tree.apply(X) for tree in program.trees])
     if given:
         chosen = list(range(len(rows)))
     else:
@@ -55,8 +63,18 @@ def examples(program: Program, rows: Sequence[Sequence[Cell]] | None = None) -> 
     ]
 
 
+def _can_be_missing(program: Program, column: int) -> bool:
+    own = [feature for feature in program.features if feature.column == column]
+    return not any(isinstance(feature, Number) and feature.fill is None for feature in own)
+
+
+def _nothing(program: Program, column: int) -> Cell:
+    return 0.0 if program.columns[column].kind == "number" else None
+
+
 def _different(leaves: NDArray[np.int64], clear: NDArray[np.bool_]) -> list[int]:
-    """A few rows, those first that reach leaves which no earlier one reaches."""
+    """A few rows, those first that reach leaves which no earlier one reaches; clear ones where there are any."""
+    clear = clear if clear.any() else np.ones_like(clear)
     first = sorted(np.unique(leaves[clear], axis=0, return_index=True)[1].tolist())
     rows = np.flatnonzero(clear)
     rest = [place for place in range(len(rows)) if place not in first]

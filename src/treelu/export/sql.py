@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -10,26 +10,16 @@ from treelu.export.dialects import DIALECTS, Dialect
 from treelu.export.examples import Cell, examples
 from treelu.export.literals import header
 from treelu.export.program import (
-    Category,
-    DatePart,
-    Feature,
-    Missing,
-    Number,
-    Other,
     Part,
     Program,
-    Question,
-    Term,
     as_program,
-    linear_terms,
     questions,
 )
+from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
 
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
 BLOCK = 8  # questions on a path within one expression of a query: parsers bear few levels of nesting
-MAX_NESTING = 14  # the same where all must be one expression
-_LARGEST = 1e308
 
 
 def to_sql(
@@ -114,129 +104,13 @@ def sql_expressions(
         number: chosen.cell(program.columns[number], owner + chosen.identifier(program.columns[number].name))
         for number in program.used_columns
     }
-    return _Expressions(program, chosen, cells).answers()
+    return Expressions(program, chosen, cells).answers()
 
 
 def _dialect(name: str) -> Dialect:
     if name not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {name!r}")
     return DIALECTS[name]
-
-
-@dataclass(frozen=True)
-class _Expressions:
-    """Sums, questions and answers as expressions; `cells` are the columns' values, NULL where one is missing."""
-
-    program: Program
-    dialect: Dialect
-    cells: dict[int, str]
-
-    def guard(self) -> str:
-        """Whether all numbers are there and finite; those that may be missing only finite."""
-        filled = {feature.column for feature in self.program.features if not _is_bare(feature)}
-        tests = []
-        for number in self.program.used_columns:
-            if self.program.columns[number].kind == "number":
-                cell = f"COALESCE({self.cells[number]}, 0)" if number in filled else self.cells[number]
-                tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
-        return " AND ".join(tests) or "1 = 1"
-
-    def term(self, feature: Feature, weight: float) -> str:
-        """A weight times a feature."""
-        cell, factor = self.cells[feature.column], self.dialect.number(weight)
-        if isinstance(feature, Number):
-            value = cell if feature.fill is None else f"COALESCE({cell}, {self.dialect.number(feature.fill)})"
-            return f"{factor} * {value}"
-        if isinstance(feature, DatePart):
-            part = self.dialect.date_part(feature.part, cell)
-            return f"{factor} * COALESCE({part}, {self.dialect.number(feature.fill)})"
-        return f"CASE WHEN {self.test(feature, cell)} THEN {factor} ELSE {self.dialect.number(0.0)} END"
-
-    def test(self, feature: Feature, cell: str) -> str:
-        """When a feature of 0 and 1 is 1."""
-        if isinstance(feature, Missing):
-            return f"{cell} IS NULL"
-        if isinstance(feature, Category):
-            return f"{cell} = {self.dialect.string(feature.text)}"
-        if isinstance(feature, Other):
-            if not feature.known:
-                return f"{cell} IS NOT NULL"
-            return f"{cell} NOT IN ({', '.join(map(self.dialect.string, feature.known))})"
-        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as SQL")
-
-    def total(self, terms: list[Term], last: float) -> str:
-        """A sum from left to right."""
-        if len(terms) > self.dialect.max_terms:
-            raise ValueError(
-                f"a sum of {len(terms)} terms is more than the dialect {self.dialect.name!r} takes "
-                f"({self.dialect.max_terms}); fit with max_features, prune the tree, or export another format"
-            )
-        parts = [self.term(self.program.features[feature], weight) for feature, weight in terms]
-        return " + ".join([*parts, self.dialect.number(last)])
-
-    def route(
-        self, asked: list[Question], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
-    ) -> str:
-        """Nested questions from a node on, as many levels as given; below them what `leaf` says of a node."""
-        if node >= len(asked) or levels == 0:
-            return leaf(node)
-        question = asked[node]
-        inner = indent + "  "
-        right = self.route(asked, question.right, levels - 1, leaf, inner)
-        left = self.route(asked, question.left, levels - 1, leaf, inner)
-        test = f"CASE WHEN {self.total(question.terms, question.bias)} >= 0"
-        return f"{test}\n{indent}THEN {right}\n{indent}ELSE {left} END"
-
-    # One expression an answer
-
-    def answers(self) -> dict[str, str]:
-        """All answers by name."""
-        found: dict[str, str] = {}
-        for part in self.program.parts:
-            if not part.is_lookup and part.link != "identity":
-                raise ValueError(
-                    "classes from linear leaves or from several trees take more than one expression; use to_sql"
-                )
-            deepest = max(tree.depth for tree in part.trees)
-            if deepest > MAX_NESTING:
-                raise ValueError(
-                    f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql"
-                )
-            if part.is_lookup:
-                found |= self._lookups(part)
-            else:
-                found |= {name: self._sum_of_trees(part, output) for output, name in enumerate(part.outputs)}
-        return {name: f"CASE WHEN {self.guard()} THEN\n  {text}\nEND" for name, text in found.items()}
-
-    def _lookups(self, part: Part) -> dict[str, str]:
-        tree = part.trees[0]
-        asked = questions(tree)
-        outputs, labels = part.leaf_answers()
-        found = {}
-        if part.classes is not None and labels is not None:
-            texts = [self.dialect.label(part.classes[label]) for label in labels]
-            found["prediction"] = self.route(asked, 0, MAX_NESTING, lambda node: texts[node - len(asked)])
-        for output, name in enumerate(part.outputs):
-            values = [self.dialect.number(leaf[output]) for leaf in outputs]
-            found[name] = self.route(asked, 0, MAX_NESTING, lambda node, values=values: values[node - len(asked)])  # type: ignore[misc]
-        return found
-
-    def _sum_of_trees(self, part: Part, output: int) -> str:
-        sums = []
-        for tree in part.trees:
-            asked = questions(tree)
-            values = self.leaf_outputs(part, tree, output)
-            sums.append(self.route(asked, 0, MAX_NESTING, lambda node, a=asked, v=values: v[node - len(a)]))  # type: ignore[misc]
-        total = sums[0] if len(sums) == 1 else " +\n  ".join(f"({text})" for text in sums)
-        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
-
-    def leaf_outputs(self, part: Part, tree: ObliqueTree, output: int) -> list[str]:
-        """One output of each leaf of a tree."""
-        values = part.leaf_values(tree)[:, output].tolist()
-        linear = linear_terms(tree)
-        if linear is None:
-            return [self.dialect.number(value) for value in values]
-        return [self.total(leaf[output], value) for leaf, value in zip(linear, values, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -314,7 +188,7 @@ class _Query:
         for number in used:
             items.append(f"{self.dialect.cell(self.program.columns[number], own[number])} AS c{number}")
         steps = [("treelu_cells", f"  SELECT {_columns(items or ['1 AS nothing'])}\n  FROM {source}")]
-        expressions = _Expressions(self.program, self.dialect, {number: f"c{number}" for number in used})
+        expressions = Expressions(self.program, self.dialect, {number: f"c{number}" for number in used})
         cells = [f"c{number}" for number in used]
         for names in self._route(expressions):
             steps.append(_step(f"treelu_leaves_{len(steps)}", [*carried, *cells, *names], steps))
@@ -323,7 +197,7 @@ class _Query:
             steps.append(_step(f"treelu_scores_{len(steps)}", [*carried, *names], steps))
         return steps, steps[-1][0]
 
-    def _route(self, expressions: _Expressions) -> list[list[str]]:
+    def _route(self, expressions: Expressions) -> list[list[str]]:
         """For each step the columns with the node that a row has reached in each tree; NULL where it cannot go on."""
         trees = self.program.trees
         deepest = max(tree.depth for tree in trees)
@@ -332,11 +206,11 @@ class _Query:
             steps.append([self._next_block(expressions, number, level) for number in range(len(trees))])
         return steps
 
-    def _first_block(self, expressions: _Expressions, number: int) -> str:
+    def _first_block(self, expressions: Expressions, number: int) -> str:
         nested = expressions.route(questions(self.program.trees[number]), 0, BLOCK, str)
         return f"CASE WHEN {expressions.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
 
-    def _next_block(self, expressions: _Expressions, number: int, level: int) -> str:
+    def _next_block(self, expressions: Expressions, number: int, level: int) -> str:
         tree = self.program.trees[number]
         asked, depths = questions(tree), tree.node_depths()
         roots = [node for node in range(tree.n_splits) if depths[node] == level]
@@ -345,7 +219,7 @@ class _Query:
         cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(asked, node, BLOCK, str)}" for node in roots)
         return f"CASE leaf_{number} {cases}\n  ELSE leaf_{number} END AS leaf_{number}"
 
-    def _score(self, expressions: _Expressions) -> list[list[str]]:
+    def _score(self, expressions: Expressions) -> list[list[str]]:
         """Steps for parts whose answers are computed: scores; the best class; exponentials below the best's."""
         scores, shifts, powers = list[str](), list[str](), list[str]()
         first = 0
@@ -373,7 +247,7 @@ class _Query:
             steps.append([*names, *bests, *(f"{self.dialect.exponential(name)} AS {name}" for name in lowered)])
         return steps
 
-    def _score_text(self, expressions: _Expressions, part: Part, first: int, output: int) -> str:
+    def _score_text(self, expressions: Expressions, part: Part, first: int, output: int) -> str:
         """One score of a part: the sum or the mean over its trees."""
         if part.link == "logistic":  # the first class has the score 0
             if output == 0:
@@ -432,10 +306,6 @@ class _Query:
             found = [("prediction", f"CASE WHEN {chance} >= {least} THEN {yes} WHEN {chance} < {least} THEN {no} END")]
         kept = columns if part.only is None else [columns[part.only]]
         return found + list(zip(part.outputs, kept, strict=True))
-
-
-def _is_bare(feature: Feature) -> bool:
-    return isinstance(feature, Number) and feature.fill is None
 
 
 def _score_columns(number: int, part: Part) -> list[str]:

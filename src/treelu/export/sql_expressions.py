@@ -1,0 +1,146 @@
+"""Sums, questions and answers of a program as SQL expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from treelu.export.dialects import Dialect
+from treelu.export.program import (
+    Category,
+    DatePart,
+    Feature,
+    Missing,
+    Number,
+    Other,
+    Part,
+    Program,
+    Question,
+    Term,
+    linear_terms,
+    questions,
+)
+from treelu.tree import ObliqueTree
+
+MAX_NESTING = 14  # questions on a path where all must be one expression: parsers bear few levels of nesting
+_LARGEST = 1e308
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """Sums, questions and answers as expressions; `cells` are the columns' values, NULL where one is missing."""
+
+    program: Program
+    dialect: Dialect
+    cells: dict[int, str]
+
+    def guard(self) -> str:
+        """Whether all numbers are there and finite; those that may be missing only finite."""
+        filled = {feature.column for feature in self.program.features if not _is_bare(feature)}
+        tests = []
+        for number in self.program.used_columns:
+            if self.program.columns[number].kind == "number":
+                cell = f"COALESCE({self.cells[number]}, 0)" if number in filled else self.cells[number]
+                tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
+        return " AND ".join(tests) or "1 = 1"
+
+    def term(self, feature: Feature, weight: float) -> str:
+        """A weight times a feature."""
+        cell, factor = self.cells[feature.column], self.dialect.number(weight)
+        if isinstance(feature, Number):
+            value = cell if feature.fill is None else f"COALESCE({cell}, {self.dialect.number(feature.fill)})"
+            return f"{factor} * {value}"
+        if isinstance(feature, DatePart):
+            part = self.dialect.date_part(feature.part, cell)
+            return f"{factor} * COALESCE({part}, {self.dialect.number(feature.fill)})"
+        return f"CASE WHEN {self.test(feature, cell)} THEN {factor} ELSE {self.dialect.number(0.0)} END"
+
+    def test(self, feature: Feature, cell: str) -> str:
+        """When a feature of 0 and 1 is 1."""
+        if isinstance(feature, Missing):
+            return f"{cell} IS NULL"
+        if isinstance(feature, Category):
+            return f"{cell} = {self.dialect.string(feature.text)}"
+        if isinstance(feature, Other):
+            if not feature.known:
+                return f"{cell} IS NOT NULL"
+            return f"{cell} NOT IN ({', '.join(map(self.dialect.string, feature.known))})"
+        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as SQL")
+
+    def total(self, terms: list[Term], last: float) -> str:
+        """A sum from left to right."""
+        if len(terms) > self.dialect.max_terms:
+            raise ValueError(
+                f"a sum of {len(terms)} terms is more than the dialect {self.dialect.name!r} takes "
+                f"({self.dialect.max_terms}); fit with max_features, prune the tree, or export another format"
+            )
+        parts = [self.term(self.program.features[feature], weight) for feature, weight in terms]
+        return " + ".join([*parts, self.dialect.number(last)])
+
+    def route(
+        self, asked: list[Question], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
+    ) -> str:
+        """Nested questions from a node on, as many levels as given; below them what `leaf` says of a node."""
+        if node >= len(asked) or levels == 0:
+            return leaf(node)
+        question = asked[node]
+        inner = indent + "  "
+        right = self.route(asked, question.right, levels - 1, leaf, inner)
+        left = self.route(asked, question.left, levels - 1, leaf, inner)
+        test = f"CASE WHEN {self.total(question.terms, question.bias)} >= 0"
+        return f"{test}\n{indent}THEN {right}\n{indent}ELSE {left} END"
+
+    # One expression an answer
+
+    def answers(self) -> dict[str, str]:
+        """All answers by name."""
+        found: dict[str, str] = {}
+        for part in self.program.parts:
+            if not part.is_lookup and part.link != "identity":
+                raise ValueError(
+                    "classes from linear leaves or from several trees take more than one expression; use to_sql"
+                )
+            deepest = max(tree.depth for tree in part.trees)
+            if deepest > MAX_NESTING:
+                raise ValueError(
+                    f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql"
+                )
+            if part.is_lookup:
+                found |= self._lookups(part)
+            else:
+                found |= {name: self._sum_of_trees(part, output) for output, name in enumerate(part.outputs)}
+        return {name: f"CASE WHEN {self.guard()} THEN\n  {text}\nEND" for name, text in found.items()}
+
+    def _lookups(self, part: Part) -> dict[str, str]:
+        tree = part.trees[0]
+        asked = questions(tree)
+        outputs, labels = part.leaf_answers()
+        found = {}
+        if part.classes is not None and labels is not None:
+            texts = [self.dialect.label(part.classes[label]) for label in labels]
+            found["prediction"] = self.route(asked, 0, MAX_NESTING, lambda node: texts[node - len(asked)])
+        for output, name in enumerate(part.outputs):
+            values = [self.dialect.number(leaf[output]) for leaf in outputs]
+            found[name] = self.route(asked, 0, MAX_NESTING, lambda node, values=values: values[node - len(asked)])  # type: ignore[misc]
+        return found
+
+    def _sum_of_trees(self, part: Part, output: int) -> str:
+        sums = []
+        for tree in part.trees:
+            asked = questions(tree)
+            values = self.leaf_outputs(part, tree, output)
+            sums.append(self.route(asked, 0, MAX_NESTING, lambda node, a=asked, v=values: v[node - len(a)]))  # type: ignore[misc]
+        total = sums[0] if len(sums) == 1 else " +\n  ".join(f"({text})" for text in sums)
+        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
+
+    def leaf_outputs(self, part: Part, tree: ObliqueTree, output: int) -> list[str]:
+        """One output of each leaf of a tree."""
+        values = part.leaf_values(tree)[:, output].tolist()
+        linear = linear_terms(tree)
+        if linear is None:
+            return [self.dialect.number(value) for value in values]
+        return [self.total(leaf[output], value) for leaf, value in zip(linear, values, strict=True)]
+
+
+def _is_bare(feature: Feature) -> bool:
+    return isinstance(feature, Number) and feature.fill is None
