@@ -174,3 +174,28 @@ def test_programs_of_models_from_python(table: Path, tmp_path: Path, type_: Type
     assert type_("export", tmp_path / "m", "--format", "sql").err.startswith(
         "treelu: a model of --method alcn cannot be written as a program"
     )
+
+
+def test_a_messy_file_is_read_by_the_program_as_by_treelu(tmp_path: Path, type_: Type) -> None:
+    """Words for missing values, blanks around categories, strays among numbers, dates as people write them."""
+    rng, n = np.random.default_rng(0), 120
+    colours = rng.choice(["red", "blue", "NA", "None", " red", "x y"], n)
+    days = pd.date_range("2020-01-01", periods=n, freq="31h").strftime("%d/%m/%Y %H:%M").to_numpy(dtype=object)
+    numbers = rng.normal(size=n).round(2).astype(str).astype(object)
+    answer = np.where(np.char.find(colours, "red") >= 0, "p", "q")
+    numbers[::9], numbers[1::11], numbers[2::17], days[::13] = "", "NA", "?", ""
+    frame = pd.DataFrame({"number": numbers, "colour": colours, "day": days, "y": answer})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    words = ("--target", "y", "--out", tmp_path / "m", "--depth", 2, "--epochs", 2, "--no-cart", "--quiet")
+    assert type_("fit", tmp_path / "t.csv", *words).code == 0
+    assert type_("export", tmp_path / "m", "--format", "python", "--out", tmp_path / "m.py").code == 0
+    done = subprocess.run(
+        [sys.executable, "-I", str(tmp_path / "m.py"), str(tmp_path / "t.csv")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = pd.read_csv(io.StringIO(done.stdout))
+    wanted = pd.read_csv(io.StringIO(type_("predict", tmp_path / "m", tmp_path / "t.csv").out))
+    assert found["prediction"].tolist() == wanted["prediction"].tolist()
+    np.testing.assert_allclose(found.iloc[:, 1:], wanted.iloc[:, 1:], atol=1e-9)
