@@ -78,6 +78,7 @@ def test_leftovers_of_killed_writers_go_at_the_next_write_and_those_of_live_ones
     for other in (".hidden-0123456789abcdef", f".{name}-mine", "arrays-mine.safetensors"):
         (tmp_path / other).write_text("somebody else's")
     alive = Staged(tmp_path / MANIFEST)
+    (tmp_path / ".tree-a.txt-0123456789abcdef.part").write_text("of a writer that was killed")
     save(stump(1), tmp_path, beside={"report.html": b"page"})
     assert alive.temporary.exists()
     alive.discard()

@@ -108,7 +108,7 @@ def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, byt
     for path in folder.iterdir():  # the earlier model's, and those of writers that were killed
         if _ARRAYS_NAME.fullmatch(path.name) and path.name != name:
             path.unlink(missing_ok=True)
-    remove_leftovers(folder, rf"({_ARRAYS_NAME.pattern}|{re.escape(MANIFEST)})")
+    remove_leftovers(folder, rf"({_ARRAYS_NAME.pattern}|{re.escape(MANIFEST)}|(report|tree)[^/]*)")
 
 
 @dataclass(frozen=True)

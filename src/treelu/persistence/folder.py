@@ -90,7 +90,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def _create(path: Path) -> tuple[Path, BinaryIO]:
     """A new temporary file for a path, locked."""
     while True:
-        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+        temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}.part")
         file = temporary.open("xb")
         if fcntl is None:
             return temporary, file
@@ -103,7 +103,7 @@ def _create(path: Path) -> tuple[Path, BinaryIO]:
 
 def remove_leftovers(folder: Path, name: str) -> None:
     """Remove temporary files for names that match a pattern whose writers are no more."""
-    pattern = re.compile(rf"\.{name}-[0-9a-f]{{16}}")
+    pattern = re.compile(rf"\.{name}-[0-9a-f]{{16}}(\.part)?")  # version 0.1 had no ending
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if pattern.fullmatch(entry.name):
