@@ -177,3 +177,13 @@ def test_molecules_that_cannot_be_read_leave_their_rows_empty(
     assert len(result) == 40
     assert result["id"].tolist() == list(range(40))
     assert np.flatnonzero(result["probability_toxic"].isna()).tolist() == [5]
+
+
+def test_texts_that_a_spreadsheet_would_execute_get_an_apostrophe(model: Path, tmp_path: Path, type_: Type) -> None:
+    frame = people().assign(**{"=id": ["=cmd|' /C calc'!A0", "-5", "+1 555", "@sum", "plain", "\t=1"] + ["x"] * 74})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("predict", model, tmp_path / "t.csv", "--keep", "=id")
+    lines = [line.split(",")[0] for line in typed.out.splitlines()[:6]]
+    assert lines == ["'=id", "'=cmd|' /C calc'!A0", "-5", "'+1 555", "'@sum", "plain"]
+    typed = type_("predict", model, tmp_path / "t.csv", "--keep", "=id", "--json")
+    assert json.loads(typed.out.splitlines()[0])["=id"] == "=cmd|' /C calc'!A0"  # JSON is for programs

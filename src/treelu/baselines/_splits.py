@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
+
+from treelu.nn.caching import njit
 
 Matrix = NDArray[np.float64] | sparse.csr_array
 

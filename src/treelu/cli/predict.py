@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import column_names
+from treelu.cli.spreadsheets import for_spreadsheets
 from treelu.persistence import load
 from treelu.persistence.folder import replacing, write_atomically
 from treelu.tables import TableModel, check_columns, iterate_table
@@ -43,7 +44,7 @@ def predict_table(
             if as_json:
                 result.to_json(file, orient="records", lines=True, force_ascii=False, double_precision=15)
             else:
-                result.to_csv(file, index=False, header=first_row == 0, lineterminator="\n")
+                for_spreadsheets(result).to_csv(file, index=False, header=first_row == 0, lineterminator="\n")
             first_row += len(piece)
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from treelu.nn.caching import njit
 
 _F = np.float32
 _LEAST = np.float32(1e-6)  # chances below are taken for this
