@@ -10,12 +10,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import numba
 from numba.core import event
+
+from treelu.nn.caching import njit
 
 # sums may be reordered and contracted, NaN and infinity keep their meaning
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
-_njit: Any = numba.njit  # whose types do not know all of its options
+_njit: Any = njit
 _ALL = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 entry = _njit(**_ALL, cache=True)
 fast_entry = _njit(**_ALL, cache=True, fastmath=_FAST)
