@@ -1,0 +1,63 @@
+"""The benchmark of accuracy at a size: cells are written once, budgets suit methods, the page is filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import size, size_page
+from benchmarks.report import read_json
+
+
+def tiny_task() -> size.Task:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    rows = np.arange(60)
+    return size.Task("tables", "tiny", True, X, (X[:, 0] > X[:, 1]).astype(int), [(rows[:40], rows[40:])] * 2)
+
+
+def test_cells_are_written_and_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(size, "RESULTS", tmp_path)
+    budgets = [size.Budget(2, None), size.Budget(2, 1)]
+    size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
+    found = read_json(tmp_path / "tables" / "tiny-CART.json")
+    assert list(found["parts"]) == ["2 leaves, 1 terms"]  # an ordinary tree has one term
+    assert found["parts"]["2 leaves, 1 terms"]["leaves"] == [2, 2]
+    monkeypatch.setattr(size, "run_cell", lambda *_: pytest.fail("a cell was run again"))
+    size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
+
+
+@pytest.mark.parametrize("method", [name for name in size.METHODS if name not in ("LCN", "constant", "treelu")])
+def test_each_peer_keeps_to_the_leaves(method: str) -> None:
+    task = tiny_task()
+    budget = size.Budget(4, 1 if method == "CART" else None)
+    assert size.suits(method, budget, task)
+    cell: dict[str, Any] = size.run_cell(task, method, budget)
+    assert max(cell.get("leaves", [4])) <= 4
+    assert min(cell["score"]) > 0.5
+
+
+def test_the_page_is_filled(tmp_path: Path) -> None:
+    page = tmp_path / "size.md"
+    names = ("uci", "budgets", "defaults")
+    page.write_text("\n".join(f"<!-- begin: {name} --><!-- end: {name} -->" for name in names), encoding="utf-8")
+    cell = {"score": [0.9, 0.8], "leaves": [4, 4], "terms": [2, 2], "seconds": [1, 1]}
+    for table in range(6):
+        for method, budget, gain in (("treelu", "16 leaves, all terms", 0.05), ("CART", "16 leaves, 1 terms", 0.0),
+                                     ("TAO", "16 leaves, all terms", 0.01)):  # fmt: skip
+            parts = {budget: {**cell, "score": [0.8 + gain]}, "default": cell}
+            size.write_json({"parts": parts}, tmp_path / "results" / "tables" / f"t{table}-{method}.json")
+    size_page.refresh(tmp_path / "results", page)
+    text = page.read_text(encoding="utf-8")
+    assert "| 16 leaves, all terms | CART | 6 | 0.8500 | 0.8000 | 6 : 0 |" in text
+    assert "6 tables: a median of 4 leaves and of 2 terms" in text
+    assert (tmp_path / "assets" / "size-ranks.svg").exists()
+
+
+def test_critical_difference_of_the_literature() -> None:
+    """Demšar (2006): q = 2.569 for four methods at 5 %."""
+    assert size_page.critical_difference(4, 14) == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
