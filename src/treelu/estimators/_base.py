@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -48,6 +50,7 @@ PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 2**21  # entries that are scaled at once
+MAX_NEURONS = 256  # the work for a row grows with their cube
 
 
 class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
@@ -57,7 +60,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "depth": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "depth": [Interval(Integral, 1, MAX_NEURONS, closed="both"), StrOptions({"auto"})],
         "drop_connect": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "hidden_layers": ["array-like"],
         "negative_slope": [Interval(Real, None, None, closed="neither")],
@@ -95,6 +98,17 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     # Fitting
 
+    @contextmanager
+    def _unchanged_by_failure(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was: no new classes on an old network."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _fit_single(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
         """Fit one network to validated parameters and raw input."""
         X, y = self._read_rows(X, y, first=True)
@@ -116,15 +130,30 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
         taught = replace(sample, targets=lesson)
-        fits = Parallel(n_jobs=self.n_jobs)(delayed(self._train)(taught, validation, each) for each in seeds)
+        fits = self._train_all(taught, validation, seeds)
         network, history = best_fit(fits, taught, validation)
         if self.refine_leaves:
             strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
             refine_leaves(network, sample, strength)
-        self._temper(network, sample, validation, choice.temperature)
+        few = self.max_features is not None and self.max_features < sample.table.shape[1]
+        self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
+        self._describe_rows(network, sample, n_passes=len(history))
+        network.forget_features(self.spread_ == 0)
         self.network_, self.history_ = self._folded(network), history
         self._optimizer_state = None
-        self._describe_rows(network, sample, n_passes=len(history))
+
+    def _train_all(
+        self, sample: Sample, validation: Sample | None, seeds: list[int]
+    ) -> list[tuple[NeuronChain, History]]:
+        """A network from each seed; Ctrl-C in one process keeps those there are and begins no more."""
+        if self.n_jobs not in (None, 1):
+            return Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, seed) for seed in seeds)
+        fits = []
+        for seed in seeds:
+            fits.append(self._train(sample, validation, seed))
+            if fits[-1][1].ended == "interrupted":
+                break
+        return fits
 
     def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """The targets that are trained on; what is chosen and tempered is judged by the sample's own."""
@@ -297,6 +326,8 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         raw = network.copy(np.float64)
         raw.activation = replace(raw.activation, straight_through=False)
         fold(raw, self.scaling_, getattr(self, "target_scaling_", None))
+        if not all(np.isfinite(array).all() for array in raw.arrays().values()):
+            raise FloatingPointError("training led to numbers that are not finite; scale features and targets first")
         return raw
 
     def _unfolded(self, network: NeuronChain) -> NeuronChain:
@@ -373,11 +404,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         scaling = self.scaling_
         if scaling.is_identity and (hasattr(X, "tocsr") or X.flags.c_contiguous):
             return Table(X)
-        if hasattr(X, "tocsr"):
+        if hasattr(X, "tocsr") and not scaling.center.any():
             return Table(scaling.transform(X), np.float32)
         scaled = np.empty(X.shape, np.float32)
         step = max(1, BLOCK // X.shape[1])
-        for start in range(0, len(X), step):
+        for start in range(0, X.shape[0], step):
             scaled[start : start + step] = scaling.transform(X[start : start + step])
         return Table(scaled)
 

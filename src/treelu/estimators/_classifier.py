@@ -18,7 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._rows import check_weight, hold_out
-from treelu.estimators._targets import as_weight, check_label_matrix, class_targets, encode_classes, is_label_matrix
+from treelu.estimators._targets import (
+    as_weight,
+    check_class_weight,
+    check_label_matrix,
+    class_targets,
+    encode_classes,
+    is_label_matrix,
+)
 from treelu.nn import Table
 from treelu.training import Callback, Sample, Schedule
 from treelu.training.scaling import fit_scaling
@@ -112,12 +119,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self
         """
         self._check_parameters()
-        if is_outside_memory(X):
-            return fit_outside_memory(self, X, y, sample_weight, eval_set)
-        if is_label_matrix(y):
-            return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
-        self.__dict__.pop("estimators_", None)
-        return self._fit_single(X, y, sample_weight, eval_set)
+        check_class_weight(self.class_weight)
+        with self._unchanged_by_failure():
+            if is_outside_memory(X):
+                return fit_outside_memory(self, X, y, sample_weight, eval_set)
+            if is_label_matrix(y):
+                return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
+            self.__dict__.pop("estimators_", None)
+            return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One pass of training over a piece of the data.
@@ -174,6 +183,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
                 member,
                 member._label_sample(table, y[:, label], weight),
                 None if valid is None else member._label_sample(valid[0], valid[1][:, label], None),
+                is_last=label == len(members) - 1,
             )
             for label, member in enumerate(members)
         )
@@ -255,9 +265,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return tags
 
 
-def _fit_label(member: NetworkClassifier, sample: Sample, validation: Sample | None) -> NetworkClassifier:
+def _fit_label(
+    member: NetworkClassifier, sample: Sample, validation: Sample | None, *, is_last: bool
+) -> NetworkClassifier:
+    """One label's network; Ctrl-C before the last one ends all, since labels without a network cannot predict."""
     seed = member._seeds(1)[0]
     if validation is None and member.early_stopping:
         sample, validation = hold_out(sample, seed)
     member._fit_network(sample, validation, seed)
+    if member.history_.ended == "interrupted" and not is_last:
+        raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
     return member

@@ -36,13 +36,13 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
     >>> plan_training(1000, 30, 64)
     Plan(epochs=30, batch_size=64, updates_per_epoch=None)
     """
-    if not isinstance(batch_size, int):
+    if isinstance(batch_size, str):
         batch_size = MIN_BATCH
         while batch_size < MAX_BATCH and n_rows / batch_size > 2 * BATCHES_PER_PASS:
             batch_size *= 2
-    if not isinstance(epochs, int):
+    if isinstance(epochs, str):
         # where batches cannot grow with the table, their number does
         at_least = 2 * MIN_UPDATES if n_rows > 2 * BATCHES_PER_PASS * MAX_BATCH else MIN_UPDATES
         updates = max(at_least, PASSES * n_rows / batch_size)
-        return Plan(EPOCHS, batch_size, -(-int(updates) // EPOCHS))
-    return Plan(epochs, batch_size, None)
+        return Plan(EPOCHS, int(batch_size), -(-int(updates) // EPOCHS))
+    return Plan(int(epochs), int(batch_size), None)

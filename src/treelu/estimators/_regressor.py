@@ -111,9 +111,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self
         """
         self._check_parameters()
-        if is_outside_memory(X):
-            return fit_outside_memory(self, X, y, sample_weight, eval_set)
-        return self._fit_single(X, y, sample_weight, eval_set)
+        with self._unchanged_by_failure():
+            if is_outside_memory(X):
+                return fit_outside_memory(self, X, y, sample_weight, eval_set)
+            return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One pass of training over a piece of the data.
@@ -131,7 +132,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         columns = values.reshape(len(values), -1)
         if first:
             self.n_outputs_ = None if values.ndim == 1 else values.shape[1]
-            self.target_scaling_ = fit_scaling(columns, bool(self.standardize))
+            self.target_scaling_ = fit_scaling(columns, bool(self.standardize), "y")
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)

@@ -41,7 +41,7 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     if sample_weight is None:
         return None
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weight.sum() > 0:
+    if not weight.max() > 0:
         raise ValueError("sample_weight must have at least one positive value")
     return weight
 

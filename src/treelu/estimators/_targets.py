@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,17 @@ def as_weight(weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
     """Row weights with mean 1."""
     if weight is None:
         return None
+    weight = weight / weight.max()  # their sum cannot overflow
     return (weight / weight.mean()).astype(np.float32)
+
+
+def check_class_weight(class_weight: Any) -> None:
+    """Raise unless the weights of classes, where they are given one by one, are positive numbers."""
+    if not isinstance(class_weight, dict):
+        return
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
+            raise ValueError(f"class_weight must hold positive finite numbers, got {weight!r} for the class {label!r}")
 
 
 def is_label_matrix(y: Any) -> bool:

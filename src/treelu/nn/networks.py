@@ -192,6 +192,10 @@ class NeuronChain(ABC):
     def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
         """The part of `widen` above the neurons."""
 
+    def forget_features(self, features: NDArray[np.bool_]) -> None:
+        """Give some features weights of zero, in place: the network reads them no more."""
+        self.weight[features] = 0
+
     def start_with(self, shallow: NeuronChain) -> None:
         """Give the first neurons the parameters of a shallower network; the others stay as they are."""
         for name, array in shallow.arrays().items():
@@ -450,6 +454,11 @@ class LocallyLinearNetwork(NeuronChain):
         self.output_weight *= scale
         self.output_connection *= scale
         self.output_bias[:] = self.output_bias * scale + center
+
+    def forget_features(self, features: NDArray[np.bool_]) -> None:
+        """Give some features weights of zero, in place: the network reads them no more."""
+        super().forget_features(features)
+        self.output_weight[features] = 0
 
     def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
         self.output_weight = _spread(self.output_weight, features, n_features)

@@ -411,8 +411,8 @@ def _silent(record: EpochRecord, network: NeuronChain) -> None:
 def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:
     if not math.isfinite(loss):
         raise FloatingPointError(
-            f"the training loss became {loss} in epoch {epoch}: lower learning_rate (now {learning_rate}), "
-            "or set standardize=True if features or targets are large"
+            f"the training loss became {loss} in epoch {epoch}: lower learning_rate (now {learning_rate}), or scale "
+            "features and targets that are very large (standardize=False leaves them as they are)"
         )
 
 

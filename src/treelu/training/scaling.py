@@ -36,13 +36,13 @@ class Scaling:
         return not self.center.any() and bool((self.scale == 1).all())
 
     def transform(self, X: Any) -> Any:
-        """Scaled rows; sparse ones stay sparse where nothing is centred."""
+        """Scaled rows; sparse ones stay sparse where nothing is centred, and are dense otherwise."""
         if self.is_identity:
             return X
         if hasattr(X, "tocsr"):
-            if self.center.any():
-                raise ValueError("sparse X cannot be centred; use standardize=False or a dense X")
-            return X.multiply(1 / self.scale).tocsr()
+            if not self.center.any():
+                return X.multiply(1 / self.scale).tocsr()
+            X = X.toarray()
         return (X - self.center) / self.scale
 
     def inverse(self) -> Scaling:
@@ -55,7 +55,11 @@ QUARTILES_TO_DEVIATION = 1.349  # the distance of a normal distribution's quarti
 QUARTILE_ROWS = 100_000  # are enough to know the quartiles
 
 
-def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
+SPREADS = 1e-120, 1e120  # between these a deviation, its square and its inverse are finite, and so is a folded network
+DENSE_ENOUGH = 1 / 3  # of a sparse table's entries stored: it takes no more memory as a dense one of float32
+
+
+def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
     """Centre and scale of each feature that is to be scaled: mean and standard deviation.
 
     Under "auto" a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
@@ -66,18 +70,32 @@ def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
     X : ndarray or SciPy sparse
         The training rows.
     standardize : bool or "auto"
-        True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those of a
-        dense table that are not binary. Constant features are centred and keep their scale.
+        True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those that are
+        not binary. Sparse features are centred only where most of them is stored anyway; others are divided by the
+        root mean square of their entries, so that zeros stay zeros. Constant features are centred and keep their scale.
+    name : str
+        What messages call the table.
     """
     n_features = X.shape[1]
-    if not standardize or (standardize == "auto" and hasattr(X, "tocsr")):
+    if not standardize:
         return Scaling.identity(n_features)
-    if hasattr(X, "tocsr"):
-        squares = np.asarray(X.multiply(X).mean(axis=0), np.float64).reshape(-1)
-        return Scaling(np.zeros(n_features), np.where(squares > 0, np.sqrt(squares), 1.0))
-    center, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    scaling = _sparse_scaling(X, standardize) if hasattr(X, "tocsr") else _dense_scaling(X, standardize)
+    low, high = SPREADS
+    bad = ~((scaling.scale >= low) & (scaling.scale <= high)) | ~(np.abs(scaling.center) <= high)
+    if bad.any():
+        column = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"{name} cannot be scaled: column {column} has values that are too large or too small for floating-point "
+            f"arithmetic (centre {scaling.center[column]:.3g}, deviation {scaling.scale[column]:.3g}); change its unit"
+        )
+    return scaling
+
+
+def _dense_scaling(X: NDArray[Any], standardize: bool | str) -> Scaling:
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        center, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
     # not scale == 0: rounding gives a constant column a deviation
-    scale = np.where((X.max(axis=0) > X.min(axis=0)) & (scale > 0), scale, 1.0)
+    scale = np.where(X.max(axis=0) > X.min(axis=0), scale, 1.0)
     if standardize == "auto":
         binary = ((X == 0) | (X == 1)).all(axis=0)
         center, scale = np.where(binary, 0.0, center), np.where(binary, 1.0, scale)
@@ -85,6 +103,30 @@ def fit_scaling(X: Any, standardize: bool | str) -> Scaling:
         heavy = (spread > 0) & (scale > HEAVY * spread) & ~binary
         center, scale = np.where(heavy, median, center), np.where(heavy, spread, scale)
     return Scaling(center, scale)
+
+
+def _sparse_scaling(X: Any, standardize: bool | str) -> Scaling:
+    """Without making the table dense."""
+    (n_rows, n_features), csc = X.shape, X.tocsc()
+    columns = np.repeat(np.arange(n_features), np.diff(csc.indptr))
+    values = csc.data.astype(np.float64)
+
+    def sums(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.bincount(columns, terms, n_features).astype(np.float64)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = sums(values**2)
+        if standardize != "auto":
+            return Scaling(np.zeros(n_features), np.where(squares > 0, np.sqrt(squares / n_rows), 1.0))
+        stored = np.bincount(columns[values != 0], minlength=n_features)
+        binary = sums(((values != 0) & (values != 1)).astype(np.float64)) == 0
+        if binary.all():
+            return Scaling.identity(n_features)
+        if len(values) >= DENSE_ENOUGH * n_rows * n_features:
+            mean = sums(values) / n_rows
+            far = sums((values - mean[columns]) ** 2) + (n_rows - np.diff(csc.indptr)) * mean**2
+            return Scaling(np.where(binary, 0.0, mean), np.where(binary | (far == 0), 1.0, np.sqrt(far / n_rows)))
+        return Scaling(np.zeros(n_features), np.where(binary, 1.0, np.sqrt(squares / np.maximum(stored, 1))))
 
 
 def _quartiles(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

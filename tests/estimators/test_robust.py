@@ -1,0 +1,216 @@
+"""What went wrong once: NumPy's integers, extreme values, constant and sparse columns, forks, interrupts, failures."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer
+
+from treelu import LCNClassifier, LCNRegressor, LLNRegressor
+from treelu.nn.cpu.threads import limited
+from treelu.training.scaling import Scaling, fit_scaling
+
+QUICK = {"depth": 3, "drop_connect": 0.1, "epochs": 4, "batch_size": 32, "random_state": 0}
+
+
+def some_rows(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).normal(size=(n, d))
+    return X, (X[:, 0] + X[:, 1] > 0).astype(int)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize("number", [np.int64, np.int32, int])
+def test_whole_numbers_of_any_kind_count(number: type) -> None:
+    X, y = some_rows()
+    model = LCNClassifier(**{**QUICK, "epochs": number(3), "batch_size": number(50)}).fit(X, y)
+    assert len(model.history_) == 3
+    assert np.array_equal(model.decision_function(X), LCNClassifier(**{**QUICK, "epochs": 3, "batch_size": 50}).fit(X, y).decision_function(X))  # fmt: skip # noqa: E501
+
+
+def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
+    from treelu.estimators._setting import Choice, Setting
+
+    X, y = some_rows()
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), 50.0))
+    settings = {"epochs": 40, "batch_size": 32, "random_state": 0}
+    few = LCNClassifier(**settings, max_features=2).fit(X, y).decision_function(X)
+    assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing
+    assert np.abs(LCNClassifier(**settings).fit(X, y).decision_function(X)).max() < 1
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan, np.inf, "much"])
+def test_weights_of_classes_are_positive(weight: object) -> None:
+    X, y = some_rows()
+    with pytest.raises(ValueError, match=r"class_weight must hold positive finite numbers, got .* for the class 1"):
+        LCNClassifier(**QUICK, class_weight={0: 1.0, 1: weight}).fit(X, y)
+
+
+def test_huge_weights_of_rows() -> None:
+    X, y = some_rows()
+    weight = np.where(np.arange(200) % 2, 1e308, 5e307)
+    huge = LCNClassifier(**QUICK).fit(X, y, sample_weight=weight).decision_function(X)
+    small = LCNClassifier(**QUICK).fit(X, y, sample_weight=weight / 1e308).decision_function(X)
+    np.testing.assert_allclose(huge, small, rtol=1e-6)
+
+
+def test_depths_that_would_not_end_are_refused() -> None:
+    X, y = some_rows()
+    with pytest.raises(ValueError, match="depth"):
+        LCNClassifier(depth=2000).fit(X, y)
+
+
+# Extreme values
+
+
+@pytest.mark.parametrize("kind", [LCNRegressor, LLNRegressor])
+@pytest.mark.parametrize("size", [1e300, 1e155])
+def test_targets_beyond_arithmetic_are_refused(kind: type, size: float) -> None:
+    X, _ = some_rows()
+    y = X[:, 0] * size
+    with pytest.raises(ValueError, match="y cannot be scaled: column 0 has values that are too large or too small"):
+        kind(**QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e-320])
+@pytest.mark.parametrize("standardize", [True, "auto"])
+def test_features_beyond_arithmetic_are_refused(standardize: bool | str, size: float) -> None:
+    X, y = some_rows()
+    with pytest.raises(ValueError, match="X cannot be scaled: column 0"):
+        LCNClassifier(**QUICK, standardize=standardize).fit(X * size, y)
+
+
+@pytest.mark.parametrize("size", [1e100, 1e30, 1e-30, 1e-100])
+def test_large_and_small_units_are_fine(size: float) -> None:
+    X, y = some_rows()
+    plain = LCNClassifier(**QUICK).fit(X, y).predict(X)
+    scaled = LCNClassifier(**QUICK).fit(X * size, y)
+    assert all(np.isfinite(array).all() for array in scaled.network_.arrays().values())
+    assert (scaled.predict(X * size) == plain).mean() > 0.98
+
+
+def test_a_constant_column_has_no_weight() -> None:
+    X, y = some_rows()
+    with_time = np.column_stack([X, np.full(200, 1.7e18)])
+    model = LCNClassifier(**{**QUICK, "epochs": 40}).fit(with_time, y)
+    assert not model.network_.weight[4].any()
+    assert model.score(with_time, y) > 0.9
+    assert np.array_equal(model.tree_.predict(with_time), model.predict(with_time))
+
+
+# Sparse tables
+
+
+def test_a_sparse_table_of_real_values_is_scaled() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    model = LCNClassifier(**{**QUICK, "epochs": 20}).fit(sparse.csr_array(X), y)
+    assert model.score(sparse.csr_array(X), y) > 0.95
+    np.testing.assert_allclose(model.decision_function(X), model.decision_function(sparse.csr_array(X)), atol=1e-9)
+
+
+def test_few_entries_stay_few() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 50), density=0.05, rng=rng, format="csr") * 1000
+    scaling = fit_scaling(X, "auto")
+    assert not scaling.center.any()
+    scaled = scaling.transform(X)
+    assert sparse.issparse(scaled)
+    assert np.sqrt((scaled.data**2).mean()) == pytest.approx(1)
+    bits = (X != 0).astype(float)
+    assert fit_scaling(bits, "auto").is_identity
+
+
+def test_sparse_and_dense_statistics_agree() -> None:
+    X = np.random.default_rng(0).normal(5, 2, size=(100, 3))
+    X[:, 2] = X[:, 2] > 5
+    ours, dense = fit_scaling(sparse.csr_array(X), "auto"), Scaling(X.mean(0), X.std(0))
+    np.testing.assert_allclose(ours.center[:2], dense.center[:2])
+    np.testing.assert_allclose(ours.scale[:2], dense.scale[:2])
+    assert (ours.center[2], ours.scale[2]) == (0, 1)
+
+
+# Threads and processes
+
+
+def test_one_seed_one_model_whatever_the_threads_and_jobs() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 12))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    results = []
+    for threads, jobs in ((1, None), (2, None), (2, 2)):
+        with limited(threads):
+            model = LCNClassifier(**QUICK, n_init=2, n_jobs=jobs).fit(X, y)
+            results.append(model.predict_proba(X))
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_predicts_and_fits() -> None:
+    """A server loads a model, predicts with threads, and forks its workers."""
+    X, y = some_rows(60_000, 20)
+    model = LCNClassifier(**{**QUICK, "epochs": 1, "batch_size": 4096}).fit(X, y)
+    with limited(2):
+        before = model.predict(X)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            same = np.array_equal(model.predict(X), before)
+            again = LCNClassifier(**QUICK).fit(X[:200], y[:200])
+            os._exit(0 if same and np.isfinite(again.decision_function(X[:9])).all() else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+# Interrupts and failures
+
+
+class Interrupt:
+    """A callback that is interrupted in the given epoch of the first training."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch, self.n_calls = epoch, 0
+
+    def __call__(self, record: object, network: object) -> None:
+        self.n_calls += 1
+        if record.epoch == self.epoch:  # type: ignore[attr-defined]
+            raise KeyboardInterrupt
+
+
+def test_one_interrupt_ends_all_initialisations() -> None:
+    X, y = some_rows()
+    stop = Interrupt(2)
+    with pytest.warns(UserWarning, match="training interrupted"):
+        model = LCNClassifier(**QUICK, n_init=4, callbacks=[stop]).fit(X, y)
+    assert stop.n_calls == 2
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_one_interrupt_ends_all_labels_and_keeps_the_old_model() -> None:
+    X, y = some_rows()
+    labels = np.column_stack([y, 1 - y, y])
+    model = LCNClassifier(**QUICK).fit(X, labels)
+    before, stop = model.predict_proba(X), Interrupt(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(callbacks=[stop]).fit(X, labels)
+    assert stop.n_calls == 2
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+def test_a_fit_that_fails_leaves_the_old_model() -> None:
+    X, y = some_rows()
+    model = LCNClassifier(**QUICK).fit(X, np.where(y, "yes", "no"))
+    before = model.predict(X)
+    with pytest.raises(FloatingPointError), np.errstate(all="ignore"):
+        model.set_params(learning_rate=1e30, optimizer="sgd", standardize=False).fit(X * 1e30, np.where(y, "a", "b"))
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert np.array_equal(model.predict(X), before)
