@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.comparison import Comparison
 from benchmarks.report import HEADS, amount, cells, comparisons, digits, fill, markdown
 
 
 def refresh(page: Path, results: Mapping[str, Any]) -> None:
     """Write the results between the page's markers; parts that were not run keep what stands there."""
-    found = {part: markdown(HEADS, map(cells, comparisons(results, part))) for part in results["parts"]}
+    found = {part: _comparison_table(comparisons(results, part)) for part in results["parts"]}
     blocks = {"machine": _machine(results["machine"]), **found}
     for part, describe in (("growth", _sweeps), ("complexity", _depths), ("limits", _limits)):
         if part in results["parts"]:
             blocks[f"{part} details"] = describe(results["parts"][part]["details"])
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+
+
+def _comparison_table(found: list[Comparison]) -> str:
+    """Comparisons without the targets that the benchmark holds them against, which are for its own check."""
+    lines = [cells(replace(comparison, met=None)) for comparison in found]
+    exponents = [line[-1] if line[-1].startswith("exponent") else "" for line in lines]
+    if not any(exponents):
+        return markdown(HEADS[:-1], [line[:-1] for line in lines])
+    return markdown(
+        (*HEADS[:-1], "exponent"),
+        [(*line[:-1], text.removeprefix("exponent ")) for line, text in zip(lines, exponents, strict=True)],
+    )
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

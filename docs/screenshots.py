@@ -93,6 +93,7 @@ class Camera:
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         self.browser.get(path.as_uri())
+        self.browser.execute_async_script("setTimeout(arguments[0], 1500)")  # charts take their room
 
     def take(self, name: str, *steps: str) -> None:
         """Run some JavaScript, then save the screen."""

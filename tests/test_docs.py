@@ -11,10 +11,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import yaml
+from selenium.webdriver.support.ui import WebDriverWait
 
 import treelu
 from docs.numbers import fill
 from docs.outputs import blocks, pages, run_page
+from tests.report.browser import NoChromiumError, start_chromium
 from treelu.estimators import _plan
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -88,15 +90,47 @@ def test_versions_agree() -> None:
     assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_site_builds_strictly(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    page = (tmp_path / "site" / "reference" / "estimators.html").read_text("utf-8")
+    return folder
+
+
+def test_site_builds_strictly(site: Path) -> None:
+    page = (site / "reference" / "estimators.html").read_text("utf-8")
     assert "a network for each" in page, "the reference shows docstrings"
-    assert ":func:" not in (tmp_path / "site" / "reference" / "tree.html").read_text("utf-8")
-    assert not list((tmp_path / "site").rglob("*.py"))
+    assert ":func:" not in (site / "reference" / "tree.html").read_text("utf-8")
+    assert not list(site.rglob("*.py"))
+
+
+def test_pages_fetch_nothing(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(?:https?:)?//", text), page.name
+
+
+def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
+    try:
+        browser = start_chromium(tmp_path / "profile")
+    except NoChromiumError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    try:
+        browser.get((site / "guides" / "report.html").as_uri())
+        browser.execute_script("document.querySelector('.md-search__input').focus()")
+        browser.switch_to.active_element.send_keys("threshold")
+        found = WebDriverWait(browser, 30).until(
+            lambda page: page.find_elements("css selector", ".md-search-result__item")
+        )
+        assert any("messy" in item.get_attribute("innerHTML") for item in found)
+    finally:
+        browser.quit()
 
 
 # How the code of a page is found

@@ -27,7 +27,7 @@ def test_both_tables_are_fitted_printed_and_drawn(tmp_path: Path, type_: Type) -
         "TUMOURS",
         "RMSE",
         "ROC AUC",
-        "\n  CART ",
+        "  CART  ",
         "node 0: ",
         "\nnext:\n",
         "treelu fit YOUR.csv",

@@ -1,6 +1,7 @@
 """`treelu fit`: what it writes, what it says, and the mistakes it names."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -45,8 +46,11 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     assert "scores on 16 hold-out rows that training did not see (95 % interval)" in typed.out
     for word in (
         "ROC AUC",
-        "\n  LCN   ",
-        "\n  CART  ",
+        "Average precision",
+        "  LCN  ",
+        "  CART  ",
+        "  always ",
+        "recall and precision are those of survived = 1",
         "leaves that rows reach, of 4; CART: ",
         f"wrote {out}: model.json",
     ):
@@ -96,7 +100,7 @@ def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) ->
     members = ["--members", 2] if method == "elcn" else []
     typed = type_("fit", table, "--target", "survived", "--method", method, "--out", tmp_path / "m", *QUICK, *members)
     assert typed.code == 0, typed.err
-    assert f"\n  {method.upper()} " in typed.out
+    assert f"  {method.upper()}  " in typed.out
     assert (tmp_path / "m" / "tree.json").exists() == (method == "lln")
     model = treelu.load(tmp_path / "m")
     assert model.method == method
@@ -481,3 +485,75 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_training(
     typed = type_("fit", table, "--target", "survived", "--out", table / "m")
     assert typed.code == 2
     assert "nothing can be written" in typed.err
+
+
+# Scores that mislead
+
+
+def rare(n: int = 600, seed: int = 0) -> pd.DataFrame:
+    """A table with 2 % of frauds that the features hardly tell."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)).round(3), columns=["a", "b", "c"])
+    return frame.assign(kind=np.where(rng.random(n) < 0.02, "fraud", "fine"))
+
+
+def test_a_rare_class_stands_beside_its_baseline_with_hints(tmp_path: Path, type_: Type) -> None:
+    rare().to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK)
+    assert "always fine" in typed.out
+    assert "recall and precision are those of kind = fraud" in typed.out
+    (line,) = [line for line in typed.out.splitlines() if line.startswith("warning: 'fraud' is never predicted")]
+    assert "--balanced" in line
+    assert "threshold" in line
+
+
+def test_a_threshold_is_kept_with_the_model(tmp_path: Path, type_: Type) -> None:
+    rare().to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--threshold", 0.02]
+    result = json.loads(type_(*words, "--json").out)
+    assert result["scores"]["kind"]["LCN"]["recall"]["value"] is not None
+    model = treelu.load(tmp_path / "m")
+    fraud = model.estimator.classes_.tolist().index("fraud")
+    assert model.positive == fraud
+    chances = model.predict_proba(rare())[:, fraud]
+    assert ((model.predict(rare()) == "fraud") == (chances >= 0.02)).all()
+    told = type_("predict", tmp_path / "m", tmp_path / "t.csv").out.splitlines()[1:]
+    assert [line.split(",")[0] for line in told] == model.predict(rare()).tolist()
+    refused = type_("fit", tmp_path / "t.csv", "--target", "a", "--out", tmp_path / "n", "--threshold", 0.3)
+    assert refused.err.splitlines()[-1] == "treelu: --threshold is for a target of two classes; leave it out"
+
+
+def test_cart_gets_the_same_weights(tmp_path: Path, type_: Type) -> None:
+    rare().to_csv(tmp_path / "t.csv", index=False)
+    type_("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--balanced")
+    (cart,) = treelu.load(tmp_path / "m").carts
+    chances = cart.predict_proba(rare()[["a", "b", "c"]].to_numpy())[:, 0]
+    assert 0.2 < chances.mean() < 0.85  # without weights 0.98, the share of the class
+
+
+def test_training_rows_are_not_called_hold_out(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
+    rows = prepared(table).training.numbers
+    assert rows is not None
+    people().iloc[rows - 1].to_csv(tmp_path / "training.csv", index=False)
+    typed = type_("report", model, tmp_path / "training.csv", "--out", tmp_path / "r.html")
+    assert "scores on 64 training rows (95 % interval)" in typed.out
+    assert "warning: these are the training rows: the scores are too good" in typed.out
+    typed = type_("report", model, table, "--out", tmp_path / "all.html")
+    assert re.search(r"warning: (7|8)\d% of these rows were used in training", typed.out)
+
+
+def test_suspicious_columns_and_targets_are_warned_of(tmp_path: Path, type_: Type) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    y = x + rng.normal(0, 0.1, 300)
+    y[:3] = 1e6
+    frame = pd.DataFrame({"id": range(300), "x": x, "smiles": rng.choice(["C", "CC"], 300), "y": y})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", *QUICK)
+    for words in (
+        "column 'id' only rises from row to row; --drop id if it numbers the rows",
+        "column 'smiles' seems to hold molecules; add --smiles smiles",
+        "values lie far from the others, such as 1e+06",
+    ):
+        assert words in typed.err
+        assert any(line.startswith("warning: ") and words in line for line in typed.out.splitlines())

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+import treelu
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
 from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 
@@ -300,3 +301,29 @@ def test_an_eval_set_for_several_labels() -> None:
 def test_partial_fit_takes_one_label() -> None:
     with pytest.raises(ValueError, match="partial_fit takes a vector y"):
         LCNClassifier(**FAST).partial_fit(*labels())
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("LCNClassifier", "missing='indicator' fills and marks missing values"),
+        ("ObliqueTreeClassifier", "missing='indicator' fills and marks missing values"),
+        ("HHCARTClassifier", "impute missing values first"),
+    ],
+)
+def test_gaps_are_refused_with_a_remedy_of_this_library(name: str, remedy: str) -> None:
+    from treelu import baselines
+
+    estimator = getattr(baselines if name.startswith("HHCART") else treelu, name)()
+    X = np.arange(12.0).reshape(6, 2)
+    X[2, 1] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN") as error:
+        estimator.fit(X, [0, 1, 0, 1, 0, 1])
+    assert remedy in str(error.value)
+    assert "HistGradientBoosting" not in str(error.value)
+
+
+def test_dates_are_refused_by_name() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "when": pd.date_range("2020", periods=3)})
+    with pytest.raises(ValueError, match="X has dates or times in column 'when'; turn them into numbers first"):
+        treelu.LCNClassifier().fit(frame, [0, 1, 0])

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 
+import treelu
 from tests.report.browser import NoChromiumError, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
 from treelu.cli import main
@@ -114,7 +116,7 @@ def _console(page):
 def test_opens_without_errors_and_shows_every_section(page, tree):
     sections = [link.text for link in _all(page, "#contents a")]
     assert sections == ["Scores", "Tree", "Performance", "Features", "Training", "Leaves", "About"]
-    assert len(_all(page, ".score-card")) == 3
+    assert len(_all(page, ".score-card")) == 6
     assert sorted(_shown_nodes(page)) == list(range(tree.n_nodes))  # 16 leaves: all open
     assert len(_all(page, "#leaf-table tbody tr")) == 16
     assert len(_all(page, ".charts figure svg")) >= 4
@@ -179,30 +181,42 @@ def test_collapse_and_expand(page, tree):
     assert _shown_nodes(page) == [0]
 
 
-def test_search_finds_features(page):
+def test_search_finds_features_by_effect(page, tree, rows):
     field = _one(page, "#search")
     field.send_keys("<script>")
-    assert len(_all(page, ".card.hit")) == 15  # six features: each is among the strongest eight everywhere
-    assert "15 nodes" in _one(page, "#search-status").text
+    shares = np.abs(tree.weights) * rows[0].std(axis=0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    found = np.flatnonzero(shares[:, 0] >= 0.05)
+    assert [int(card.get_attribute("data-node")) for card in _all(page, ".card.hit")] == pytest.approx(
+        sorted(found, key=_shown_nodes(page).index)
+    )
+    assert f"{len(found)} nodes, strongest first" in _one(page, "#search-status").text
     field.clear()
     field.send_keys("a")
     options = [option.text for option in _all(page, "#search-list li")]
     assert any("alcohol" in option for option in options)
     field.send_keys("lco\ue007")  # Enter: first node found
-    assert _selected(page) == 0
+    strongest = np.argsort(-shares[:, 1], kind="stable")
+    assert _selected(page) == strongest[0]
+    assert f"{100 * shares[strongest[0], 1]:.0f} % of its effect" in _one(page, "#search-status").text
     _one(page, "#search-next").click()
-    assert _selected(page) == 1
+    assert _selected(page) == strongest[1]
     field.send_keys("zzz")
-    assert _one(page, "#search-status").text == "no node weighs it strongly"
+    assert _one(page, "#search-status").text == "it moves no node"
     assert _all(page, ".card.hit") == []
 
 
-def test_search_opens_the_way_to_a_hidden_node(page):
+def test_search_opens_the_way_to_a_hidden_node(page, tree, rows):
     _one(page, "#collapse").click()
     _one(page, "#search").send_keys("hue")
-    _one(page, "#search-previous").click()
-    assert _selected(page) == 14
-    assert 14 in _shown_nodes(page)
+    shares = np.abs(tree.weights) * rows[0].std(axis=0)
+    share = shares[:, 4] / shares.sum(axis=1)
+    by_effect = [node for node in np.argsort(-share, kind="stable") if share[node] >= 0.05]
+    place = next(place for place, node in enumerate(by_effect) if node > 2)
+    for _ in range(place + 1):
+        _one(page, "#search-next").click()
+    assert _selected(page) == by_effect[place]
+    assert by_effect[place] in _shown_nodes(page)
 
 
 def test_listed_row_lights_its_path(page, tree, rows):
@@ -257,7 +271,7 @@ def test_typed_rows_by_name(page, tree, rows):
     for text in written:
         _type_row(page, text)
         assert _lit_nodes(page)[-1] == tree.apply(x[None])[0]
-        assert _one(page, "#row-message").text == "3 features given, 3 left out."
+        assert _one(page, "#row-message").text.startswith("3 features given, 3 left out.")
     _type_row(page, "alcohol=1.5, hue=3")
     x = usual.copy()
     x[[1, 4]] = 1.5, 3
@@ -370,6 +384,13 @@ def test_phone_width_needs_no_sideways_scrolling(page):
     )
     page.refresh()
     assert page.execute_script("return document.documentElement.scrollWidth") <= 390
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 780, "deviceScaleFactor": 2, "mobile": True}
+    )
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 360
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    )
     assert len(_shown_nodes(page)) == 7  # two levels and what follows, which stay in view
     tall = page.execute_script("return document.getElementById('viewport').clientHeight")
     assert tall < 400, "the node's panel begins on the same screen"
@@ -491,3 +512,224 @@ def test_other_trees_open_without_errors(browser, tmp_path_factory, kind):
         _type_row(page, ",".join(repr(float(v)) for v in X[0]))
         chance = tree.predict_proba(X[:1])[0]
         assert f"{tree.classes[chance.argmax()]}, {100 * chance.max():.0f} %" in _one(page, "#row-result").text
+
+
+# What the page knows of the table
+
+
+def messy_table(n_rows=240):
+    """Rows with categories, gaps, pounds, dates and a leaky name; the target depends on most of them."""
+    rng = np.random.default_rng(3)
+    sex, klass = rng.choice(["female", "male"], n_rows), rng.integers(1, 4, n_rows)
+    age, fare = rng.normal(30, 12, n_rows).round(1), np.exp(rng.normal(6, 1, n_rows)).round(2)
+    day = pd.Timestamp("1912-03-01") + pd.to_timedelta(rng.integers(0, 60, n_rows), unit="D")
+    port = rng.choice(["Cork, Ireland", "Oslo", "Rome", HOSTILE], n_rows, p=[0.4, 0.3, 0.2, 0.1])
+    score = (
+        2.5 * (sex == "female")
+        - klass
+        - 0.03 * age
+        + 0.3 * np.log(fare)
+        + (day.month == 4)
+        + rng.normal(0, 0.6, n_rows)
+    )
+    frame = pd.DataFrame({
+        "Class": klass, "Sex": sex, "Age": age, "Fare": [f"£{value:,.2f}" for value in fare], "Port": port,
+        "Day": day.strftime("%d/%m/%Y"), "Survived": (score > np.median(score)).astype(int),
+    })  # fmt: skip
+    frame.loc[rng.choice(n_rows, 30, replace=False), "Age"] = np.nan
+    frame.loc[rng.choice(n_rows, 9, replace=False), "Port"] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory):
+    """A messy table, its model and its page."""
+    folder = tmp_path_factory.mktemp("messy")
+    messy_table().to_csv(folder / "people.csv", index=False, sep=";")
+    words = ["--target", "Survived", "--depth", "3", "--epochs", "40", "--drop-connect", "0", "--quiet"]
+    assert main(["fit", str(folder / "people.csv"), *words, "--out", str(folder / "m")]) == 0
+    return folder
+
+
+def test_a_pasted_row_gets_the_answer_of_the_model(browser, messy):
+    """The page's encoding, question by question, against `treelu predict` on the same rows."""
+    page = _open(browser, messy / "m" / "report.html")
+    frame = messy_table()
+    model = treelu.load(messy / "m")
+    rows = pd.read_csv(messy / "people.csv", sep=";", dtype=str, keep_default_na=False)
+    lines = rows.to_csv(index=False, sep=";").splitlines()
+    texts = [f"{lines[0]}\n{line}" for line in lines[1:81]]
+    _type_row(page, texts[0])
+    script = """
+        const [field, texts] = arguments;
+        return texts.map((text) => {
+          field.value = text;
+          field.dispatchEvent(new Event("input"));
+          const result = document.getElementById("row-result").textContent;
+          const lit = [...document.querySelectorAll(".card.lit")].map((card) => Number(card.dataset.node));
+          return [document.getElementById("row-message").textContent, result, Math.max(...lit)];
+        });
+    """
+    X = model.encoder.encode(frame.astype({"Class": str}).head(80)).X
+    leaves, chances = model.trees[0].apply(X), model.predict_proba(frame.head(80))
+    for (message, result, leaf), wanted, chance in zip(
+        page.execute_script(script, _one(page, "#row-text"), texts), leaves, chances, strict=True
+    ):
+        assert message == "All 6 columns given. Not used: Survived."
+        assert leaf == wanted
+        assert f"Survived = {chance.argmax()}, {100 * chance.max():.0f} %" in result
+    assert _console(page) == []
+
+
+def test_what_was_understood_is_shown_and_the_rest_refused(browser, messy):
+    page = _open(browser, messy / "m" / "report.html")
+    _type_row(page, "Sex = female\nAge = 30\nPort = Atlantis\nDay = 24/03/1912")
+    shown = {
+        item.find_element("tag name", "span").text: item.find_element("tag name", "b").text
+        for item in _all(page, "#row-understood li")
+    }
+    assert shown["Sex"] == "female"
+    assert shown["Port"] == "Atlantis (not seen in training)"
+    assert shown["Day"] == "1912-03-24"
+    assert shown["Class"].startswith("missing (as ")
+    assert _one(page, "#row-message").text == "4 columns given, 2 missing."
+    for text, message in {
+        "Age = thirty": "Age: “thirty” is not a number.",
+        "Day = 1912/13/45": "Day: “1912/13/45” is not a date like %d/%m/%Y.",
+        "Height = 3": "There is no column “Height”.",
+        "Fare = £1,00": "Fare: “£1,00” is not a number.",
+    }.items():
+        _type_row(page, text)
+        assert _one(page, "#row-message").text == message
+        assert _lit_nodes(page) == []
+
+
+def test_a_listed_row_can_be_edited_in_the_tables_own_words(browser, messy):
+    page = _open(browser, messy / "m" / "report.html")
+    for place in (1, 4, 7):
+        _all(page, "#row-select option")[place].click()
+        before = _lit_nodes(page)
+        _one(page, "#row-type").click()
+        text = _one(page, "#row-text").get_attribute("value")
+        assert "Sex = " in text
+        _type_row(page, text)
+        assert _lit_nodes(page) == before
+        _one(page, "#row-type").click()
+
+
+def test_row_numbers_are_those_of_the_file(browser, messy):
+    page = _open(browser, messy / "m" / "report.html")
+    option = _all(page, "#row-select option")[2]
+    number = int(option.text.split()[1])
+    option.click()
+    observed = messy_table()["Survived"].iloc[number - 1]
+    assert f"observed Survived = {observed}" in _one(page, "#row-result").text
+
+
+def test_molecules_are_picked_not_typed(browser, tmp_path):
+    pytest.importorskip("rdkit")
+    smiles = ["C" * (1 + i % 8) + end for i, end in enumerate(["O", "N", "Cl", "C(=O)O"] * 10)]
+    pd.DataFrame({"smiles": smiles, "size": [len(text) for text in smiles]}).to_csv(tmp_path / "m.csv", index=False)
+    words = ["--smiles", "smiles", "--target", "size", "--bits", "64", "--depth", "2", "--epochs", "2", "--quiet"]
+    assert main(["fit", str(tmp_path / "m.csv"), *words, "--task", "regression", "--out", str(tmp_path / "out")]) == 0
+    page = _open(browser, tmp_path / "out" / "report.html")
+    _one(page, "#row-type").click()
+    assert _one(page, "#row-message").text.startswith("A molecule cannot be encoded in the page.")
+    assert not _one(page, "#row-text").is_displayed()
+    _all(page, "#row-select option")[1].click()
+    assert _lit_nodes(page)
+
+
+def test_the_threshold_moves_the_matrix(page, tree, rows):
+    X, y = rows
+    chance, yes = tree.predict_proba(X)[:, 1], np.asarray(y) == "yes"
+    for threshold in (0.5, 0.35, 0.6):
+        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))"
+        page.execute_script(script, _one(page, "#threshold"), threshold)
+        called = chance >= threshold
+        cells = {
+            cell.get_attribute("data-cell"): int(cell.text)
+            for cell in _all(page, "#confusion section[data-model=LCN] td[data-cell]")
+        }
+        assert cells == {
+            "tp": (called & yes).sum(), "fp": (called & ~yes).sum(),
+            "fn": (~called & yes).sum(), "tn": (~called & ~yes).sum(),
+        }  # fmt: skip
+        facts = _one(page, "#confusion section[data-model=LCN] dl").text
+        assert f"{100 * (called & yes).sum() / yes.sum():.0f} % of the positives are found" in facts
+        assert f"{100 * (called & yes).sum() / called.sum():.0f} % of those called positive are" in facts
+
+
+def test_cards_ask_with_numbers_and_branches_answer(page, tree, rows):
+    card = _one(page, ".card[data-node='0']")
+    strongest = np.argsort(-np.abs(tree.weights[0]) * rows[0].std(axis=0))
+    for j in strongest[:3]:
+        assert NAMES[j] in card.text
+        assert f"{abs(tree.weights[0, j]):.3g}" in card.text
+    assert f"≥ {-tree.biases[0]:.3g}".replace("-", "\u2212") in card.text
+    assert "+ 3 smaller" in card.text
+    assert card.find_elements("css selector", "svg.strip path")
+    assert {label.text for label in _all(page, ".edge-label")} == {"yes", "no"}
+    legend = _one(page, "#tree-legend").text
+    assert "target = <b>no</b>" in legend
+    assert "target = yes" in legend
+
+
+def test_words_are_explained_on_demand(page):
+    glossary = _one(page, "#glossary")
+    assert not glossary.find_element("css selector", "dl").is_displayed()
+    glossary.find_element("css selector", "summary").click()
+    assert "Of the rows that are positive, the share that is found." in glossary.text
+    assert "R²" not in glossary.text
+
+
+def test_partial_dependence_and_curves_are_drawn(page):
+    titles = [heading.text for heading in _all(page, "#performance h3")]
+    assert titles == ["Who is found, who is missed", "Precision and recall", "ROC curve", "Calibration"]
+    assert len(_all(page, "#dependence-charts figure")) == 6
+    assert _all(page, "#dependence-charts svg path")
+    assert HOSTILE in _one(page, "#dependence-charts").text
+
+
+def test_training_rows_are_called_so(browser, tmp_path_factory):
+    tree = complete_tree(3, 4)
+    X, y = rows_for(tree, 80)
+    page = _open(browser, _write(tmp_path_factory, "training", summarize(tree.with_counts(X), X=X, y=y)))
+    assert "80 training rows" in _one(page, "#facts").text
+    assert "hold-out" not in _one(page, "#scores").text
+    assert "These are the training rows" in _one(page, "#warnings").text
+
+
+def test_large_numbers_fit_their_axes(browser, tmp_path_factory):
+    tree = complete_tree(3, 4, link="identity", classes=None)
+    tree = replace(tree, values=4e7 * tree.values)
+    X, y = rows_for(tree, 80)
+    page = _open(browser, _write(tmp_path_factory, "large-numbers", summarize(tree, X=X, y=1e7 * y)))
+    outside = """
+        return [...document.querySelectorAll(".charts svg text, .charts.small svg text")].filter((text) => {
+          const [box, frame] = [text.getBoundingClientRect(), text.ownerSVGElement.getBoundingClientRect()];
+          return box.left < frame.left - 0.5 || box.right > frame.right + 0.5;
+        }).map((text) => text.textContent)
+    """
+    assert page.execute_script(outside) == []
+    assert _one(page, ".ramp").is_displayed()
+
+
+def test_two_thousand_leaves_and_hostile_names_stay_usable(browser, tmp_path_factory):
+    rng = np.random.default_rng(0)
+    names = [f"{HOSTILE} {j}" for j in range(20)]
+    tree = complete_tree(11, 20, feature_names=names, classes=["<b>no</b>", "yes"])
+    X = rng.normal(size=(400, 20))
+    summary = summarize(tree, X=X, y=rng.choice(["<b>no</b>", "yes"], size=400), target=HOSTILE, warnings=[HOSTILE])
+    page = _open(browser, _write(tmp_path_factory, "many", summary))
+    assert HOSTILE in _one(page, "#warnings").text
+    _one(page, "#search").send_keys(f"{names[7]}\ue007")
+    shares = np.abs(tree.weights) * X.std(axis=0)
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert _selected(page) == int(np.argmax(shares[:, 7]))
+    _type_row(page, ",".join(repr(float(value)) for value in X[0]))
+    assert _lit_nodes(page)[-1] == tree.apply(X[:1])[0]
+    _one(page, "#expand").click()
+    assert len(_shown_nodes(page)) > 500
+    assert page.execute_script("return document.scripts.length") == 2
+    assert _console(page) == []

@@ -25,12 +25,18 @@ def _probabilities(rng, n_rows, n_classes):
 def test_classification_scores_equal_scikit_learns(rng, n_classes):
     target = rng.integers(n_classes, size=200)
     probability = _probabilities(rng, 200, n_classes)
-    found = scores.score_models(target, {"a": probability}, scores.CLASSIFICATION, random_state=0)["scores"]["a"]
+    asked = scores.classification_metrics(n_classes)
+    found = scores.score_models(target, {"a": probability}, asked, random_state=0)["scores"]["a"]
+    decided = probability.argmax(axis=1)
+    average = "binary" if n_classes == 2 else "macro"
     ranked = probability[:, 1] if n_classes == 2 else probability
     wanted = {
         "auc": metrics.roc_auc_score(target, ranked, multi_class="ovr"),
         "accuracy": metrics.accuracy_score(target, probability.argmax(axis=1)),
         "log_loss": metrics.log_loss(target, probability),
+        "average_precision": metrics.average_precision_score(target, ranked),
+        "recall": metrics.recall_score(target, decided, average=average),
+        "precision": metrics.precision_score(target, decided, average=average),
     }
     assert {key: score["value"] for key, score in found.items()} == pytest.approx(wanted)
     assert all(score["low"] < score["value"] < score["high"] for score in found.values())
@@ -60,11 +66,17 @@ def test_scores_of_a_resample_are_scores_of_the_repeated_rows(rows):
         return
     target = positive.astype(int)
     counts = times.astype(float)
-    accuracy, r2, auc = (
-        scores.CLASSIFICATION[1].scorer(target, probability),
-        scores.REGRESSION[1].scorer(target.astype(float), score),
-        scores.CLASSIFICATION[0].scorer(target, probability),
-    )
+    asked = {metric.key: metric.scorer(target, probability) for metric in scores.classification_metrics(2, 0.75)}
+    accuracy = scores.classification_metrics(2)[2].scorer(target, probability)
+    auc, r2 = asked["auc"], scores.REGRESSION[1].scorer(target.astype(float), score)
+    decided = score[drawn] >= 0.75
+    if target[drawn].any():
+        wanted = metrics.average_precision_score(target[drawn], score[drawn])
+        assert asked["average_precision"](counts) == pytest.approx(wanted)
+        assert asked["recall"](counts) == pytest.approx(metrics.recall_score(target[drawn], decided))
+    if decided.any():
+        assert asked["precision"](counts) == pytest.approx(metrics.precision_score(target[drawn], decided))
+    assert asked["accuracy"](counts) == pytest.approx(metrics.accuracy_score(target[drawn], decided))
     assert accuracy(counts) == pytest.approx(np.mean(probability.argmax(axis=1)[drawn] == target[drawn]))
     if len(np.unique(target[drawn])) == 2:
         assert auc(counts) == pytest.approx(metrics.roc_auc_score(target[drawn], score[drawn]))
@@ -76,7 +88,7 @@ def test_scores_of_a_resample_are_scores_of_the_repeated_rows(rows):
 def test_interval_of_a_share_is_close_to_the_exact_one(rng):
     target = (rng.random(400) < 0.8).astype(int)
     probability = np.tile([0.0, 1.0], (400, 1))
-    found = scores.score_models(target, {"a": probability}, scores.CLASSIFICATION, random_state=0)
+    found = scores.score_models(target, {"a": probability}, scores.classification_metrics(2), random_state=0)
     exact = binomtest(int(target.sum()), 400).proportion_ci(method="exact")
     accuracy = found["scores"]["a"]["accuracy"]
     assert (accuracy["low"], accuracy["high"]) == pytest.approx((exact.low, exact.high), abs=0.01)
@@ -95,7 +107,7 @@ def test_lead_is_paired(rng):
 def test_one_class_has_no_auc_and_no_curve():
     probability = np.array([[0.2, 0.8], [0.4, 0.6]])
     target = np.array([1, 1])
-    found = scores.score_models(target, {"a": probability}, scores.CLASSIFICATION, random_state=0)
+    found = scores.score_models(target, {"a": probability}, scores.classification_metrics(2), random_state=0)
     assert found["scores"]["a"]["auc"] == {"value": None, "low": None, "high": None}
     assert scores.roc_curves(target, probability) == []
 
@@ -150,3 +162,38 @@ def test_mean_by_prediction_keeps_every_row(rng):
     for one in bins:
         rows = prediction == one["predicted"]
         assert one["observed"] == pytest.approx(target[rows].mean())
+
+
+def test_precision_recall_curves_are_scikit_learns(rng):
+    target = rng.integers(2, size=500)
+    chance = (rng.random(500) + target) / 2
+    (curve,) = scores.precision_recall_curves(target, np.column_stack([1 - chance, chance]), max_points=10_000)
+    precision, recall, _ = metrics.precision_recall_curve(target, chance)
+    assert np.allclose(curve["precision"], precision)
+    assert np.allclose(curve["recall"], recall)
+    assert curve["average_precision"] == pytest.approx(metrics.average_precision_score(target, chance))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), min_size=1, max_size=40), st.integers(0, 21))
+def test_what_a_threshold_moves_is_the_confusion_matrix(rows, cut):
+    target, chance = (np.array(column) for column in zip(*rows, strict=True))
+    target, chance = target.astype(int), chance / 20
+    counts = scores.threshold_counts(target, chance)
+    above = np.array(counts["chance"]) >= cut / 20
+    positive, negative = np.array(counts["positive"]), np.array(counts["negative"])
+    wanted = scores.confusion(target, (chance >= cut / 20).astype(int), 2)
+    assert wanted == [
+        [negative[~above].sum(), negative[above].sum()],
+        [positive[~above].sum(), positive[above].sum()],
+    ]
+    assert wanted == metrics.confusion_matrix(target, chance >= cut / 20, labels=[0, 1]).tolist()
+
+
+def test_many_chances_are_joined_without_losing_rows(rng):
+    target, chance = rng.integers(2, size=5000), rng.random(5000)
+    counts = scores.threshold_counts(target, chance, max_steps=100)
+    assert len(counts["chance"]) <= 100
+    assert sum(counts["positive"]) == target.sum()
+    assert sum(counts["negative"]) == 5000 - target.sum()
+    assert counts["chance"][0] == chance.min()

@@ -69,7 +69,7 @@ def _show(
     summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
     write_folder(model, summaries, folder)
     _draw(model, folder)
-    for line in score_lines(summaries, model, table.held_out, None):
+    for line in score_lines(summaries, model, table.held_out):
         print(line)
     print('\nat each node a weighted sum of features decides, of which the strongest terms are shown: "yes" is >= 0\n')
     print(f"{tree_text(model, model.trees[0], SHOWN_DEPTH)}\n")

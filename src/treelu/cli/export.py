@@ -15,6 +15,7 @@ from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_p
 from treelu.cli.trees import tree_text
 from treelu.persistence import load
 from treelu.report import render, summarize
+from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
@@ -61,18 +62,33 @@ def write_report(
     check_file(out, force)
     model = load_table_model(folder)
     target = target_of(model, label)
-    rows = None
+    rows: Rows | None = None
+    warnings: tuple[str, ...] = ()
+    rows_are: RowsAre = "given"
     if data is not None:
         rows = read_rows(model, data, reading, Notes(quiet=as_json))
+        warnings, rows_are = _seen_in_training(model, rows)
         model = replace(model, trees=_trees_for(model, rows))
-    summary = summarize_target(model, rows, target, title=Path(data or folder.resolve().name).name)
+    title = Path(data or folder.resolve().name).name
+    summary = summarize_target(model, rows, target, title=title, rows_are=rows_are, warnings=warnings)
     write_output(out, render(summary))
     if as_json:
         write_json({entry["name"]: entry.get("scores") for entry in summary["models"]})
         return
-    for line in score_lines({target: summary}, model, rows, data):
+    where = "training rows" if rows_are == "training" else f"rows of {data}"
+    for line in score_lines({target: summary}, model, rows, where):
         print(line)
     say(f"wrote {out}; open it in a browser")
+
+
+def _seen_in_training(model: TableModel, rows: Rows) -> tuple[tuple[str, ...], RowsAre]:
+    """What to say of rows that the model was trained on, and what to call them."""
+    share = None if model.digest is None else model.digest.share_of(rows.X)
+    if share is None or share < 0.3:
+        return (), "given"
+    if share > 0.99:
+        return (), "training"
+    return (f"{share:.0%} of these rows were used in training, so that the scores are too good",), "given"
 
 
 def _page(model: TableModel, target: str, folder: Path) -> str:

@@ -83,7 +83,8 @@ def fit_table(
     if as_json:
         write_json(_for_machines(model, table, summaries, out, files))
         return
-    for line in score_lines(summaries, model, table.held_out, valid):
+    where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
+    for line in score_lines(summaries, model, table.held_out, where):
         print(line)
     _say_next(out, files, model)
 
@@ -243,6 +244,8 @@ def _for_machines(
             target: {entry["name"]: entry.get("scores") for entry in summary["models"]}
             for target, summary in summaries.items()
         },
+        "baseline": {target: summary["baseline"] for target, summary in summaries.items()},
+        "warnings": list(dict.fromkeys(line for summary in summaries.values() for line in summary["warnings"])),
         "notes": list(model.notes),
     }
 

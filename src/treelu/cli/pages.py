@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from treelu.cli.messages import count
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
+from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
@@ -25,16 +26,28 @@ SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 
 
 def summarize_model(model: TableModel, rows: Rows | None, *, title: str, seed: int = 0) -> Summaries:
-    """A summary for each target."""
-    return {target: summarize_target(model, rows, target, title=title, seed=seed) for target in model.targets}
+    """A summary for each target, scored on rows that training did not see."""
+    return {
+        target: summarize_target(model, rows, target, title=title, seed=seed, rows_are="hold-out")
+        for target in model.targets
+    }
 
 
-def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title: str, seed: int = 0) -> dict[str, Any]:
+def summarize_target(
+    model: TableModel,
+    rows: Rows | None,
+    target: str,
+    *,
+    title: str,
+    seed: int = 0,
+    rows_are: RowsAre = "given",
+    warnings: tuple[str, ...] = (),
+) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
     if rows is not None:
-        rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names)
+        rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names, rows.numbers)
         if not (rows.y == rows.y).any():
             rows = None
     draw_feature, draw_row = _drawings(model, rows)
@@ -48,7 +61,13 @@ def summarize_target(model: TableModel, rows: Rows | None, target: str, *, title
         title=f"{title}: {target}",
         target=target,
         notes=model.notes,
+        warnings=(*warnings, *model.warnings),
+        rows_are=rows_are,
         row_names=None if rows is None else rows.names,
+        row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
+        columns=model.encoder.to_dict()["columns"],
+        positive=model.positive if model.task == "classification" and len(model.estimator.classes_) == 2 else None,
+        threshold=model.threshold,
         draw_feature=draw_feature,
         draw_row=draw_row,
         random_state=seed,
@@ -201,12 +220,13 @@ a {{ color: light-dark(#4f46b8, #a49cf5); }}
 # Scores on the terminal
 
 
-def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, valid: str | None) -> list[str]:
-    """The scores as a small table, and the size of the tree."""
+def score_lines(
+    summaries: Summaries, model: TableModel, rows: Rows | None, where: str = "hold-out rows that training did not see"
+) -> list[str]:
+    """The scores as a small table, the size of the tree, and warnings."""
     lines = [""]
     if rows is not None and summaries:
-        where = valid or "hold-out rows that training did not see"
-        lines += [f"scores on {len(rows):,} {'rows of ' if valid else ''}{where} (95 % interval)", ""]
+        lines += [f"scores on {len(rows):,} {where} (95 % interval)", ""]
         lines += _target_table(summaries) if len(model.targets) > 1 else _metric_table(next(iter(summaries.values())))
     lines += [""] * bool(model.trees and lines[-1])
     for k, (target, tree) in enumerate(zip(model.targets, model.trees, strict=False)):
@@ -217,16 +237,33 @@ def score_lines(summaries: Summaries, model: TableModel, rows: Rows | None, vali
         compared = len(model.carts) == len(model.trees)
         beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
         lines.append(f"{whose}tree: {size}{beside}")
-    return lines
+    several = len(summaries) > 1
+    found = {
+        f"{target}: {line}" if several and line not in model.warnings else line: None
+        for target, summary in summaries.items()
+        for line in summary["warnings"]
+    }
+    return lines + [""] * bool(found) + [f"warning: {line}" for line in found]
 
 
 def _metric_table(summary: dict[str, Any]) -> list[str]:
-    width = max(len(entry["name"]) for entry in summary["models"])
-    lines = ["  " + " " * width + "".join(f"  {metric['name']:<22}" for metric in summary["metrics"]).rstrip()]
-    for entry in summary["models"]:
-        cells = "".join(f"  {_interval(entry, metric['key']):<22}" for metric in summary["metrics"])
-        lines.append(f"  {entry['name']:<{width}}{cells}".rstrip())
-    return lines
+    """A line for each score: the model, the models beside it, and the baseline."""
+    if not summary["metrics"]:
+        return []
+    shown = [*summary["models"], summary["baseline"]]
+    width = max(len(metric["name"]) for metric in summary["metrics"])
+    columns = [[entry["name"], *(_interval(entry, metric["key"]) for metric in summary["metrics"])] for entry in shown]
+    widths = [max(map(len, column)) for column in columns]
+    names = ["", *(metric["name"] for metric in summary["metrics"])]
+    lines = [
+        f"  {name:<{width}}" + "".join(f"  {column[i]:<{w}}" for column, w in zip(columns, widths, strict=True))
+        for i, name in enumerate(names)
+    ]
+    if summary["classes"] is not None and len(summary["classes"]) == 2:
+        named = summary["classes"][summary["positive"]]
+        at = f" at a threshold of {summary['threshold']:g}" if summary["threshold"] != 0.5 else ""
+        lines += ["", f"  recall and precision are those of {summary['target']} = {named}{at}"]
+    return [line.rstrip() for line in lines]
 
 
 def _target_table(summaries: Summaries) -> list[str]:

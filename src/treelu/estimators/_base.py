@@ -21,7 +21,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
-from treelu.estimators._rows import check_weight, hold_out, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._rows import (
+    GAPS_REMEDY,
+    check_weight,
+    hold_out,
+    plain_gaps,
+    refuse_text_columns,
+    warn_of_few_rows,
+)
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for, trial_lines
 from treelu.estimators._trees import count_visits, feature_spread
@@ -374,9 +381,10 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         """Validated X (float32 or float64, dense or CSR); y only has its length checked."""
         refuse_text_columns(X)
         finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        X = validate_data(
-            self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
-        )
+        with plain_gaps(type(self).__name__, GAPS_REMEDY):
+            X = validate_data(
+                self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
+            )
         if self.missing == "indicator":
             if first:
                 self.missing_values_ = MissingValues.of(X)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from treelu.estimators._rows import refuse_text_columns
+from treelu.estimators._rows import plain_gaps, refuse_text_columns
 from treelu.estimators._saving import SaveMixin
 from treelu.tree import ObliqueTree
 
@@ -62,14 +62,16 @@ class TreeEstimator(SaveMixin, BaseEstimator):
     def _rows(self, X: Any) -> Matrix:
         check_is_fitted(self)
         refuse_text_columns(X)
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        with plain_gaps(type(self).__name__, "impute missing values first"):
+            return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def _training_rows(
         self, X: Any, y: Any, sample_weight: Any, **options: Any
     ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
         """X, y and weights of the rows to fit: those whose weight is not zero."""
         refuse_text_columns(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
+        with plain_gaps(type(self).__name__, "impute missing values first"):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(weights)
         return X[kept], y[kept], weights[kept]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 from treelu.training import Sample
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
+GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
 HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no eval_set
 
 
@@ -21,12 +24,37 @@ def refuse_text_columns(X: Any) -> None:
     if dtypes is None or not hasattr(X, "columns"):
         return
     text = [str(name) for name, dtype in zip(X.columns, dtypes, strict=True) if _is_text(X[name], dtype)]
+    for name, dtype in zip(X.columns, dtypes, strict=True):
+        kind = getattr(dtype, "kind", "O")
+        if kind in "mMc":
+            what = {"m": "durations", "M": "dates or times", "c": "complex numbers"}[kind]
+            raise ValueError(f"X has {what} in column {name!r}; turn them into numbers first, such as days or years")
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
+
+
+@contextmanager
+def plain_gaps(kind: str, remedy: str) -> Iterator[None]:
+    """What scikit-learn says of NaN in X, in words that name a remedy of this library.
+
+    Examples
+    --------
+    >>> with plain_gaps("LCNClassifier", "use missing='indicator'"):
+    ...     raise ValueError("Input X contains NaN.\\nHistGradientBoosting could do this.")
+    Traceback (most recent call last):
+    ...
+    ValueError: Input X contains NaN, and LCNClassifier needs numbers: use missing='indicator'
+    """
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        raise ValueError(f"Input X contains NaN, and {kind} needs numbers: {remedy}") from None
 
 
 def _is_text(column: Any, dtype: Any) -> bool:

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._missing import MissingValues
-from treelu.estimators._rows import check_weight, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
@@ -195,6 +195,10 @@ class SmallTree(PathMixin, TreeEstimator):
             self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
         )
         warn_of_few_rows(X.shape[0])
+        with plain_gaps(type(self).__name__, GAPS_REMEDY):
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
+            )
         if self.missing == "indicator":
             self.missing_values_ = MissingValues.of(X)
             X = self.missing_values_.fill(X)
@@ -204,7 +208,8 @@ class SmallTree(PathMixin, TreeEstimator):
         check_is_fitted(self)
         refuse_text_columns(X)
         finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False, ensure_all_finite=finite)
+        with plain_gaps(type(self).__name__, GAPS_REMEDY):
+            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False, ensure_all_finite=finite)
         return self.missing_values_.fill(X) if self.missing == "indicator" else X
 
     def _tree_features(self) -> tuple[str, ...] | None:

@@ -71,6 +71,7 @@ def row_hashes(X: Any) -> NDArray[np.uint64]:
 
     Examples
     --------
+    >>> from scipy import sparse
     >>> X = np.array([[0.0, 1.0], [2.0, 0.0]])
     >>> np.array_equal(row_hashes(X), row_hashes(sparse.csr_array(X)))
     True

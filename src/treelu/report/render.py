@@ -14,6 +14,7 @@ SCRIPTS = (
     "dom.js",
     "numbers.js",
     "tree.js",
+    "recipes.js",
     "typed_row.js",
     "charts.js",
     "node_text.js",
@@ -22,10 +23,14 @@ SCRIPTS = (
     "search.js",
     "node_panel.js",
     "row_panel.js",
+    "threshold.js",
     "scores.js",
+    "glossary.js",
     "leaves.js",
     "main.js",
 )
+# In the order of the page; each is a template of its own in page/sections.
+SECTIONS = ("warnings", "scores", "glossary", "tree", "performance", "features", "training", "leaves", "about")
 
 
 def render(summary: dict[str, Any]) -> str:
@@ -58,6 +63,7 @@ def render(summary: dict[str, Any]) -> str:
     environment = Environment(loader=PackageLoader("treelu.report", "page"), autoescape=True, undefined=StrictUndefined)
     return environment.get_template("template.html.j2").render(
         title=summary["title"].encode("utf-8", "replace").decode("utf-8"),
+        sections=SECTIONS,
         script=script,
         script_hash=_csp_hash(script),
         style=style,

@@ -144,12 +144,14 @@ def sample_rows(
     usual: Floats,
     classes: NDArray[Any] | None,
     row_names: Sequence[str] | None,
+    row_numbers: Sequence[int] | None,
     draw_row: Callable[[int], str | None] | None,
 ) -> list[dict[str, Any]]:
     """The listed rows: name, target, and the features whose value is not the usual one."""
     result = []
     for i in rows.samples:
         number = int(rows.numbers[i])
+        shown = number if row_numbers is None else int(row_numbers[number])
         x = rows.X[[i]].toarray()[0] if sparse.issparse(rows.X) else rows.X[i]
         unusual = np.flatnonzero(x != usual)
         known: Any = None
@@ -157,8 +159,8 @@ def sample_rows(
             known = float(rows.target[i]) if classes is None else int(rows.target[i])
         result.append(
             {
-                "row": number,
-                "name": f"row {number}" if row_names is None else str(row_names[number]),
+                "row": shown,
+                "name": f"row {shown}" if row_names is None else str(row_names[number]),
                 "target": known,
                 "features": unusual.tolist(),
                 "values": x[unusual].tolist(),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_curve
+from sklearn.metrics import precision_recall_curve, roc_curve
 
 Floats = NDArray[np.float64]
 # A scorer holds the targets and predictions; it maps the times each row is drawn to the score.
@@ -19,6 +19,7 @@ class Metric(NamedTuple):
     name: str
     higher_is_better: bool
     scorer: Callable[[NDArray[Any], Floats], Scorer]
+    about: str = ""  # in a few words
 
 
 def number(value: float) -> float | None:
@@ -74,18 +75,85 @@ def _auc(target: NDArray[Any], probability: Floats) -> Scorer:
     """AUC of the second class; with more classes the mean over each class against the rest."""
     if probability.shape[1] == 2:
         return _binary_auc(target == 1, probability[:, 1])
-    each = [_binary_auc(target == k, probability[:, k]) for k in np.unique(target)]
+    return _mean_scorer([_binary_auc(target == k, probability[:, k]) for k in np.unique(target)])
 
-    def macro(counts: Floats) -> float:
-        values = np.array([auc(counts) for auc in each])
+
+def _binary_average_precision(positive: NDArray[np.bool_], score: Floats) -> Scorer:
+    """Mean precision over the positive rows, each at its score: Σ (R_k − R_{k−1}) P_k, equal scores taken at once."""
+    order = np.argsort(-score, kind="stable")
+    starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
+    positive = positive[order]
+
+    def average_precision(counts: Floats) -> float:
+        counts = counts[order]
+        ups = np.add.reduceat(np.where(positive, counts, 0.0), starts)
+        all_rows = np.cumsum(np.add.reduceat(counts, starts))
+        total = ups.sum()
+        if total == 0:
+            return float("nan")
+        precision = np.divide(np.cumsum(ups), all_rows, out=np.zeros_like(ups), where=all_rows > 0)
+        return float(ups @ precision / total)
+
+    return average_precision
+
+
+def _average_precision(target: NDArray[Any], probability: Floats) -> Scorer:
+    """Of the positive class; with more classes the mean over each class against the rest."""
+    if probability.shape[1] == 2:
+        return _binary_average_precision(target == 1, probability[:, 1])
+    return _mean_scorer([_binary_average_precision(target == k, probability[:, k]) for k in np.unique(target)])
+
+
+def _mean_scorer(each: Sequence[Scorer]) -> Scorer:
+    def mean(counts: Floats) -> float:
+        values = np.array([scorer(counts) for scorer in each])
         known = values[~np.isnan(values)]
         return float(known.mean()) if len(known) else float("nan")
 
-    return macro
+    return mean
 
 
-def _accuracy(target: NDArray[Any], probability: Floats) -> Scorer:
-    return _mean_of((probability.argmax(axis=1) == target).astype(np.float64))
+def _share_within(hits: NDArray[np.bool_], among: NDArray[np.bool_], empty: float) -> Scorer:
+    top, below = hits.astype(np.float64), among.astype(np.float64)
+
+    def share(counts: Floats) -> float:
+        n = counts @ below
+        return float(counts @ top / n) if n > 0 else empty
+
+    return share
+
+
+def decide(probability: Floats, threshold: float = 0.5) -> NDArray[np.int64]:
+    """The class of each row: of two, the second where its probability is at least the threshold; else the likeliest.
+
+    Examples
+    --------
+    >>> decide(np.array([[0.7, 0.3], [0.9, 0.1]]), 0.2)
+    array([1, 0])
+    """
+    if probability.shape[1] == 2 and threshold != 0.5:
+        return (probability[:, 1] >= threshold).astype(np.int64)
+    return probability.argmax(axis=1)
+
+
+def _accuracy(target: NDArray[Any], probability: Floats, threshold: float) -> Scorer:
+    return _mean_of((decide(probability, threshold) == target).astype(np.float64))
+
+
+def _recall(target: NDArray[Any], probability: Floats, threshold: float) -> Scorer:
+    """Share of the positive rows that are found; with more classes the mean over them."""
+    decided = decide(probability, threshold)
+    of = [1] if probability.shape[1] == 2 else np.unique(target).tolist()
+    return _mean_scorer([_share_within((target == k) & (decided == k), target == k, np.nan) for k in of])
+
+
+def _precision(target: NDArray[Any], probability: Floats, threshold: float) -> Scorer:
+    """Share of the rows called positive that are; with more classes the mean over them, 0 for one never predicted."""
+    decided = decide(probability, threshold)
+    if probability.shape[1] == 2:
+        return _share_within((target == 1) & (decided == 1), decided == 1, np.nan)
+    of = np.union1d(target, decided).tolist()
+    return _mean_scorer([_share_within((target == k) & (decided == k), decided == k, 0.0) for k in of])
 
 
 def _log_loss(target: NDArray[Any], probability: Floats) -> Scorer:
@@ -115,15 +183,33 @@ def _mae(target: NDArray[Any], prediction: Floats) -> Scorer:
     return _mean_of(np.abs(target - prediction))
 
 
-CLASSIFICATION = (
-    Metric("auc", "ROC AUC", True, _auc),
-    Metric("accuracy", "Accuracy", True, _accuracy),
-    Metric("log_loss", "Log-loss", False, _log_loss),
-)
+def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metric, ...]:
+    """The scores of a classifier; of two classes, class 1 is the positive one."""
+    mean = "" if n_classes == 2 else "Mean "
+
+    def cut(scorer: Callable[[NDArray[Any], Floats, float], Scorer]) -> Callable[[NDArray[Any], Floats], Scorer]:
+        return lambda target, probability: scorer(target, probability, threshold)
+
+    def named(name: str) -> str:
+        return (mean + name).capitalize() if mean else name
+
+    return (
+        Metric("auc", "ROC AUC", True, _auc, "chance that a positive row is ranked above a negative one"),
+        Metric(
+            "average_precision", named("Average precision"), True, _average_precision,
+            "precision averaged over all thresholds; the better score where positives are rare",
+        ),
+        Metric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
+        Metric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
+        Metric("precision", named("Precision"), True, cut(_precision), "share of the rows called positive that are"),
+        Metric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
+    )  # fmt: skip
+
+
 REGRESSION = (
-    Metric("rmse", "RMSE", False, _rmse),
-    Metric("r2", "R²", True, _r2),
-    Metric("mae", "Mean absolute error", False, _mae),
+    Metric("rmse", "RMSE", False, _rmse, "root of the mean squared error"),
+    Metric("r2", "R²", True, _r2, "share of the variance that is explained"),
+    Metric("mae", "Mean absolute error", False, _mae, "mean size of the error"),
 )
 
 
@@ -220,6 +306,65 @@ def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200)
         auc = _binary_auc(positive, probability[:, k])(np.ones(len(target)))
         curves.append({"class": int(k), "auc": auc, "false_positive": fpr.tolist(), "true_positive": tpr.tolist()})
     return curves
+
+
+def precision_recall_curves(target: NDArray[Any], probability: Floats, max_points: int = 200) -> list[dict[str, Any]]:
+    """One curve for two classes, else one per class against the rest, each of at most ``max_points`` points.
+
+    Examples
+    --------
+    >>> precision_recall_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
+    [{'class': 1, 'average_precision': 1.0, 'recall': [1.0, 1.0, 0.0], 'precision': [0.5, 1.0, 1.0]}]
+    """
+    n_classes = probability.shape[1]
+    curves = []
+    for k in [1] if n_classes == 2 else range(n_classes):
+        positive = target == k
+        if positive.all() or not positive.any():
+            continue
+        precision, recall, _ = precision_recall_curve(positive, probability[:, k])
+        keep = np.unique(np.linspace(0, len(recall) - 1, min(len(recall), max_points)).round().astype(int))
+        area = _binary_average_precision(positive, probability[:, k])(np.ones(len(target)))
+        curves.append(
+            {
+                "class": int(k),
+                "average_precision": area,
+                "recall": recall[keep].tolist(),
+                "precision": precision[keep].tolist(),
+            }
+        )
+    return curves
+
+
+def threshold_counts(target: NDArray[Any], chance: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
+    """Rows of each kind at each predicted chance of the positive class, ascending: what a threshold moves.
+
+    Examples
+    --------
+    >>> threshold_counts(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
+    {'chance': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
+    """
+    chances, which = np.unique(chance, return_inverse=True)
+    if len(chances) > max_steps:  # a row's chance is then given as the least of its step
+        edges = np.unique(np.quantile(chances, np.linspace(0, 1, max_steps), method="lower"))
+        which = np.searchsorted(edges, chance, side="right") - 1
+        chances = edges
+    positive = np.bincount(which, weights=target == 1, minlength=len(chances)).astype(int)
+    negative = np.bincount(which, weights=target != 1, minlength=len(chances)).astype(int)
+    return {"chance": chances.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
+
+
+def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) -> list[list[int]]:
+    """Rows by observed (down) and predicted class (across).
+
+    Examples
+    --------
+    >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), 2)
+    [[1, 0], [1, 1]]
+    """
+    table = np.zeros((n_classes, n_classes), dtype=int)
+    np.add.at(table, (target.astype(int), decided), 1)
+    return table.tolist()
 
 
 def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> dict[str, Any]:

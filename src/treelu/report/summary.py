@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu import __version__
-from treelu.report import scores
+from treelu.report import cautions, scores
+from treelu.report.dependence import FEATURES, partial_dependence
 from treelu.report.nodes import describe_tree
 from treelu.report.rows import Floats, HoldOut, hold_out_rows, sample_rows, spread, typical
 from treelu.tree import ObliqueTree
@@ -19,10 +20,13 @@ if TYPE_CHECKING:  # a report needs no torch
     from treelu.training import History
 
 Draw = Callable[[int], str | None]
+RowsAre = Literal["hold-out", "training", "given"]
 
-FORMAT = 1  # of the dict; goes up when a key changes its meaning
+FORMAT = 2  # of the dict; goes up when a key changes its meaning
 MAX_IMPORTANCES = 40
 MAX_POINTS = 1500  # of a residual plot
+TRAINING_ROWS = "these are the training rows: the scores are too good; score rows that training did not see"
+MAX_CONFUSED = 20  # classes of a confusion matrix
 MAX_DRAWINGS = 240  # of features
 DRAWN_PER_NODE = 6
 
@@ -39,21 +43,27 @@ def summarize(
     title: str = "Decision tree",
     target: str = "target",
     notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    rows_are: RowsAre | None = None,
     row_names: Sequence[str] | None = None,
+    row_numbers: Sequence[int] | None = None,
+    columns: Sequence[Mapping[str, Any]] | None = None,
+    positive: int | None = None,
+    threshold: float = 0.5,
     draw_feature: Draw | None = None,
     draw_row: Draw | None = None,
     max_weights: int = 2_000_000,
     max_rows: int = 200,
     random_state: int = 0,
 ) -> dict[str, Any]:
-    """Gather what a report shows of a tree and of its predictions on hold-out rows.
+    """Gather what a report shows of a tree and of its predictions on some rows.
 
     Parameters
     ----------
     tree : ObliqueTree or None
         The tree to show and to score; None for an estimator that is not a tree, which is then scored itself.
     X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
-        Hold-out rows. Without them the page shows the tree alone.
+        Rows to score, best those that training did not see. Without them the page shows the tree alone.
     y : array of shape (n_rows,), optional
         Their targets. Rows whose target is missing (NaN, None) are left out of the report.
     estimator : fitted estimator, optional
@@ -69,8 +79,22 @@ def summarize(
         Heading of the page and name of what is predicted.
     notes : sequence of str
         Remarks for the page's end, such as how columns were encoded.
+    warnings : sequence of str
+        Warnings for the page's top; more are found in the scores.
+    rows_are : {"hold-out", "training", "given"}, optional
+        Which rows these are, as far as the caller knows. By default they are called training rows where the tree
+        counts exactly these rows at each of its nodes, else just rows.
     row_names : sequence of str, optional
         A name for each row of X, such as its SMILES.
+    row_numbers : sequence of int, optional
+        The number of each row of X in its file; by default its index.
+    columns : sequence of mappings, optional
+        How a table's columns become features, as `TableEncoder.to_dict` says: the page then reads rows in the
+        table's own columns and categories.
+    positive : int, optional
+        Of two classes, the number of the positive one; by default the one named like a yes, else the rarer one.
+    threshold : float
+        The probability from which the positive class is predicted.
     draw_feature, draw_row : callable, optional
         Number of a feature (of a row of X) → SVG text, or None where there is nothing to draw.
     max_weights : int
@@ -106,6 +130,12 @@ def summarize(
     elif y is not None:
         raise ValueError("y was given without X; give the rows that the targets belong to")
 
+    if rows_are is None:
+        rows_are = "training" if rows is not None and _counted_at_training(tree, rows) else "given"
+    if positive is None:
+        positive = 1
+        if rows is not None and rows.target is not None and rows.n_classes == 2 and classes is not None:
+            positive = scores.positive_class(classes, rows.target == 1)
     names = _feature_names(tree, estimator, rows)
     scale = np.ones(len(names)) if rows is None else spread(rows.X)
     if tree is not None and tree.spreads is not None:
@@ -120,6 +150,12 @@ def summarize(
         "title": title,
         "target": target,
         "notes": list(notes),
+        "warnings": list(warnings),
+        "rows_are": rows_are,
+        "columns": None if columns is None else [_page_column(column) for column in columns],
+        "positive": positive,
+        "threshold": threshold,
+        "baseline": None,
         "classes": None if classes is None else [str(label) for label in classes],
         "n_rows": None if rows is None else len(rows.numbers),
         "features": {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}},
@@ -127,10 +163,16 @@ def summarize(
         "resamples": 0,
         "models": entries,
         "history": _history(getattr(estimator, "history_", None) if history is None else history),
-        "samples": [] if rows is None else sample_rows(rows, usual, classes, row_names, draw_row),
+        "samples": [] if rows is None else sample_rows(rows, usual, classes, row_names, row_numbers, draw_row),
     }
     if rows is not None:
-        summary |= _add_predictions(entries, [model for model, _ in models.values()], rows, classes, random_state)
+        predicting = [model for model, _ in models.values()]
+        cut = (positive, threshold)
+        summary |= _add_predictions(entries, predicting, rows, classes, names, cut, random_state)
+        found = summary.pop("cautions", [])
+        if rows_are == "training":
+            found.append(TRAINING_ROWS)
+        summary["warnings"] += [line for line in found if line not in summary["warnings"]]
     if draw_feature is not None:
         summary["features"]["drawings"] = _feature_drawings(entries, draw_feature)
     return summary
@@ -243,35 +285,135 @@ def _add_predictions(
     models: Sequence[Any],
     rows: HoldOut,
     classes: NDArray[Any] | None,
+    names: list[str],
+    cut: tuple[int, float],
     random_state: int,
 ) -> dict[str, Any]:
-    """Fill in what follows from predictions on the hold-out rows; returns the page's metrics."""
+    """Fill in what follows from predictions on the rows; returns the page's metrics, baseline and cautions."""
     predictions = {
         entry["name"]: _predict(entry["name"], model, rows.given, classes)
         for entry, model in zip(entries, models, strict=True)
     }
     for entry in entries:
         entry["sample_predictions"] = predictions[entry["name"]][rows.samples].tolist()
+    _add_dependence(entries[0], models[0], rows, classes, cut[0], random_state)
     if rows.target is None:
         return {}
-    metrics = scores.REGRESSION if classes is None else scores.CLASSIFICATION
-    result = scores.score_models(rows.target, predictions, metrics, random_state)
+    if classes is None:
+        return _add_values(entries, predictions, rows.target, names, random_state)
+    return _add_classes(entries, predictions, rows.target, classes, names, cut, random_state)
+
+
+def _add_values(
+    entries: list[dict[str, Any]], predictions: dict[str, Floats], target: Floats, names: list[str], random_state: int
+) -> dict[str, Any]:
+    """The scores of regression."""
+    baseline = {"the mean": np.full(len(target), target.mean())}
+    result = scores.score_models(target, predictions | baseline, scores.REGRESSION, random_state)
     for entry in entries:
         prediction = predictions[entry["name"]]
+        entry["points"] = _points(target, prediction, random_state)
+        entry["calibration"] = scores.mean_by_prediction(target, prediction)
+    found = cautions.regression_cautions(target, predictions[entries[0]["name"]], strongest=_strongest(entries, names))
+    return _scored(entries, result, scores.REGRESSION, "the mean") | {"cautions": found}
+
+
+def _add_classes(
+    entries: list[dict[str, Any]],
+    predictions: dict[str, Floats],
+    target: NDArray[np.int64],
+    classes: NDArray[Any],
+    names: list[str],
+    cut: tuple[int, float],
+    random_state: int,
+) -> dict[str, Any]:
+    """The scores of classification. Of two classes, the positive one is counted as the second within."""
+    labels = [str(label) for label in classes]
+    positive, threshold = cut
+    flip = len(classes) == 2 and positive == 0
+    shares = np.bincount(target, minlength=len(classes)) / len(target)
+    always = f"always {labels[int(shares.argmax())]}"
+    asked = predictions | {always: np.tile(shares, (len(target), 1))}
+    if flip:
+        target, labels = 1 - target, labels[::-1]
+        asked = {name: chances[:, ::-1] for name, chances in asked.items()}
+    metrics = scores.classification_metrics(len(classes), threshold)
+    result = scores.score_models(target, asked, metrics, random_state)
+    number = (lambda k: 1 - k) if flip else (lambda k: k)
+    for entry in entries:
+        chances = asked[entry["name"]]
+        entry["roc"] = [curve | {"class": number(curve["class"])} for curve in scores.roc_curves(target, chances)]
+        curves = scores.precision_recall_curves(target, chances)
+        entry["precision_recall"] = [curve | {"class": number(curve["class"])} for curve in curves]
+        entry["calibration"] = scores.reliability(target, chances)
+        if len(classes) == 2:
+            entry["thresholds"] = scores.threshold_counts(target, chances[:, 1])
+        elif len(classes) <= MAX_CONFUSED:
+            entry["confusion"] = scores.confusion(target, scores.decide(chances), len(classes))
+    found = cautions.classification_cautions(
+        target,
+        asked[entries[0]["name"]],
+        labels,
+        threshold=threshold,
+        weighted=bool(entries[0]["parameters"].get("class_weight")),
+        strongest=_strongest(entries, names),
+    )
+    if entries[0]["tree"] is not None:
+        shown = [str(label) for label in classes]
+        found += cautions.leaf_cautions(entries[0]["tree"]["leaves"], shown, positive, threshold)
+    return _scored(entries, result, metrics, always) | {"cautions": found}
+
+
+def _scored(
+    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.Metric], baseline: str
+) -> dict[str, Any]:
+    for entry in entries:
         entry["scores"] = result["scores"][entry["name"]]
         entry["lead"] = result["leads"].get(entry["name"])
-        if classes is None:
-            entry["points"] = _points(rows.target, prediction, random_state)
-            entry["calibration"] = scores.mean_by_prediction(rows.target, prediction)
-        else:
-            entry["roc"] = scores.roc_curves(rows.target, prediction)
-            entry["calibration"] = scores.reliability(rows.target, prediction)
     return {
         "metrics": [
-            {"key": metric.key, "name": metric.name, "higher_is_better": metric.higher_is_better} for metric in metrics
+            {"key": m.key, "name": m.name, "higher_is_better": m.higher_is_better, "about": m.about} for m in metrics
         ],
+        "baseline": {"name": baseline, "scores": result["scores"][baseline], "lead": result["leads"][baseline]},
         "resamples": result["resamples"],
     }
+
+
+def _strongest(entries: list[dict[str, Any]], names: list[str]) -> str | None:
+    """The feature that takes part most in the report's own model."""
+    largest = entries[0]["importances"]
+    return names[largest[0]["feature"]] if largest else None
+
+
+def _add_dependence(
+    entry: dict[str, Any], model: Any, rows: HoldOut, classes: NDArray[Any] | None, positive: int, random_state: int
+) -> None:
+    """How the prediction of the report's own model changes with its strongest features."""
+    features = [item["feature"] for item in (entry["importances"] or ())[:FEATURES]]
+    k = positive if classes is not None and len(classes) == 2 else None
+    if not features or (classes is not None and k is None):
+        return
+
+    def predict(X: Any) -> Floats:
+        if hasattr(rows.given, "columns"):
+            X = type(rows.given)(X, columns=rows.given.columns)
+        chances = _predict(entry["name"], model, X, classes)
+        return chances if k is None else chances[:, k]
+
+    entry["dependence"] = partial_dependence(predict, rows.X, features, random_state=random_state)
+
+
+def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut) -> bool:
+    """Whether the tree counts as many rows at each node as pass it here: then it was trained on these."""
+    if tree is None or tree.n_samples is None or tree.n_leaves < 2 or rows.X.shape[0] != tree.n_samples[0]:
+        return False
+    here = np.asarray(tree.decision_path(rows.X).sum(axis=0)).ravel()
+    return bool(np.array_equal(tree.n_samples, here))
+
+
+def _page_column(column: Mapping[str, Any]) -> dict[str, Any]:
+    """A column's recipe as far as the page can follow it: molecules are listed, not typed."""
+    return {key: value for key, value in column.items() if key != "fingerprint"}
 
 
 def _predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Floats:

@@ -32,16 +32,19 @@ function legendItem({ name, colour, dash, note }) {
 
 /** Axes over [x0, x1] × [y0, y1]; `plot` receives the scales and returns the marks. */
 function axes({ width, height = 300, x, y, xLabel, yLabel, label, xFormat = brief, yFormat = brief, plot }) {
-  const margin = { top: 10, right: 14, bottom: 40, left: 50 };
+  const rows = ticks(y[0], y[1]).map((v) => [v, yFormat(v)]);
+  const widest = Math.max(...rows.map(([, text]) => text.length));
+  const margin = { top: 10, right: 14, bottom: 40, left: Math.max(50, 26 + 6.5 * widest) }; // large numbers need room
   const [w, t] = [width - margin.left - margin.right, height - margin.top - margin.bottom];
   const scaleX = (v) => margin.left + ((v - x[0]) / (x[1] - x[0])) * w;
   const scaleY = (v) => margin.top + t - ((v - y[0]) / (y[1] - y[0])) * t;
-  const grid = ticks(y[0], y[1]).map((v) => [
+  const grid = rows.map(([v, text]) => [
     s("line", { class: "grid", x1: margin.left, x2: margin.left + w, y1: scaleY(v), y2: scaleY(v) }),
-    s("text", { class: "tick", x: margin.left - 8, y: scaleY(v) + 4, "text-anchor": "end" }, yFormat(v)),
+    s("text", { class: "tick", x: margin.left - 8, y: scaleY(v) + 4, "text-anchor": "end" }, text),
   ]);
-  const below = ticks(x[0], x[1], Math.max(2, Math.floor(w / 70))).map((v) =>
-    s("text", { class: "tick", x: scaleX(v), y: margin.top + t + 18, "text-anchor": "middle" }, xFormat(v)));
+  const long = Math.max(...ticks(x[0], x[1], 3).map((v) => xFormat(v).length));
+  const below = ticks(x[0], x[1], Math.max(2, Math.floor(w / Math.max(56, 24 + 6.5 * long)))).map((v) =>
+    s("text", { class: "tick", x: Math.min(scaleX(v), margin.left + w + margin.right - 3.3 * xFormat(v).length), y: margin.top + t + 18, "text-anchor": "middle" }, xFormat(v)));
   return s("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label },
     grid, below,
     s("line", { class: "axis", x1: margin.left, x2: margin.left + w, y1: margin.top + t, y2: margin.top + t }),

@@ -5,7 +5,7 @@ const PAPER_WIDTH = 680; // A4 within the margins of the style sheet
 class App {
   constructor(summary) {
     this.summary = summary;
-    this.reader = new RowReader(summary.features);
+    this.reader = rowReader(summary);
     this.trees = summary.models.map((model) => model.tree && new Tree(model.tree, summary.features.names));
     this.views = this.trees.map((tree) => tree && new TreeView(tree, summary, (node) => this.panel.show(node)));
     this.current = this.trees.findIndex(Boolean);
@@ -26,6 +26,8 @@ class App {
 
   start() {
     showFacts(this.summary, this.trees[0]);
+    showWarnings(this.summary);
+    showGlossary(this.summary);
     showScores(this.summary);
     showPerformance(this.summary);
     showFeatures(this);
@@ -78,10 +80,11 @@ class App {
     this.rows.report();
     this.rows.toggleEditor(false);
     this.leaves.draw();
+    showTreeLegend(this.summary, this.tree);
   }
 
   rowOf(sample) {
-    const x = this.reader.expand(this.summary.samples[sample]);
+    const x = expandSample(this.summary, this.summary.samples[sample]);
     return { sample, x, path: this.tree.data.paths[sample], prediction: this.model.sample_predictions[sample] };
   }
 
@@ -120,12 +123,16 @@ class App {
   }
 }
 
+/** "200 hold-out rows", or training rows, or just rows. */
+const ROW_NOUNS = { "hold-out": "hold-out row", training: "training row", given: "row" };
+const rowCount = (summary, n = summary.n_rows) => plural(n, ROW_NOUNS[summary.rows_are]);
+
 function showFacts(summary, tree) {
   const facts = [summary.models[0].name];
   if (tree) facts.push(plural(tree.nLeaves, "leaf", "leaves"), `depth ${tree.data.depth}`);
   facts.push(plural(summary.features.names.length, "feature"));
   if (summary.classes) facts.push(plural(summary.classes.length, "class", "classes"));
-  if (summary.n_rows !== null) facts.push(plural(summary.n_rows, "hold-out row"));
+  if (summary.n_rows !== null) facts.push(rowCount(summary));
   byId("facts").append(...facts.flatMap((fact, i) => (i ? [h("span", { class: "separator" }, " · "), fact] : [fact])));
 }
 

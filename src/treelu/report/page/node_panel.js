@@ -39,17 +39,10 @@ class NodePanel {
 
   formula(node) {
     const { tree } = this.app;
-    const { features, values, total } = tree.weights.row(node);
-    const bias = tree.data.biases[node];
-    if (total <= 1) return h("p", { class: "formula" }, "Yes where ", h("b", {}, tree.question(node)));
-    const shown = Math.min(3, features.length);
-    const terms = [];
-    for (let i = 0; i < shown; i += 1) {
-      const sign = i ? `${values[i] < 0 ? MINUS : "+"}\u00a0` : values[i] < 0 ? MINUS : "";
-      terms.push(`${sign}${brief(Math.abs(values[i]))}\u00a0×\u00a0`, h("b", {}, tree.names[features[i]]), " ");
-    }
-    const rest = total > shown ? `+ ${count(total - shown)} more ` : "";
-    return h("p", { class: "formula" }, "Yes where ", ...terms, `${rest}${bias < 0 ? MINUS : "+"}\u00a0${brief(Math.abs(bias))} ≥\u00a00`);
+    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, "Yes where ", h("b", {}, tree.question(node)));
+    const { terms, rest } = tree.terms(node, 6);
+    const words = terms.map(({ sign, factor, name }, i) => [`${i || sign === MINUS ? `${sign}\u00a0` : ""}${factor.replaceAll(" ", "\u00a0")}`, h("b", {}, name), " "]);
+    return h("p", { class: "formula" }, "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
   }
 
   /** The decisions that lead to the node; on the path of a followed row with its scores. */
@@ -196,11 +189,11 @@ class NodePanel {
     if (!mix || !tree.rowsAt(node)) return null;
     if (!summary.classes) {
       return h("section", {}, h("h3", {}, "Observed"), h("p", { class: "big number" }, valueText(summary, mix[node])),
-        h("p", { class: "muted" }, `mean over ${plural(tree.rowsAt(node), "hold-out row")}`));
+        h("p", { class: "muted" }, `mean over ${rowCount(summary, tree.rowsAt(node))}`));
     }
     const items = mix[node].map((rows, k) => ({ name: summary.classes[k], value: rows, text: count(rows), colour: classColour(k) }))
       .filter((item) => item.value > 0).sort((a, b) => b.value - a.value).slice(0, 10);
-    return h("section", {}, h("h3", {}, "Observed in the hold-out"), barList(items));
+    return h("section", {}, h("h3", {}, "Observed here"), barList(items));
   }
 
   leafWeights(node) {

@@ -1,13 +1,24 @@
 // What a node says: its prediction, its colour, the mix of its rows.
 
+const STRIP = 20; // height of the histogram on a card
+
 /** The prediction of a leaf as text: {main, side}. */
 function leafText(summary, tree, node) {
   const { prediction } = tree.leaf(node);
   if (!prediction) return { main: "linear leaf" };
   if (!summary.classes) return { main: prediction.map((v) => valueText(summary, v)).join(", "), side: tree.leafWeights ? "mean" : null };
-  const best = bestClass(prediction);
-  return { main: summary.classes[best], side: percent(prediction[best]) };
+  const best = decided(summary, prediction);
+  return { main: named(summary, summary.classes[best]), side: percent(prediction[best]) };
 }
+
+/** The class that a leaf predicts: of two, the positive one from the threshold on. */
+function decided(summary, prediction) {
+  if (summary.classes.length !== 2 || summary.threshold === 0.5) return bestClass(prediction);
+  return prediction[summary.positive] >= summary.threshold ? summary.positive : 1 - summary.positive;
+}
+
+/** A class with the target's name: "Survived = 1". */
+const named = (summary, label) => `${short(summary.target, 24)} = ${label}`;
 
 const cardLine = (main, side) => h("span", { class: "line" }, h("span", { class: "main" }, main), side && h("span", { class: "side number" }, side));
 
@@ -16,14 +27,47 @@ function leafLines(summary, tree, node) {
   return [cardLine(main, side)];
 }
 
-/** A split's two strongest features, drawn where there are drawings. */
+/** A split's question with its numbers, a term a line; its strongest features drawn where there are drawings. */
 function splitLines(summary, tree, node) {
   const { total } = tree.weights.row(node);
   const drawn = cardDrawings(summary, tree, node);
-  if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"} ${name}` : tree.question(node), value)))];
-  if (total === 1) return [cardLine(tree.names[tree.weights.row(node).features[0]], tree.condition(node))];
+  if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"}${brief(Math.abs(value), 2)}·${name}` : tree.question(node), value)))];
   if (total === 0) return [cardLine(tree.question(node))];
-  return [cardLine(tree.term(node, 0)), cardLine(tree.term(node, 1), total > 2 ? h("span", { class: "muted" }, `+${count(total - 2)}`) : null)];
+  const { terms, rest } = tree.terms(node);
+  if (total === 1) return [cardLine(terms[0].name, tree.condition(node))];
+  const lines = terms.map(({ sign, factor, name }, i) => h("span", { class: "line" },
+    h("span", { class: "factor number" }, `${i || sign === MINUS ? sign : ""} ${factor}`.trimStart()), h("span", { class: "main" }, name)));
+  return [...lines, h("span", { class: "line" }, h("span", { class: "main muted" }, rest ? `+ ${count(rest)} smaller` : ""), h("span", { class: "side number" }, tree.bound(node)))];
+}
+
+/** Lines of text on a split's card. */
+function splitHeight(tree, node) {
+  const { total } = tree.weights.row(node);
+  return total < 2 ? 1 : tree.terms(node).terms.length + 1;
+}
+
+/** How the rows at a split spread over its score, as a strip; the line is where no turns into yes. */
+function nodeStrip(tree, node, width) {
+  const data = tree.data.histograms?.[node];
+  if (!data) return null;
+  const bins = data.counts[0].length;
+  const totals = data.counts[0].map((_, b) => data.counts.reduce((sum, rows) => sum + rows[b], 0));
+  const most = Math.max(1, ...totals);
+  const step = width / bins;
+  const base = new Array(bins).fill(STRIP);
+  const paths = data.counts.map((rows, k) => {
+    let path = "";
+    rows.forEach((n, b) => {
+      if (!n) return;
+      const tall = Math.max(0.75, (n / most) * (STRIP - 1));
+      base[b] -= tall;
+      path += `M${(b * step).toFixed(1)} ${base[b].toFixed(1)}h${(step - 0.5).toFixed(1)}v${tall.toFixed(1)}h-${(step - 0.5).toFixed(1)}z`;
+    });
+    return path && s("path", { d: path, style: { fill: data.counts.length > 1 ? classColour(k) : "var(--ink-soft)" } });
+  }).filter(Boolean);
+  const zero = (-data.low / (bins * data.width)) * width;
+  return s("svg", { class: "strip", viewBox: `0 0 ${width} ${STRIP}`, width, height: STRIP, "aria-hidden": "true" }, paths,
+    s("line", { class: "threshold", x1: zero, x2: zero, y1: 0, y2: STRIP }));
 }
 
 /** Drawings of the strongest features of a split: [{svg, name, value}]. */
@@ -53,8 +97,8 @@ const bestClass = (probabilities) => probabilities.indexOf(Math.max(...probabili
 /** A prediction of the page's model as text. */
 function predictionText(summary, prediction) {
   if (!summary.classes) return valueText(summary, prediction[0] ?? prediction);
-  const best = bestClass(prediction);
-  return `${summary.classes[best]}, ${percent(prediction[best])}`;
+  const best = decided(summary, prediction);
+  return `${named(summary, summary.classes[best])}, ${percent(prediction[best])}`;
 }
 
 /** A value of the target, with as many decimals as the target's range asks for. */
@@ -75,7 +119,7 @@ function valueColour(tree, value) {
 function leafColour(summary, tree, node) {
   const { prediction } = tree.leaf(node);
   if (!prediction) return "var(--line)";
-  return summary.classes ? classColour(bestClass(prediction)) : valueColour(tree, prediction[0]);
+  return summary.classes ? classColour(decided(summary, prediction)) : valueColour(tree, prediction[0]);
 }
 
 /** The classes of the rows at a node as parts of a stacked bar; in regression one part, coloured by the mean. */
@@ -102,4 +146,22 @@ function nodeLabel(summary, tree, node) {
   const rows = tree.rowsAt(node);
   const what = tree.isLeaf(node) ? Object.values(leafText(summary, tree, node)).filter(Boolean).join(", ") : tree.question(node);
   return `${nodeName(tree, node)}: ${what}${rows === null ? "" : `; ${plural(rows, "row")}`}`;
+}
+
+/** Which colour means what. */
+function showTreeLegend(summary, tree) {
+  const key = (colour, text) => h("span", { class: "key" }, h("i", { class: "swatch", style: { background: colour } }), text);
+  const parts = [];
+  if (summary.classes) parts.push(...summary.classes.slice(0, CLASS_COLOURS).map((label, k) => key(classColour(k), named(summary, short(label, 30)))));
+  if (summary.classes?.length > CLASS_COLOURS) parts.push(h("span", { class: "muted" }, `colours repeat for ${count(summary.classes.length - CLASS_COLOURS)} more classes`));
+  if (!summary.classes) {
+    const known = tree.data.leaves.filter((leaf) => leaf.prediction).map((leaf) => leaf.prediction[0]);
+    if (known.length) {
+      const [low, high] = range(known, 0);
+      parts.push(h("span", { class: "key" }, short(summary.target, 30), h("span", { class: "number" }, valueText(summary, low)), h("i", { class: "ramp" }), h("span", { class: "number" }, valueText(summary, high))));
+    }
+  }
+  const strips = tree.data.histograms && !Object.keys(summary.features.drawings).length ? "Strips show the rows by score, the line where no turns into yes. " : "";
+  parts.push(h("span", { class: "muted" }, `${strips}${tree.data.n ? "Line width: rows that pass." : ""}`));
+  byId("tree-legend").replaceChildren(...parts);
 }

@@ -7,12 +7,14 @@ const counting = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const count = (value) => signed(counting.format(value));
 const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** About `digits` significant digits, without exponents where a plain number is short. */
+/** About `digits` significant digits, without exponents where a plain number is short; thousands are marked. */
 function brief(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return signed(value.toExponential(digits - 1).replace("e+", "e"));
+  if (size >= 1e9 || size < 1e-4) return signed(value.toExponential(digits - 1).replace("e+", "e"));
+  if (size >= 1e6) return signed(`${Number((value / 1e6).toPrecision(digits + 1))}\u00a0M`);
+  if (size >= 1e4) return count(Number(value.toPrecision(digits + 2)));
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   return signed(String(Number(value.toFixed(decimals))));
 }

@@ -21,16 +21,15 @@ class RowPanel {
   }
 
   editor() {
-    const { features, n_rows } = this.app.summary;
-    const filler = n_rows === null ? "0" : "their hold-out median";
+    const { reader } = this.app;
     this.text = h("textarea", {
-      id: "row-text", rows: 6, spellcheck: "false", autocomplete: "off", "aria-label": "Feature values of a row", "aria-describedby": "row-help row-message",
-      placeholder: `${features.names.slice(0, 3).map((name) => `${short(tidy(name), 30)} = …`).join("\n")}`, oninput: () => this.fromText(),
+      id: "row-text", rows: 6, spellcheck: "false", autocomplete: "off", "aria-label": "Values of a row", "aria-describedby": "row-help row-message",
+      placeholder: reader?.placeholder(), oninput: () => this.fromText(),
     });
     this.message = h("p", { class: "message", id: "row-message", role: "status" });
-    this.help = h("p", { class: "muted", id: "row-help" },
-      `One “name = value” a line, or a line of CSV: ${plural(features.names.length, "value")} in the order of the columns, or with a header line above it. Features left out take ${filler}.`);
-    this.box = h("div", { class: "row-editor", id: "row-editor", hidden: true }, this.text, this.help, this.message);
+    this.help = h("p", { class: "muted", id: "row-help" }, reader?.help());
+    this.understood = h("ul", { class: "understood", id: "row-understood" });
+    this.box = h("div", { class: "row-editor", id: "row-editor", hidden: true }, this.text, this.help, this.message, this.understood);
     return this.box;
   }
 
@@ -39,15 +38,19 @@ class RowPanel {
     this.open.setAttribute("aria-expanded", String(open));
     if (!open) return;
     const { tree, row, reader, summary } = this.app;
-    const possible = tree.data.complete;
+    const possible = tree.data.complete && reader;
     this.text.hidden = !possible;
     this.help.hidden = !possible;
+    if (!reader) {
+      this.message.textContent = "A molecule cannot be encoded in the page. Pick a listed one, or use treelu predict.";
+      return;
+    }
     if (!possible) {
       const kept = tree.weights.row(0).features.length;
       this.message.textContent = `This tree has ${count(tree.data.n_weights)} weights, too many for a page: it carries the ${count(kept)} strongest of each split, with which a typed row might take another way than the tree's. Pick a listed row, or use treelu predict.`;
       return;
     }
-    if (row?.sample !== undefined && row.sample !== null) this.text.value = reader.write(summary.samples[row.sample]);
+    if (row?.sample !== undefined && row.sample !== null) this.text.value = reader.write(expandSample(summary, summary.samples[row.sample]));
     this.text.focus();
   }
 
@@ -67,9 +70,11 @@ class RowPanel {
     const { app } = this;
     const sample = app.summary.samples[i];
     this.select.value = String(i);
-    if (!this.box.hidden && app.tree.data.complete) this.text.value = app.reader.write(sample);
+    const x = expandSample(app.summary, sample);
+    if (!this.box.hidden && app.tree.data.complete && app.reader) this.text.value = app.reader.write(x);
     this.message.textContent = "";
-    app.follow({ sample: i, x: app.reader.expand(sample), path: app.tree.data.paths[i], prediction: app.model.sample_predictions[i] });
+    this.understood.replaceChildren();
+    app.follow({ sample: i, x, path: app.tree.data.paths[i], prediction: app.model.sample_predictions[i] });
   }
 
   fromText() {
@@ -77,18 +82,31 @@ class RowPanel {
     const row = app.reader.read(this.text.value);
     this.message.classList.toggle("error", Boolean(row.error) && this.text.value.trim() !== "");
     this.message.textContent = row.error ?? "";
-    if (row.error) return;
+    this.understood.replaceChildren();
+    if (row.error) {
+      app.follow(null);
+      return;
+    }
     const path = app.tree.walk(row.x);
-    const left = app.summary.features.names.length - row.given;
-    this.message.textContent = left ? `${plural(row.given, "feature")} given, ${count(left)} left out.` : `All ${plural(row.given, "feature")} given.`;
+    const ignored = row.ignored.length ? ` Not used: ${short(row.ignored.map(tidy).join(", "), 80)}.` : "";
+    this.message.textContent = app.reader.count(row) + ignored;
+    this.showUnderstood(row.understood);
     this.select.value = "";
     app.follow({ sample: null, x: row.x, path, prediction: app.tree.predict(path.nodes[path.nodes.length - 1], row.x) });
+  }
+
+  /** What each cell was taken for. */
+  showUnderstood(columns) {
+    if (!columns) return;
+    const shown = columns.length <= 40 ? columns : columns.filter((column) => column.given).slice(0, 40);
+    this.understood.replaceChildren(...shown.map(({ name, said, given }) => h("li", { class: given ? null : "muted" }, h("span", {}, short(tidy(name), 40)), h("b", {}, said))));
   }
 
   clear() {
     this.select.value = "";
     this.text.value = "";
     this.message.textContent = "";
+    this.understood.replaceChildren();
     this.app.follow(null);
   }
 
@@ -104,13 +122,13 @@ class RowPanel {
     const sample = row.sample === null ? null : summary.samples[row.sample];
     const leaf = row.path.nodes[row.path.nodes.length - 1];
     const target = sample && targetText(summary, sample);
-    const right = summary.classes && sample && sample.target !== null && bestClass(row.prediction) === sample.target;
-    const tag = summary.classes ? h("i", { class: "swatch", style: { background: classColour(bestClass(row.prediction)) } }) : null;
+    const right = summary.classes && sample && sample.target !== null && decided(summary, row.prediction) === sample.target;
+    const tag = summary.classes ? h("i", { class: "swatch", style: { background: classColour(decided(summary, row.prediction)) } }) : null;
     this.result.replaceChildren(
       ...[sample?.drawing ? picture(sample.drawing, sample.name) : null,
         h("span", {}, "ends in ", h("button", { type: "button", class: "link", onclick: () => app.view.select(leaf) }, `leaf ${leaf}`)),
         h("span", {}, "predicted ", tag, h("b", {}, predictionText(summary, row.prediction))),
-        target === null || target === undefined ? null : h("span", {}, "observed ", targetMark(summary, sample), h("b", {}, target), summary.classes ? (right ? " ✓" : " ✗") : "")].filter(Boolean));
+        target === null || target === undefined ? null : h("span", {}, "observed ", targetMark(summary, sample), h("b", {}, summary.classes ? named(summary, target) : target), summary.classes ? (right ? " ✓" : " ✗") : "")].filter(Boolean));
   }
 }
 

@@ -8,22 +8,27 @@ function showScores(summary) {
   show("scores");
   const others = summary.models.slice(1).map((model) => model.name);
   byId("scores-about").textContent =
-    `On ${plural(summary.n_rows, "hold-out row")}, with 95 % bootstrap intervals (${count(summary.resamples)} resamples).` +
-    (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows and resamples.` : "");
+    `On ${rowCount(summary)}, with 95 % bootstrap intervals (${count(summary.resamples)} resamples).` +
+    (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows and resamples.` : "") +
+    ` “${summary.baseline.name}” is what an answer without any features scores.` +
+    (summary.classes?.length === 2 ? ` Recall and precision are those of ${named(summary, summary.classes[summary.positive])}${summary.threshold === 0.5 ? "" : `, at a threshold of ${summary.threshold}`}.` : "");
   byId("score-cards").append(...summary.metrics.map((metric) => scoreCard(summary, metric)));
 }
 
 function scoreCard(summary, metric) {
-  const rows = summary.models.map((model) => ({ name: model.name, ...model.scores[metric.key] })).filter((row) => row.value !== null);
+  const rows = [...summary.models, summary.baseline].map((model, i) => ({
+    name: model.name, colour: i < summary.models.length ? modelColour(i) : "var(--line-strong)", ...model.scores[metric.key],
+  })).filter((row) => row.value !== null);
   const main = summary.models[0].scores[metric.key];
   const span = range(rows.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]), 0.08);
   const at = (v) => `${((100 * (v - span[0])) / (span[1] - span[0])).toFixed(2)}%`;
   return h("article", { class: "score-card" },
     h("h3", {}, metric.name, h("span", { class: "muted" }, metric.higher_is_better ? " higher is better" : " lower is better")),
+    h("p", { class: "muted explained" }, metric.about),
     h("p", { class: "headline" }, h("span", { class: "big number" }, score(main.value)), h("span", { class: "muted number" }, interval(main))),
-    h("div", { class: "whiskers" }, rows.map((row, i) => [
+    h("div", { class: "whiskers" }, rows.map((row) => [
       h("span", { class: "name", title: row.name }, row.name),
-      h("span", { class: "whisker", style: { "--low": at(row.low ?? row.value), "--high": at(row.high ?? row.value), "--value": at(row.value), "--colour": modelColour(i) } }, h("i"), h("b")),
+      h("span", { class: "whisker", style: { "--low": at(row.low ?? row.value), "--high": at(row.high ?? row.value), "--value": at(row.value), "--colour": row.colour } }, h("i"), h("b")),
       h("span", { class: "number" }, score(row.value, main.value)),
     ])),
     summary.models.slice(1).map((model) => leadText(metric, model, main.value)));
@@ -50,31 +55,51 @@ function showPerformance(summary) {
   show("performance");
   const box = byId("performance-charts");
   if (summary.classes) {
-    byId("performance-about").textContent = "How well the hold-out rows are ranked, and how far predicted chances come true.";
-    if (summary.models.some((model) => model.roc.length)) box.append(rocFigure(summary));
+    byId("performance-about").textContent = "Which rows are found and missed, how well rows are ranked, and how far predicted chances come true.";
+    if (summary.classes.length === 2) box.append(thresholdFigure(summary));
+    else if (summary.models[0].confusion) box.append(confusionFigure(summary));
+    if (summary.models.some((model) => model.roc.length)) box.append(precisionRecallFigure(summary), rocFigure(summary));
   } else {
-    byId("performance-about").textContent = "How far predictions are off on the hold-out rows, and whether they are right on average.";
+    byId("performance-about").textContent = "How far predictions are off, and whether they are right on average.";
     box.append(observedFigure(summary), residualFigure(summary));
   }
   box.append(calibrationFigure(summary));
 }
 
-/** Curves of an ROC chart: two classes, one a model; more, one a class of the first model. */
-function rocCurves(summary) {
+/** Curves of a chart (`kind`: "roc" or "precision_recall"): two classes, one a model; more, one a class of the first model. */
+function classCurves(summary, kind, note) {
   if (summary.classes.length === 2) {
-    return summary.models.flatMap((model, i) => model.roc.map((curve) => ({
-      ...curve, name: model.name, colour: modelColour(i), dash: modelDash(i), note: `AUC ${score(curve.auc)}`,
+    return summary.models.flatMap((model, i) => model[kind].map((curve) => ({
+      ...curve, name: model.name, colour: modelColour(i), dash: modelDash(i), note: note(curve),
     })));
   }
-  return summary.models[0].roc.map((curve) => ({
-    ...curve, name: summary.classes[curve.class], colour: classColour(curve.class), note: `AUC ${score(curve.auc)}`,
+  return summary.models[0][kind].map((curve) => ({
+    ...curve, name: summary.classes[curve.class], colour: classColour(curve.class), note: note(curve),
+  }));
+}
+
+function precisionRecallFigure(summary) {
+  const curves = classCurves(summary, "precision_recall", (curve) => `average ${score(curve.average_precision)}`);
+  const two = summary.classes.length === 2;
+  const remark = two
+    ? `Positive: ${named(summary, summary.classes[summary.positive])}. Share of those called positive that are, against the share of positives found.`
+    : `${summary.models[0].name}, each class against the rest.`;
+  const share = two ? summary.baseline.scores.average_precision.value : null;
+  return figure("Precision and recall", remark, curves.length > 12 ? null : curves, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: [0, 1], y: [0, 1], xLabel: "Recall", yLabel: "Precision",
+    label: `Precision and recall: ${curves.map((curve) => `${curve.name} ${curve.note}`).join(", ")}`,
+    plot: (x, y) => [
+      share === null ? null : line([[0, share], [1, share]], x, y, "var(--line-strong)", "2 4", 1.5),
+      [...curves].reverse().map((curve) => line(curve.recall.map((v, i) => [v, curve.precision[i]]), x, y, curve.colour, curve.dash)),
+      two ? curves[0].recall.map((v, i) => dot(x(v), y(curves[0].precision[i]), 7, "transparent", `${percent(v)} of positives found, ${percent(curves[0].precision[i])} of those called positive are`)) : null,
+    ],
   }));
 }
 
 function rocFigure(summary) {
-  const curves = rocCurves(summary);
+  const curves = classCurves(summary, "roc", (curve) => `AUC ${score(curve.auc)}`);
   const remark = summary.classes.length === 2
-    ? `Positive: ${summary.classes[1]}. Share of positives found against share of negatives taken for positive.`
+    ? `Positive: ${named(summary, summary.classes[summary.positive])}. Share of positives found against share of negatives taken for positive.`
     : `${summary.models[0].name}, each class against the rest.`;
   return figure("ROC curve", remark, curves.length > 12 ? null : curves, (width) => axes({
     width, height: Math.min(360, Math.max(260, width * 0.8)), x: [0, 1], y: [0, 1], xLabel: "False positive rate", yLabel: "True positive rate",
@@ -95,7 +120,7 @@ function calibrationFigure(summary) {
   const legend = models.map((model) => ({ ...model, note: chance ? `error ${score(model.ece)}` : null }));
   const all = models.flatMap((model) => model.bins.flatMap((bin) => [bin.low, bin.high, bin.predicted]));
   const span = chance ? [0, 1] : range(all);
-  const what = summary.classes?.length === 2 ? `chance of ${summary.classes[1]}` : chance ? "chance of the predicted class" : summary.target;
+  const what = summary.classes?.length === 2 ? `chance of ${named(summary, summary.classes[summary.positive])}` : chance ? "chance of the predicted class" : summary.target;
   const remark = chance
     ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, chances are right; the larger a dot, the more rows.`
     : "Mean observed against mean predicted, by tenths of the prediction. On the diagonal, predictions are right on average; the larger a dot, the more rows.";
@@ -145,7 +170,7 @@ const point = (cx, cy, text) => s("circle", { cx: cx.toFixed(1), cy: cy.toFixed(
 
 function pointsRemark(summary) {
   const n = summary.models[0].points.predicted.length;
-  return n < summary.n_rows ? `${count(n)} of ${plural(summary.n_rows, "hold-out row")}, chosen at random.` : `All ${plural(n, "hold-out row")}.`;
+  return n < summary.n_rows ? `${count(n)} of ${rowCount(summary)}, chosen at random.` : `All ${rowCount(summary, n)}.`;
 }
 
 function showFeatures(app) {
@@ -163,6 +188,28 @@ function showFeatures(app) {
     }));
     const onpick = model.tree ? (item) => app.searchFor(index, item.feature) : null;
     return h("figure", { class: "chart" }, h("figcaption", {}, h("h3", {}, model.name)), barList(items, onpick), drawingStrip(summary, items));
+  }));
+  showDependence(summary);
+}
+
+/** Partial dependence of the strongest features, all on one scale. */
+function showDependence(summary) {
+  const curves = summary.models[0].dependence ?? [];
+  if (!curves.length) return;
+  byId("dependence").hidden = false;
+  const what = summary.classes ? `chance of ${named(summary, summary.classes[summary.positive])}` : summary.target;
+  byId("dependence-about").textContent = `Mean predicted ${what} if the feature had the value in all rows and the others stayed as they are. Where features go together, such rows may not exist.`;
+  const span = range(curves.flatMap((curve) => curve.means), 0.08);
+  byId("dependence-charts").append(...curves.map((curve) => {
+    const name = summary.features.names[curve.feature];
+    return figure(name, null, null, (width) => axes({
+      width, height: 190, x: range(curve.values, 0.02), y: span, xLabel: short(name, 40), yLabel: summary.classes ? "Chance" : "Mean",
+      label: `Partial dependence on ${name}`,
+      plot: (x, y) => [
+        line(curve.values.map((v, i) => [v, curve.means[i]]), x, y, "var(--accent)"),
+        curve.values.map((v, i) => dot(x(v), y(curve.means[i]), curve.values.length < 4 ? 4 : 7, curve.values.length < 4 ? "var(--accent)" : "transparent", `${brief(v)}: ${summary.classes ? percent(curve.means[i], 1) : brief(curve.means[i], 4)}`)),
+      ],
+    }));
   }));
 }
 

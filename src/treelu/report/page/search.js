@@ -1,4 +1,4 @@
-// Search a feature: which splits weigh it most, one after the other.
+// Search a feature: the splits that it moves, the strongest first.
 
 const SUGGESTIONS = 8;
 
@@ -16,13 +16,15 @@ class Search {
   run(exact = false) {
     const text = this.input.value.trim().toLowerCase();
     const { names } = this.app.summary.features;
-    const index = this.app.tree.featureIndex();
+    const index = this.app.tree.featureIndex(this.app.summary.features.scale);
     const fits = (name) => (exact ? name === this.input.value : name.toLowerCase().includes(text));
     const features = text ? [...index.keys()].filter((j) => fits(names[j])) : [];
     features.sort((a, b) => index.get(b).length - index.get(a).length || a - b);
-    this.found = [...new Set(features.flatMap((j) => index.get(j)))].sort((a, b) => a - b);
+    const shares = new Map(); // of several features that fit, their effects add up
+    for (const { node, share } of features.flatMap((j) => index.get(j))) shares.set(node, (shares.get(node) ?? 0) + share);
+    this.found = [...shares.keys()].sort((a, b) => shares.get(b) - shares.get(a) || a - b);
     this.at = -1;
-    this.app.view.hits = new Set(this.found);
+    this.app.view.hits = shares;
     this.app.view.refresh();
     this.offer(exact ? [] : features.slice(0, SUGGESTIONS));
     byId("search-steps").hidden = !text;
@@ -35,12 +37,13 @@ class Search {
     byId("search-previous").disabled = !known;
     const where = this.at < 0 ? plural(this.found.length, "node") : `${this.at + 1} of ${plural(this.found.length, "node")}`;
     const many = nFeatures > 1 ? `, ${plural(nFeatures, "feature")}` : "";
-    byId("search-status").textContent = known ? `${where}${many}` : "no node weighs it strongly";
+    const share = this.at < 0 ? "" : `, ${percent(this.app.view.hits.get(this.found[this.at]))} of its effect`;
+    byId("search-status").textContent = known ? `${where}${many}${share || ", strongest first"}` : "it moves no node";
   }
 
   offer(features) {
     const { names } = this.app.summary.features;
-    const index = this.app.tree?.featureIndex();
+    const index = this.app.tree?.featureIndex(this.app.summary.features.scale);
     this.active = -1;
     this.list.hidden = features.length < 2;
     this.input.setAttribute("aria-expanded", String(!this.list.hidden));

@@ -1,5 +1,8 @@
 // A tree: its arrays, the way of a row through it, and what a node is called.
 
+const TERMS = 3; // of a question that are shown with their numbers
+const LEAST_SHARE = 0.05; // of a split's effect, for a search to find it
+
 function decode(text, Type) {
   const binary = atob(text);
   const bytes = new Uint8Array(binary.length);
@@ -108,14 +111,31 @@ class Tree {
     return powers.map((v) => v / sum);
   }
 
-  /** What a split asks: "age ≥ 12" where it weighs one feature, else its strongest features with their signs. */
-  question(node) {
+  /** What a split asks: "age ≥ 12", or its strongest terms with their numbers: "2 × age − 0.5 × fare + 3 more ≥ 7". */
+  question(node, most = TERMS) {
+    const { total } = this.weights.row(node);
+    if (total === 0) return this.data.biases[node] >= 0 ? "always yes" : "always no";
+    const { terms, rest } = this.terms(node, most);
+    if (total === 1) return `${terms[0].name} ${this.condition(node)}`;
+    const words = terms.map(({ sign, factor, name }, i) => `${i || sign === MINUS ? `${sign} ` : ""}${factor}${name}`);
+    return `${words.join(" ")}${rest ? ` + ${count(rest)} more` : ""} ${this.bound(node)}`;
+  }
+
+  /** The strongest terms of a split: {sign, factor, name, value}, and how many more there are. */
+  terms(node, most = TERMS) {
     const { features, values, total } = this.weights.row(node);
-    const bias = this.data.biases[node];
-    if (total === 0) return bias >= 0 ? "always yes" : "always no";
-    const name = (i) => this.names[features[i]];
-    if (total === 1) return `${name(0)} ${this.condition(node)}`;
-    return `${this.term(node, 0)}, ${this.term(node, 1)}${total > 2 ? ", …" : ""}`;
+    const shown = total <= most + 1 ? Math.min(total, features.length) : most;
+    const terms = [];
+    for (let i = 0; i < shown; i += 1) {
+      const size = brief(Math.abs(values[i]));
+      terms.push({ sign: values[i] < 0 ? MINUS : "+", factor: size === "1" ? "" : `${size} × `, name: this.names[features[i]], value: values[i] });
+    }
+    return { terms, rest: total - shown };
+  }
+
+  /** "≥ 12": what the sum of the terms must reach for a yes. */
+  bound(node) {
+    return `≥ ${brief(-this.data.biases[node])}`;
   }
 
   /** "≥ 12" of a split that weighs one feature. */
@@ -135,22 +155,22 @@ class Tree {
     return ["no", "yes"][side];
   }
 
-  /** The i-th strongest feature of a split with the sign of its weight. */
-  term(node, i) {
-    const { features, values } = this.weights.row(node);
-    return `${values[i] > 0 ? "+" : MINUS} ${this.names[features[i]]}`;
-  }
-
-  /** Features among the strongest few of some split → those splits, by feature number. */
-  featureIndex(strongest = 8) {
+  /** Features that move some split clearly → [{node, share}], strongest first: the share of the split's effect that is theirs. */
+  featureIndex(scale) {
     if (this.index) return this.index;
     this.index = new Map();
     for (let node = 0; node < this.nSplits; node += 1) {
-      for (const feature of this.weights.row(node).features.subarray(0, strongest)) {
+      const { features, values } = this.weights.row(node);
+      const effects = Array.from(values, (value, i) => Math.abs(value) * (scale[features[i]] || 0));
+      const total = effects.reduce((sum, effect) => sum + effect, 0);
+      features.forEach((feature, i) => {
+        const share = total ? effects[i] / total : 1 / features.length;
+        if (share < LEAST_SHARE) return;
         if (!this.index.has(feature)) this.index.set(feature, []);
-        this.index.get(feature).push(node);
-      }
+        this.index.get(feature).push({ node, share });
+      });
     }
+    for (const hits of this.index.values()) hits.sort((a, b) => b.share - a.share || a.node - b.node);
     return this.index;
   }
 }

@@ -1,6 +1,6 @@
 // The tree on the screen: layout, cards and edges, zoom and pan, collapse and expand, keyboard.
 
-const CARD = { width: 176, height: 40, tall: 58, drawn: 112, column: 228, gap: 10, drawnGap: 22, margin: 28 };
+const CARD = { width: 208, height: 40, line: 17, drawn: 112, column: 268, gap: 10, drawnGap: 22, margin: 28 };
 const OPEN_LEAVES = 32; // a tree of more leaves starts collapsed below OPEN_DEPTH
 const OPEN_DEPTH = 3;
 const PHONE_DEPTH = 2; // so that what is shown at first stays in one place
@@ -9,7 +9,7 @@ const MOST_CARDS = 1000;
 
 class TreeView {
   constructor(tree, summary, onselect) {
-    Object.assign(this, { tree, summary, onselect, scale: 1, selected: 0, path: null, hits: new Set() });
+    Object.assign(this, { tree, summary, onselect, scale: 1, selected: 0, path: null, hits: new Map() });
     this.viewport = byId("viewport");
     this.stage = byId("stage");
     this.edges = s("svg", { class: "edges", "aria-hidden": "true" });
@@ -69,7 +69,8 @@ class TreeView {
   heightOf(node) {
     if (this.tree.isLeaf(node)) return CARD.height;
     if (cardDrawings(this.summary, this.tree, node).length) return CARD.drawn;
-    return this.tree.weights.row(node).total > 1 ? CARD.tall : CARD.height;
+    const strip = this.tree.data.histograms?.[node] ? STRIP + 2 : 0;
+    return CARD.height + strip + CARD.line * (splitHeight(this.tree, node) - 1);
   }
 
   /** Levels from left to right; along them the boxes as layout.js places them. */
@@ -143,6 +144,7 @@ class TreeView {
       onfocus: () => this.selected === node || this.select(node),
     });
     card.append(...(leaf ? leafLines(this.summary, tree, node) : splitLines(this.summary, tree, node)));
+    if (!leaf && !cardDrawings(this.summary, tree, node).length) card.append(nodeStrip(tree, node, CARD.width - 22) ?? "");
     card.append(h("span", { class: "line low" }, nodeStack(this.summary, tree, node),
       tree.rowsAt(node) === null ? null : h("span", { class: "rows number" }, count(tree.rowsAt(node)))));
     if (leaf) card.style.setProperty("--tint", leafColour(this.summary, tree, node));
@@ -155,7 +157,7 @@ class TreeView {
   /** Bring classes, states and places of the cards up to date. */
   refresh() {
     const hidden = new Set();
-    for (const hit of this.hits) this.tree.ancestors(hit).forEach((above) => hidden.add(above));
+    for (const hit of this.hits.keys()) this.tree.ancestors(hit).forEach((above) => hidden.add(above));
     this.stage.classList.toggle("following", Boolean(this.path));
     this.stage.classList.toggle("searching", this.hits.size > 0);
     for (const [node, card] of this.cards) {
@@ -165,6 +167,7 @@ class TreeView {
       card.style.height = `${height}px`;
       card.classList.toggle("lit", Boolean(this.path?.has(node)));
       card.classList.toggle("hit", this.hits.has(node));
+      card.style.setProperty("--found-share", `${Math.round(12 + 48 * (this.hits.get(node) ?? 0))}%`);
       card.classList.toggle("hit-inside", !this.isOpen(node) && !this.hits.has(node) && hidden.has(node));
       card.setAttribute("aria-selected", String(node === this.selected));
       card.tabIndex = node === this.selected ? 0 : -1;

@@ -1,0 +1,129 @@
+"""What a reader of scores should be warned of: too good, a class never predicted, rare classes, training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.report.scores import Floats, decide
+
+PERFECT = 0.9995
+ENOUGH_ROWS = 20
+RARE = 0.1
+ENOUGH_LEAF_ROWS = 15
+CLEAR_SHARE = 0.7  # of a leaf's rows
+
+
+def classification_cautions(
+    target: NDArray[Any],
+    probability: Floats,
+    names: list[str],
+    *,
+    threshold: float,
+    weighted: bool,
+    strongest: str | None,
+) -> list[str]:
+    """Warnings about a classifier's scores.
+
+    Parameters
+    ----------
+    target, probability : arrays
+        Class numbers, and probabilities of shape (n_rows, n_classes).
+    names : list of str
+        Of the classes.
+    threshold : float
+        Of two classes, the probability from which the second is predicted.
+    weighted : bool
+        Whether training gave classes weights.
+    strongest : str or None
+        The feature that takes part most.
+
+    Examples
+    --------
+    >>> target = np.repeat([0, 1], [95, 5])
+    >>> for line in classification_cautions(
+    ...     target, np.tile([0.9, 0.1], (100, 1)), ["no", "yes"], threshold=0.5, weighted=True, strongest=None
+    ... ):
+    ...     print(line)
+    'yes' is never predicted, although 5 of 100 rows are 'yes'; the threshold can be lowered
+    """
+    counts = np.bincount(target.astype(int), minlength=len(names))
+    decided = decide(probability, threshold)
+    lines = []
+    if len(target) >= ENOUGH_ROWS and (decided == target).mean() >= PERFECT and (counts > 0).sum() > 1:
+        lines.append(_perfect("every row is predicted right", strongest))
+    remedy = "" if weighted else "; give each class the same weight (--balanced, class_weight='balanced')"
+    lower = " or lower the threshold" if remedy else "; the threshold can be lowered"
+    binary = len(names) == 2
+    never = [k for k in range(len(names)) if counts[k] and not (decided == k).any()]
+    for k in never[:3]:
+        lines.append(
+            f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows are {names[k]!r}"
+            f"{remedy}{lower if binary else ''}"
+        )
+    rare = int(np.argmin(np.where(counts > 0, counts, len(target) + 1)))
+    share, common = counts[rare] / len(target), int(counts.argmax())
+    if not never and not weighted and share < RARE and rare != common:
+        found = (decided[target == rare] == rare).mean()
+        if found < 0.5:
+            lines.append(
+                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: always answering "
+                f"{names[common]!r} would be right in {counts[common] / len(target):.1%} of the rows{remedy}"
+                f"{lower if binary else ''}"
+            )
+    return lines
+
+
+def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positive: int, threshold: float) -> list[str]:
+    """Warnings of leaves that predict one class while most of their rows here are of another.
+
+    Examples
+    --------
+    >>> leaf = {"node": 4, "n": 20, "prediction": [0.55, 0.45], "observed": [5, 15]}
+    >>> leaf_cautions([leaf], ["no", "yes"], 1, 0.5)
+    ["leaf 4 predicts 'no' (55%), although 75% of its 20 rows here are 'yes'; a threshold of 0.45 would call them so"]
+    """
+    lines = []
+    for leaf in sorted(leaves, key=lambda leaf: -(leaf["n"] or 0)):
+        chances, observed = leaf["prediction"], leaf["observed"]
+        if chances is None or observed is None or leaf["n"] < ENOUGH_LEAF_ROWS:
+            continue
+        decided = int(np.argmax(chances))
+        if len(names) == 2 and threshold != 0.5:
+            decided = positive if chances[positive] >= threshold else 1 - positive
+        common = int(np.argmax(observed))
+        share = observed[common] / leaf["n"]
+        if common == decided or share < CLEAR_SHARE:
+            continue
+        remedy = ""
+        if len(names) == 2 and common == positive:
+            remedy = f"; a threshold of {np.floor(100 * chances[positive]) / 100:g} would call them so"
+        lines.append(
+            f"leaf {leaf['node']} predicts {names[decided]!r} ({chances[decided]:.0%}), although {share:.0%} of its "
+            f"{leaf['n']:,} rows here are {names[common]!r}{remedy}"
+        )
+    return lines[:2]
+
+
+def regression_cautions(target: Floats, prediction: Floats, *, strongest: str | None) -> list[str]:
+    """Warnings about a regressor's scores.
+
+    Examples
+    --------
+    >>> y = np.arange(30.0)
+    >>> regression_cautions(y, y, strongest="z")
+    ["R² is 1.0000; is the answer among the features ('z' takes part most)? Scores like this are rare"]
+    """
+    spread = float(((target - target.mean()) ** 2).sum())
+    if len(target) < ENOUGH_ROWS or spread == 0:
+        return []
+    r2 = 1 - float(((target - prediction) ** 2).sum()) / spread
+    return [_perfect(f"R² is {r2:.4f}", strongest)] if r2 >= PERFECT else []
+
+
+def _perfect(what: str, strongest: str | None) -> str:
+    whose = f" ({strongest!r} takes part most)" if strongest else ""
+    return f"{what}; is the answer among the features{whose}? Scores like this are rare"

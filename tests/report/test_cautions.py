@@ -1,0 +1,95 @@
+"""Warnings about scores, about training rows, and partial dependence against scikit-learn's."""
+
+import numpy as np
+import pytest
+from sklearn.inspection import partial_dependence as oracle
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from tests.report.trees import complete_tree, rows_for
+from treelu.report import summarize
+from treelu.report.dependence import partial_dependence
+from treelu.report.digest import KEPT, RowDigest
+from treelu.tree import ObliqueTree
+
+
+def warnings_of(target, X, **options):
+    model = DecisionTreeClassifier(max_depth=options.pop("depth", 3), random_state=0, **options).fit(X, target)
+    return summarize(None, estimator=model, X=X, y=target, rows_are="given")
+
+
+def test_a_leaked_column_is_suspected_by_name():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    target = (X[:, 1] > 0).astype(int)
+    (line,) = warnings_of(target, X)["warnings"]
+    wanted = "every row is predicted right; is the answer among the features ('x1' takes part most)?"
+    assert line == f"{wanted} Scores like this are rare"
+
+
+def test_a_class_that_is_never_predicted_is_named_with_the_remedies():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    target = (rng.random(300) < 0.05).astype(int)
+    summary = warnings_of(target, X, depth=1, min_samples_leaf=100)
+    assert summary["baseline"]["name"] == "always 0"
+    share = 1 - target.mean()
+    assert summary["baseline"]["scores"]["accuracy"]["value"] == pytest.approx(share)
+    assert summary["baseline"]["scores"]["auc"]["value"] == 0.5
+    assert summary["baseline"]["scores"]["average_precision"]["value"] == pytest.approx(target.mean())
+    assert summary["models"][0]["scores"]["recall"]["value"] == 0
+    assert summary["models"][0]["scores"]["precision"]["value"] is None
+    (line,) = summary["warnings"]
+    assert line.startswith(f"'1' is never predicted, although {target.sum()} of 300 rows are '1'; give each class")
+    assert line.endswith("(--balanced, class_weight='balanced') or lower the threshold")
+
+
+def test_the_positive_class_may_be_the_first_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(X[:, 0] + rng.normal(size=200) > 1.5, "fraud", "ok")
+    model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    summary = summarize(None, estimator=model, X=X, y=y, rows_are="given")
+    assert summary["classes"][summary["positive"]] == "fraud"
+    predicted = model.predict(X)
+    assert summary["models"][0]["scores"]["recall"]["value"] == pytest.approx((predicted == y)[y == "fraud"].mean())
+    assert summary["models"][0]["roc"][0]["class"] == 0
+    counts = summary["models"][0]["thresholds"]
+    assert sum(counts["positive"]) == (y == "fraud").sum()
+
+
+def test_training_rows_are_recognised_by_the_counts_of_the_tree():
+    tree = complete_tree(3, 4)
+    X, y = rows_for(tree, 80)
+    counted = tree.with_counts(X)
+    assert summarize(counted, X=X, y=y)["rows_are"] == "training"
+    assert "training rows" in summarize(counted, X=X, y=y)["warnings"][-1]
+    assert summarize(counted, X=X, y=y, rows_are="hold-out")["rows_are"] == "hold-out"
+    other, labels = rows_for(tree, 80, seed=5)
+    assert summarize(counted, X=other, y=labels)["rows_are"] == "given"
+    assert summarize(tree, X=X, y=y)["rows_are"] == "given"
+
+
+@pytest.mark.parametrize("n_rows", [50, 3 * KEPT])
+def test_a_digest_tells_training_rows(n_rows):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    digest = RowDigest.from_dict(RowDigest.of(X).to_dict())
+    assert len(digest.hashes) <= KEPT
+    assert digest.share_of(X) == 1
+    assert digest.share_of(rng.normal(size=(n_rows, 3))) == 0
+    mixed = np.r_[X[: n_rows // 2], rng.normal(size=(n_rows // 2, 3))]
+    assert digest.share_of(mixed) == pytest.approx(0.5, abs=0.03)
+    assert RowDigest.of(np.ones((20, 2))).share_of(np.ones((5, 2))) is None
+
+
+def test_partial_dependence_is_scikit_learns():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] - 2 * (X[:, 1] > 0) + rng.normal(size=60) / 9
+    model = DecisionTreeRegressor(max_depth=4, random_state=0).fit(X, y)
+    tree = ObliqueTree.from_sklearn(model)
+    for curve in partial_dependence(tree.predict, X, [0, 1]):
+        wanted = oracle(
+            model, X, [curve["feature"]], method="brute", custom_values={curve["feature"]: np.array(curve["values"])}
+        )
+        assert np.allclose(curve["means"], wanted["average"][0])
