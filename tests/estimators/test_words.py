@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 from treelu import (
     ALCNClassifier,
     ALCNRegressor,
+    ELCNClassifier,
     LCNClassifier,
     LCNRegressor,
     LLNRegressor,
@@ -54,6 +55,8 @@ def test_smooth_networks_say_why_they_have_no_tree(estimator_class):
     with pytest.raises(AttributeError, match=r"has no tree_: its activation stays smooth.*LCN(Class|Regr)"):
         _ = estimator_class().tree_
     assert not hasattr(estimator_class(), "tree_")
+    with pytest.raises(AttributeError, match="ELCNClassifier has no tree_: it is made of many networks"):
+        _ = ELCNClassifier().tree_
 
 
 @pytest.mark.parametrize("estimator_class", [LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor])

@@ -178,6 +178,14 @@ class EnsembleMixin(NetworkEstimator):
         return len(self.ensemble_)
 
     @property
+    def tree_(self) -> ObliqueTree:
+        """There is none: an AttributeError that says why."""
+        raise AttributeError(
+            f"{type(self).__name__} has no tree_: it is made of many networks; with member='lcn' each of them is a tree, "
+            "and trees_ has them all"
+        )
+
+    @property
     def trees_(self) -> MemberTrees:
         """With member="lcn": the members as exact oblique trees on the raw features.
 
