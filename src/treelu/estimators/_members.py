@@ -181,7 +181,7 @@ class EnsembleMixin(NetworkEstimator):
     def tree_(self) -> ObliqueTree:
         """There is none: an AttributeError that says why."""
         raise AttributeError(
-            f"{type(self).__name__} has no tree_: it is made of many networks; with member='lcn' each of them is a tree, "
+            f"{type(self).__name__} has no tree_: it is made of many networks; with member='lcn' each is a tree, "
             "and trees_ has them all"
         )
 
