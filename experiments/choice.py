@@ -71,6 +71,33 @@ def cell(results: Sequence[Result], epoch: str = "best", setting: dict[str, Any]
     return _chosen_once(scored, epoch, sign)
 
 
+def scores_by_seed(results: Sequence[Result], epoch: str = "best") -> dict[int, float]:
+    """The test score of each seed behind a cell, averaged over labels; empty where there are no scores.
+
+    Examples
+    --------
+    >>> def result(depth, seed, valid, test):
+    ...     scores = {"best": {"valid": valid, "test": test}}
+    ...     return {"dataset": "bace", "label": "Class", "setting": {"depth": depth}, "seed": seed, "scores": scores}
+    >>> scores_by_seed([result(2, 1, 0.7, 0.6), result(3, 1, 0.8, 0.5), result(2, 2, 0.7, 0.6), result(3, 2, 0.9, 0.7)])
+    {1: 0.5, 2: 0.7}
+    """
+    scored = [one for result in results for one in _each_label(result) if epoch in one["scores"]]
+    if not scored:
+        return {}
+    sign = -1.0 if scored[0]["dataset"] == "pdbbind" else 1.0
+    if scored[0]["dataset"] not in PER_LABEL_AND_SEED:
+        return {result["seed"]: result["scores"][epoch]["test"] for result in _best_group(scored, epoch, sign)[0]}
+    n_labels = len({result["label"] for result in scored})
+    found = {}
+    for seed, runs in sorted(_group(scored, lambda result: result["seed"]).items()):
+        by_label = _group(runs, lambda result: result["label"])
+        if len(by_label) == n_labels:  # else the mean would be over other labels
+            chosen = [max(one, key=lambda result: sign * result["scores"][epoch]["valid"]) for one in by_label.values()]
+            found[seed] = float(np.mean([result["scores"][epoch]["test"] for result in chosen]))
+    return found
+
+
 def _each_label(result: Result) -> list[Result]:
     """A result as one for each label, where one model has them all."""
     if "by_label" not in result:
@@ -80,12 +107,18 @@ def _each_label(result: Result) -> list[Result]:
 
 def _chosen_once(results: Sequence[Result], epoch: str, sign: float) -> Cell:
     """One setting for all seeds: the best by mean validation score, of those that have all seeds."""
+    best, n_settings = _best_group(results, epoch, sign)
+    mean, deviation = _moments([result["scores"][epoch]["test"] for result in best])
+    return Cell(mean, deviation, len(best), n_settings, best[0]["setting"])
+
+
+def _best_group(results: Sequence[Result], epoch: str, sign: float) -> tuple[list[Result], int]:
+    """The results of the best setting, and the number of settings that were chosen from."""
     groups = _group(results, lambda result: _name(result["setting"]))
     n_seeds = max(len(group) for group in groups.values())
     whole = [group for group in groups.values() if len(group) == n_seeds]
     best = max(whole, key=lambda group: sign * np.mean([result["scores"][epoch]["valid"] for result in group]))
-    mean, deviation = _moments([result["scores"][epoch]["test"] for result in best])
-    return Cell(mean, deviation, n_seeds, len(whole), best[0]["setting"])
+    return best, len(whole)
 
 
 def _chosen_per_seed(results: Sequence[Result], epoch: str, sign: float) -> Cell:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from benchmarks.report import markdown
-from experiments import tables
+from experiments import prose, tables
 from experiments.figures import _ARMS, ablation_scores, figure1, figure2, figure3
 from experiments.runs import Store, write_atomically
 
@@ -25,6 +25,9 @@ def write_report(store: Store, docs: str | os.PathLike[str]) -> list[Path]:
         "table 3": tables.table3(store),
         "ablation": ablation_table(store),
         "costs": tables.costs(store),
+        "claims": prose.claims_table(store),
+        "outside": prose.outside_table(store),
+        "missing": prose.missing_table(store),
     }
     text = WORDS.read_text(encoding="utf-8")
     for name, table in parts.items():

@@ -17,7 +17,7 @@ from experiments.runs import Store
 TITLES = {"bace": "Bace", "hiv": "HIV", "sider": "SIDER", "tox21": "Tox21", "pdbbind": "PDBbind table (RMSE)"}
 NAMES = {"hist-gbdt": "GBDT, histogram"}
 # (method, variant's note, epoch) of each row, in the paper's sections
-_ROWS: tuple[tuple[tuple[str, str], ...], ...] = (
+ROWS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("cart", "best"), ("hhcart", "best"), ("tao", "best"), ("lcn", "last"), ("lcn", "best"), ("lcn@scaled", "best")),
     (
         ("lln", "last"),
@@ -57,7 +57,7 @@ def table1(store: Store) -> str:
 def table2(store: Store) -> str:
     """The main results: each cell ours, the paper's, and the distance in the paper's deviations."""
     rows = []
-    for section in _ROWS:
+    for section in ROWS:
         for method, epoch in section:
             cells = [table2_cell(store, dataset, method, epoch) for dataset in DATASETS]
             if any(cells):
@@ -153,7 +153,7 @@ def _grid(settings: Sequence[dict[str, Any]]) -> str:
 
 
 def _methods() -> list[str]:
-    return [method for section in _ROWS for method in dict.fromkeys(name for name, _ in section)]
+    return [method for section in ROWS for method in dict.fromkeys(name for name, _ in section)]
 
 
 def _method_name(method: str) -> str:

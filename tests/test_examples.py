@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # what a script prints, and the files it writes
 EXPECTED = {
     "first_tree": ("accuracy on", ["first_tree.png"]),
-    "molecules": ("test molecules", ["molecules_tree.svg", *(f"molecules_bit_{k}.svg" for k in (1, 2, 3))]),
+    "molecules": ("test molecules", ["molecules_tree.svg", *(f"molecules_substructure_{k}.svg" for k in (1, 2, 3))]),
     "missing_labels": ("is it above four?", []),
     "ensemble": ("add up to the ensemble's", []),
     "deploy_onnx": ("n_unexplained=0", ["tree.onnx"]),

@@ -15,6 +15,7 @@ from treelu.chem import (
     load_moleculenet,
     load_split,
     random_split,
+    scaffold_groups,
     scaffold_split,
     time_split,
 )
@@ -148,3 +149,18 @@ def test_load_split_refuses(tmp_path, content, message):
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         load_split(path)
+
+
+@given(st.lists(st.tuples(st.sampled_from(RINGS), st.sampled_from(TAILS)), min_size=1, max_size=12))
+def test_groups_are_scaffolds(parts):
+    smiles = [ring + tail for ring, tail in parts]
+    groups = scaffold_groups(smiles)
+    skeletons = [MurckoScaffold.MurckoScaffoldSmiles(text) for text in smiles]
+    same = np.array(skeletons)[:, None] == np.array(skeletons)
+    np.testing.assert_array_equal(groups[:, None] == groups, same)
+    assert groups[0] == 0
+
+
+def test_groups_need_readable_molecules():
+    with pytest.raises(ValueError, match="cannot read 1 of 2 SMILES: rows 1"):
+        scaffold_groups(["CC", "C1"])

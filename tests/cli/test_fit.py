@@ -268,7 +268,7 @@ def test_tuning_searches_what_was_not_given(
 def test_tuning_takes_the_smallest_good_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
     losses = iter([3.0, 3.1, 1.0, 1.2, 2.0, 2.1])
-    monkeypatch.setattr(tuning, "fold_loss", lambda *arguments: next(losses))
+    monkeypatch.setattr(tuning, "fold_loss", lambda *arguments, **options: next(losses))
     estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
     assert (estimator.depth, estimator.drop_connect) == (3, tuning.DROP_RATES[1])
 
@@ -557,3 +557,30 @@ def test_suspicious_columns_and_targets_are_warned_of(tmp_path: Path, type_: Typ
     ):
         assert words in typed.err
         assert any(line.startswith("warning: ") and words in line for line in typed.out.splitlines())
+
+
+def test_folds_of_molecules_keep_ring_skeletons_together() -> None:
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "C1CC1", "c1ccsc1"]
+    smiles = [ring + "C" * tail for tail in range(8) for ring in rings]
+    y = np.array(["a", "b"] * 24)
+    for task in ("classification", "regression"):
+        rows = Rows(np.zeros((48, 1)), y if task == "classification" else np.arange(48.0), smiles)
+        for training, testing in tuning._parts(rows, task, 3, 0):
+            kept, held_out = ({smiles[row].rstrip("C") for row in part} for part in (training, testing))
+            assert not kept & held_out
+            assert sorted([*training, *testing]) == list(range(48))
+    alike = Rows(np.zeros((48, 1)), y, ["CC"] * 48)  # one skeleton: folds at random
+    assert len(tuning._parts(alike, "classification", 3, 0)) == 3
+
+
+def test_training_on_molecules_is_as_long_as_does_best_on_other_skeletons(tmp_path: Path, type_: Type) -> None:
+    rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccoc1", "C1CC1", "c1ccsc1"]
+    smiles = [ring + "C" * tail + end for tail in range(5) for ring in rings for end in ("O", "Cl")]
+    acts = ["yes" if text.endswith("O") else "no" for text in smiles]
+    pd.DataFrame({"smiles": smiles, "acts": acts}).to_csv(tmp_path / "mols.csv", index=False)
+    words = ["fit", tmp_path / "mols.csv", "--smiles", "smiles", "--target", "acts", "--no-cart"]
+    typed = type_(*words, "--out", tmp_path / "chosen")
+    assert ", chosen on ring skeletons held out (AUC " in typed.err
+    chosen = treelu.load(tmp_path / "chosen").estimator
+    assert chosen.get_params()["epochs"] in {setting["epochs"] for setting in tuning.MOLECULE_SETTINGS}
+    assert "chosen on" not in type_(*words, "--epochs", 3, "--out", tmp_path / "given").err

@@ -7,7 +7,7 @@ from treelu.chem.features import MolecularColumn, MolecularFeatures
 from treelu.chem.fingerprints import Environment, MorganFingerprint
 from treelu.chem.moleculenet import MOLECULENET_NAMES, MOLECULENET_URL, MoleculeTable, load_moleculenet
 from treelu.chem.pdbbind import ComplexTable, GridFeatures, load_pdbbind, read_grid_features
-from treelu.chem.splits import Split, load_split, random_split, scaffold_split, time_split
+from treelu.chem.splits import Split, load_split, random_split, scaffold_groups, scaffold_split, time_split
 from treelu.chem.tree_drawing import draw_tree
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Split",
     "load_split",
     "random_split",
+    "scaffold_groups",
     "scaffold_split",
     "time_split",
     "draw_tree",

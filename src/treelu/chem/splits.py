@@ -74,6 +74,35 @@ def scaffold_split(
     return _as_split(parts)
 
 
+def scaffold_groups(smiles: Any) -> np.ndarray:
+    """A number for each molecule, the same for molecules with the same ring skeleton.
+
+    For cross-validation that keeps them together: ``GroupKFold().split(X, y, groups=scaffold_groups(smiles))``.
+
+    Parameters
+    ----------
+    smiles : list, array or Series of SMILES
+        All of them readable; molecules without rings are one group.
+
+    Returns
+    -------
+    int array of shape (n_molecules,)
+        Numbers from 0 in the order of their first molecules.
+
+    Examples
+    --------
+    >>> from treelu.chem import scaffold_groups
+    >>> scaffold_groups(["c1ccccc1O", "CCO", "c1ccccc1C", "CC"])
+    array([0, 1, 0, 1])
+    """
+    texts = as_smiles(smiles, "smiles")
+    scaffolds = _scaffolds(texts)
+    refused = np.array([row for row, scaffold in enumerate(scaffolds) if scaffold is None], dtype=np.int64)
+    check_refused(refused, texts, "error", "", "only those that it reads")
+    numbers: dict[str | None, int] = {}
+    return np.array([numbers.setdefault(scaffold, len(numbers)) for scaffold in scaffolds], dtype=np.int64)
+
+
 def random_split(
     n_rows: int, fractions: tuple[float, float, float] = (0.8, 0.1, 0.1), *, random_state: Any = None
 ) -> Split:

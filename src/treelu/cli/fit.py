@@ -16,7 +16,7 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, say, wri
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare
 from treelu.cli.trees import tree_text
-from treelu.cli.tune import tune
+from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
@@ -70,6 +70,8 @@ def fit_table(
         raise InputError("--threshold is for a target of two classes; leave it out")
     if folds is not None:
         estimator = tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
+    elif method in ("lcn", "alcn") and table.task != "regression" and wants_choice(table.training, parameters):
+        estimator = choose_for_molecules(estimator, table.training, table.task, seed=seed, quiet=quiet)
     if not quiet:
         rows = f"{count(len(table.training), 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
         depth = "" if estimator.depth == "auto" else f" (depth {estimator.depth})"

@@ -1,4 +1,4 @@
-"""Depth and drop rate by cross-validation."""
+"""Depth and drop rate by cross-validation; of molecules, how long to train."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say
@@ -50,16 +50,7 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
     parts = _parts(rows, task, folds, seed)
     settings = [{"depth": depth, "drop_connect": rate} for depth, rate in product(depths, rates)]
-    losses: list[list[float]] = []
-    with progress_bar(f"tuning, {len(settings)} settings × {folds} folds", len(settings) * folds, quiet) as advance:
-        for setting in settings:
-            here = []
-            for training, testing in parts:
-                here.append(fold_loss(clone(estimator).set_params(**setting), rows, training, testing, task))
-                check_not_interrupted()
-                advance()
-            losses.append(here)
-    table = np.array(losses)
+    table = _losses(estimator, settings, rows, parts, task, quiet)
     results = {
         "depth": np.array([setting["depth"] for setting in settings]),
         "mean_loss": table.mean(axis=1),
@@ -73,13 +64,93 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     return estimator.set_params(**best)
 
 
-def fold_loss(estimator: Any, rows: Rows, training: NDArray[np.int64], testing: NDArray[np.int64], task: Task) -> float:
-    """What to minimise on one fold: RMSE, log-loss, or minus the mean AUC of labels."""
+# How long to train on molecules: fingerprints have more columns than most tables have rows, and are soon overfitted.
+MOLECULE_SETTINGS: tuple[dict[str, Any], ...] = tuple(
+    {"depth": 12, "drop_connect": rate, "batch_size": 64, "epochs": epochs}
+    for epochs, rate in product((5, 10, 20, 40), (0.3, 0.75))
+)
+MOLECULE_FOLDS = 3
+
+
+def wants_choice(rows: Rows, given: dict[str, Any]) -> bool:
+    """Whether rows are molecules and nothing was given of what `choose_for_molecules` sets."""
+    return rows.names is not None and not {*MOLECULE_SETTINGS[0], "early_stopping"} & set(given)
+
+
+def choose_for_molecules(estimator: Any, rows: Rows, task: Task, *, seed: int, quiet: bool) -> Any:
+    """The estimator trained as long as does best on ring skeletons that it was not trained on.
+
+    Parameters
+    ----------
+    estimator : unfitted LCN or ALCN classifier
+    rows : Rows
+        Training rows, with their SMILES as names.
+    task : {"classification", "labels"}
+    seed : int
+        Parts the rows.
+    quiet : bool
+
+    Returns
+    -------
+    estimator
+        Unfitted; as it was where there are too few molecules for folds.
+    """
+    try:
+        parts = _parts(rows, task, MOLECULE_FOLDS, seed)
+    except InputError:
+        return estimator
+    settings = [setting | {"early_stopping": False} for setting in MOLECULE_SETTINGS]
+    losses = _losses(estimator, settings, rows, parts, task, quiet, by_rank=True).mean(axis=1)
+    best = settings[int(losses.argmin())]
+    if not quiet:
+        score = f"{'AUC' if losses.min() < 0 else _metric(task)} {abs(losses.min()):.4f}"
+        words = f"{best['epochs']} epochs and drop rate {best['drop_connect']:g}"
+        say(f"{words}, chosen on ring skeletons held out ({score})")
+    return estimator.set_params(**best)
+
+
+def _losses(
+    estimator: Any,
+    settings: list[dict[str, Any]],
+    rows: Rows,
+    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    task: Task,
+    quiet: bool,
+    *,
+    by_rank: bool = False,
+) -> NDArray[np.float64]:
+    """The loss of each setting on each fold."""
+    losses: list[list[float]] = []
+    words = f"tuning, {len(settings)} settings × {len(parts)} folds"
+    with progress_bar(words, len(settings) * len(parts), quiet) as advance:
+        for setting in settings:
+            here = []
+            for training, testing in parts:
+                model = clone(estimator).set_params(**setting)
+                here.append(fold_loss(model, rows, training, testing, task, by_rank=by_rank))
+                check_not_interrupted()
+                advance()
+            losses.append(here)
+    return np.array(losses)
+
+
+def fold_loss(
+    estimator: Any,
+    rows: Rows,
+    training: NDArray[np.int64],
+    testing: NDArray[np.int64],
+    task: Task,
+    *,
+    by_rank: bool = False,
+) -> float:
+    """What to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
     X = rows.X.iloc if hasattr(rows.X, "iloc") else rows.X
     estimator.fit(X[training], rows.y[training])
     if task == "regression":
         return float(root_mean_squared_error(rows.y[testing], estimator.predict(X[testing])))
     chances = estimator.predict_proba(X[testing])
+    if task == "classification" and by_rank and len(estimator.classes_) == 2:
+        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], chances[:, 1]))
     if task == "classification":
         return float(log_loss(rows.y[testing], chances, labels=estimator.classes_))
     areas = []
@@ -98,14 +169,29 @@ def _parts(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[
     if least < folds:
         what = "the smallest class has" if task == "classification" else "there are"
         raise InputError(f"--tune with {folds} folds needs {folds} rows, but {what} {least}; use fewer --folds")
-    splitter = (StratifiedKFold if task == "classification" else KFold)(folds, shuffle=True, random_state=seed)
-    parts = list(splitter.split(np.zeros(len(rows)), rows.y if task == "classification" else None))
+    parts = _folds(rows, task, folds, seed)
     if task == "labels":
         for training, testing in parts:
             both = [len(set(column[~np.isnan(column)])) == 2 for column in rows.y[training].T]
             if not all(both) or not any(len(set(c[~np.isnan(c)])) == 2 for c in rows.y[testing].T):
                 raise InputError("--tune: a label has one value only in a fold; use fewer --folds or drop that label")
     return parts
+
+
+def _folds(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Folds at random; molecules with the same ring skeleton are in one fold, where there are enough skeletons."""
+    classes = rows.y if task == "classification" else None
+    if rows.names is not None:
+        from treelu.chem import scaffold_groups
+
+        groups = scaffold_groups(rows.names)
+        if len(set(groups.tolist())) >= folds:
+            kind = StratifiedGroupKFold if task == "classification" else GroupKFold
+            parts = list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(rows)), classes, groups))
+            if classes is None or all(len(set(classes[testing])) == len(set(classes)) for _, testing in parts):
+                return parts
+    kind = StratifiedKFold if task == "classification" else KFold
+    return list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(rows)), classes))
 
 
 def _metric(task: Task) -> str:
