@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tests.estimators.tables import three_classes, two_classes, values
@@ -198,3 +200,22 @@ def test_monotonic_by_name_and_what_is_refused() -> None:
         ObliqueTreeRegressor(**QUICK, monotonic_cst=[2, 0, 0]).fit(X, y)
     with pytest.raises(ValueError, match="two classes or one target"):
         ObliqueTreeClassifier(**QUICK, monotonic_cst=[1, 0, 0, 0]).fit(*three_classes())
+
+
+def test_linear_leaves_are_ridge_regressions_of_their_rows(tmp_path: Any) -> None:
+    """A kink: two leaves with linear functions are nearly exact; one leaf is ridge regression."""
+    X, y = values(200)
+    model = ObliqueTreeRegressor(linear_leaves=True, n_updates=150, random_state=0).fit(X, y)
+    assert model.tree_.leaf_weights is not None
+    assert model.score(X, y) > 0.97
+    assert (model.tree_.predict(X) == model.predict(X)).all()
+    one = model.path_trees_[0]
+    assert one.n_leaves == 1
+    ridge = Ridge(alpha=100.0).fit(StandardScaler().fit_transform(X), y)
+    line = ObliqueTreeRegressor(linear_leaves=True, shrinkage=100.0, **QUICK).fit(X, y).path_trees_[0]
+    wanted = ridge.coef_ / X.std(axis=0)
+    np.testing.assert_allclose(line.leaf_weights[0, 0], wanted, rtol=1e-4, atol=1e-4)  # the mean is 0: no matter
+    model.save(tmp_path / "model")
+    assert (load(tmp_path / "model").predict(X) == model.predict(X)).all()
+    with pytest.raises(ValueError, match="cannot be had together"):
+        ObliqueTreeRegressor(linear_leaves=True, monotonic_cst=[1, 0, 0, 0]).fit(X, y)

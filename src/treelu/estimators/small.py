@@ -25,7 +25,7 @@ from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refus
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
-from treelu.training.small.finish import Scale, leaf_values, raw_tree, rounded
+from treelu.training.small.finish import Scale, leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
@@ -78,6 +78,7 @@ class SmallTree(PathMixin, TreeEstimator):
         X, target, weight = X[kept], target[kept], weight[kept]
         is_classifier = "classes" in settings
         scale, rows = scaled_rows(X, target, weight, is_classifier)
+        rows = replace(rows, linear=bool(getattr(self, "linear_leaves", False)))
         signs = self._signs(X.shape[1], target.shape[1])
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
@@ -93,6 +94,8 @@ class SmallTree(PathMixin, TreeEstimator):
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, signs)
+            if rows.linear:
+                values, tags["leaf_weights"] = linear_outputs(tree, X, rows, scale, strength)
             trees.append(replace(tree, values=values, n_samples=counts, **tags))
         self._keep_path(keys, trees, judged, chosen, is_classifier)
 
@@ -357,6 +360,9 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, missing, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
+    linear_leaves : bool
+        A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
+        `shrinkage`; the size is chosen for that. Not together with `monotonic_cst`.
 
     Attributes
     ----------
@@ -380,6 +386,11 @@ monotonic_cst, missing, n_jobs, random_state
     (True, True)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SmallTree._parameter_constraints,
+        "linear_leaves": ["boolean"],
+    }
+
     def __init__(
         self,
         *,
@@ -392,6 +403,7 @@ monotonic_cst, missing, n_jobs, random_state
         n_updates: int | str = "auto",
         round_weights: float | None = None,
         monotonic_cst: Any = None,
+        linear_leaves: bool = False,
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -405,6 +417,7 @@ monotonic_cst, missing, n_jobs, random_state
         self.n_updates = n_updates
         self.round_weights = round_weights
         self.monotonic_cst = monotonic_cst
+        self.linear_leaves = linear_leaves
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -423,6 +436,8 @@ monotonic_cst, missing, n_jobs, random_state
         -------
         self
         """
+        if self.linear_leaves and self.monotonic_cst is not None:
+            raise ValueError("linear_leaves=True and monotonic_cst cannot be had together; leave one out")
         X = self._read(X)
         if y is None:
             raise ValueError("a regressor requires y to be passed, but the target y is None")
@@ -436,7 +451,9 @@ monotonic_cst, missing, n_jobs, random_state
         unit = spread(columns - mean, weight)
         unit[unit == 0] = 1.0
         self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
-        self.path_trees_ = [replace(tree, values=tree.values * unit + mean) for tree in self.path_trees_]
+        for place, tree in enumerate(self.path_trees_):
+            slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
+            self.path_trees_[place] = replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
         self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
         return self
 

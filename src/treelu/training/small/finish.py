@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.training.small.leaves import in_order, shrunk_means
-from treelu.training.small.soft_tree import SoftTree, node_sums, weighted_sums
+from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
+from treelu.training.small.soft_tree import Rows, SoftTree, node_sums, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
 
@@ -103,6 +103,17 @@ def leaf_values(
         weights: Any = tree.weights
         values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
     return values, counts * unit
+
+
+def linear_outputs(
+    tree: ObliqueTree, X: Any, rows: Rows, scale: Scale, strength: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values (leaves, K) and weights (leaves, K, n_features) of linear leaves, on the raw features."""
+    models = linear_leaves(tree.children, tree.apply(X) - tree.n_splits, rows, strength)
+    slopes = models[:, :, :-1] / scale.spread
+    weights = np.zeros((*slopes.shape[:2], scale.n_features))
+    weights[:, :, scale.columns] = slopes
+    return models[:, :, -1] - slopes @ scale.mean, weights
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:

@@ -73,27 +73,75 @@ def in_order(
     return ordered if values.shape[1] == 1 else np.hstack([1 - ordered, ordered])
 
 
+def linear_leaves(
+    children: NDArray[np.int64], leaf: NDArray[np.int64], rows: Rows, strength: float
+) -> NDArray[np.float64]:
+    """A linear function in each leaf, drawn to that of the node above: an array (S + 1, K, D + 1) on scaled features.
+
+        θ(child) = θ(parent) + (XᵀX + strength · I)⁻¹ Xᵀ (y − X θ(parent))      over the child's rows, weighted
+
+    Parameters
+    ----------
+    children : int array of shape (S, 2)
+    leaf : int array of shape (n,)
+        The leaf of each row, from 0.
+    rows : Rows
+    strength : float
+        As of `shrunk_means`; above the root stands 0.
+    """
+    n_splits, width = len(children), rows.X.shape[1]
+    models = np.zeros((2 * n_splits + 1, width, rows.target.shape[1]))
+    reached: dict[int, NDArray[np.int64]] = {}
+    order = np.argsort(leaf, kind="stable")
+    starts = np.searchsorted(leaf[order], np.arange(n_splits + 2))
+    for number in range(n_splits + 1):
+        reached[n_splits + number] = order[starts[number] : starts[number + 1]]
+    for node in range(n_splits - 1, -1, -1):
+        reached[node] = np.concatenate([reached[int(child)] for child in children[node]])
+
+    def moved(node: int, parent: NDArray[np.float64]) -> NDArray[np.float64]:
+        X, weight = rows.X[reached[node]].astype(np.float64), rows.weight[reached[node], None].astype(np.float64)
+        rest = rows.target[reached[node]] - X @ parent
+        penalty = max(strength, 1e-3) * np.eye(width)
+        return parent + np.linalg.solve((X * weight).T @ X + penalty, (X * weight).T @ rest)
+
+    models[0] = moved(0, models[0])
+    for node in range(n_splits):
+        for child in children[node]:
+            models[child] = moved(int(child), models[node])
+    return models[n_splits:].transpose(0, 2, 1)
+
+
+def predicted(tree: SoftTree, train: Rows, X: NDArray[np.float32], strength: float) -> NDArray[np.float64]:
+    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows."""
+    leaf = tree.apply(X)
+    if not train.linear:
+        return shrunk_values(tree, train, strength)[leaf]
+    models = linear_leaves(tree.children, tree.apply(train.X), train, strength)
+    return np.einsum("nkd,nd->nk", models[leaf], X)
+
+
 def row_losses(
     tree: SoftTree, train: Rows, test: Rows, strength: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For each test row 1 where its class is missed, and its squared error; in regression the latter twice."""
-    predicted = shrunk_values(tree, train, strength)[tree.apply(test.X)]
-    squared = ((predicted - test.target) ** 2).sum(axis=1)
+    outputs = predicted(tree, train, test.X, strength)
+    squared = ((outputs - test.target) ** 2).sum(axis=1)
     if not test.is_classifier:
         squared /= test.target.shape[1]
         return squared, squared
-    missed = predicted.argmax(axis=1) != test.target.argmax(axis=1)
+    missed = outputs.argmax(axis=1) != test.target.argmax(axis=1)
     return missed.astype(np.float64), squared
 
 
 def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:
     """The loss of the test rows for each of `STRENGTHS`: log-loss, or the squared error."""
-    leaf, found = tree.apply(test.X), []
+    found = []
     for strength in STRENGTHS:
-        predicted = shrunk_values(tree, train, strength)[leaf]
+        outputs = predicted(tree, train, test.X, strength)
         if test.is_classifier:
-            loss = -np.log(np.maximum((predicted * test.target).sum(axis=1), LEAST))
+            loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
         else:
-            loss = ((predicted - test.target) ** 2).sum(axis=1)
+            loss = ((outputs - test.target) ** 2).sum(axis=1)
         found.append(float((loss * test.weight).sum()))
     return np.array(found)

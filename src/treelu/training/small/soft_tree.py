@@ -29,6 +29,8 @@ class Rows:
     is_classifier : bool
     signs : float32 array of shape (D,), optional
         1 where the output must not fall with a feature, −1 where it must not rise, 0 elsewhere.
+    linear : bool
+        Whether leaves are judged with a linear function of the features instead of a constant.
     """
 
     X: NDArray[np.float32]
@@ -36,6 +38,7 @@ class Rows:
     weight: NDArray[np.float32]
     is_classifier: bool
     signs: NDArray[np.float32] | None = None
+    linear: bool = False
 
     def __len__(self) -> int:
         return len(self.X)
