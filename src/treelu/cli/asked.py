@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.export import target_of
 from treelu.cli.messages import InputError
+from treelu.cli.trees import target_of
 from treelu.tables import TableModel
 from treelu.tables.questions import ColumnQuestions
 from treelu.tree import ObliqueTree

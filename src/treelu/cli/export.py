@@ -12,7 +12,7 @@ from treelu.cli.pages import score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Rows, read_rows
 from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
-from treelu.cli.trees import tree_text
+from treelu.cli.trees import target_of, tree_text
 from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
@@ -101,15 +101,6 @@ def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
         return ()
     trees = [member.to_tree(visited_by=rows.X) for member in model.members]
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
-
-
-def target_of(model: TableModel, label: str | None) -> str:
-    """The target that is asked for."""
-    if label is not None and label not in model.targets:
-        raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
-    if label is None and len(model.targets) > 1:
-        raise InputError(f"the model has several targets; add --label, one of {', '.join(model.targets)}")
-    return label or model.targets[0]
 
 
 def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.cli.messages import count
+from treelu.cli.page_questions import page_questions
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
@@ -51,7 +52,7 @@ def summarize_target(
         if not (rows.y == rows.y).any():
             rows = None
     draw_feature, draw_row = _drawings(model, rows)
-    return summarize(
+    summary = summarize(
         tree,
         X=None if rows is None else rows.X,
         y=None if rows is None else rows.y,
@@ -72,6 +73,9 @@ def summarize_target(
         draw_row=draw_row,
         random_state=seed,
     )
+    if rows is not None:
+        summary["questions"] = page_questions(model, target, rows.X, summary)
+    return summary
 
 
 def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:

@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 
+from treelu.cli.messages import InputError
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
+
+
+def target_of(model: TableModel, label: str | None) -> str:
+    """The target that is asked for."""
+    if label is not None and label not in model.targets:
+        raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
+    if label is None and len(model.targets) > 1:
+        raise InputError(f"the model has several targets; add --label, one of {', '.join(model.targets)}")
+    return label or model.targets[0]
 
 
 def tree_text(model: TableModel, tree: ObliqueTree, max_depth: int | None = None) -> str:

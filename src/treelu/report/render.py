@@ -27,10 +27,13 @@ SCRIPTS = (
     "scores.js",
     "glossary.js",
     "leaves.js",
+    "questions.js",
     "main.js",
 )
 # In the order of the page; each is a template of its own in page/sections.
-SECTIONS = ("warnings", "scores", "glossary", "tree", "performance", "features", "training", "leaves", "about")
+SECTIONS = (
+    "warnings", "scores", "glossary", "tree", "performance", "features", "questions", "training", "leaves", "about",
+)  # fmt: skip
 
 
 def render(summary: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ class App {
     showScores(this.summary);
     showPerformance(this.summary);
     showFeatures(this);
+    showQuestions(this.summary);
     showTraining(this.summary);
     showAbout(this.summary, this.trees);
     if (this.current >= 0) this.startTree();

@@ -1,0 +1,49 @@
+"""Questions of the report page, in the columns of a saved model's table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treelu.cli.asked import Asked
+from treelu.cli.messages import InputError
+from treelu.report.questions import Asking, answer_questions
+from treelu.tables import TableModel
+from treelu.tables.columns import NumberColumn
+from treelu.tables.questions import short_numbers
+
+
+def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Answers for the rows that a summary lists; None where the model is no tree, or one too large."""
+    if model.encoder.smiles_column is not None or model.threshold != 0.5:
+        return None  # molecules do not change bit by bit; the tree's own class is not the one decided by a threshold
+    try:
+        asked = Asked(model, target)
+    except InputError:
+        return None
+    columns = asked.columns
+    options = columns.options()
+    discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
+
+    def speak(before: np.ndarray, after: np.ndarray) -> list[str]:
+        there = asked.tree.predict(after[None])[0]
+        row = short_numbers(before, after, discrete, lambda row: bool(asked.tree.predict(row[None])[0] == there))
+        return [str(change) for change in columns.changes(before, row)]
+
+    asking = Asking(
+        asked.tree,
+        {name: options[name] for name in ("bounds", "whole", "groups")},
+        lambda row: [*options["keep"], *columns.missing(row)],
+        speak,
+        [name for name, places in columns.places.items() for _ in places],
+        {name: columns.places[name][0] for name, column in columns.columns.items() if isinstance(column, NumberColumn)},
+        asked.output,
+    )
+    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    usual = np.array(summary["features"]["typical"])
+    listed = np.tile(usual, (len(summary["samples"]), 1))
+    for row, sample in zip(listed, summary["samples"], strict=True):
+        row[sample["features"]] = sample["values"]
+    importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
+    return answer_questions(asking, listed, rows, importances)

@@ -1,0 +1,24 @@
+// Questions: what was proved of the tree, and for listed rows the nearest change, the margin and each feature's share.
+
+function showQuestions(summary) {
+  const { questions } = summary;
+  if (!questions || (!questions.rows.length && !questions.properties.length)) return;
+  show("questions");
+  byId("questions-about").textContent = "Exact answers of the tree. A property is proved for all rows within the ranges of these rows, or refuted.";
+  byId("questions-properties").append(...questions.properties.map(({ words, proved }) => h("li", { class: proved ? "proved" : "refuted" }, words)));
+  if (!questions.rows.length) return;
+  byId("questions-rows").hidden = false;
+  const select = byId("questions-select");
+  select.append(...questions.rows.map((row, i) => h("option", { value: i }, optionText(summary, summary.samples[i]))));
+  const update = () => showAnswers(questions.rows[Number(select.value)]);
+  select.addEventListener("change", update);
+  update();
+}
+
+function showAnswers(row) {
+  byId("questions-change").textContent = row.change ? `This row ${row.change}.` : "";
+  byId("questions-margin").textContent = row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets another answer.`;
+  const remark = `Shares of the prediction, from ${brief(row.base)} on average${row.exact ? "" : " (estimated)"}`;
+  const items = row.shares.map(({ name, share }) => ({ name: tidy(name), value: share, text: withSign(share), colour: share < 0 ? "var(--class-0)" : "var(--accent)" }));
+  byId("questions-shares").replaceChildren(h("p", { class: "muted" }, remark), items.length ? barList(items) : h("p", {}, "No feature changes it."));
+}
