@@ -194,14 +194,11 @@ class SmallTree(PathMixin, TreeEstimator):
     def _read(self, X: Any) -> Matrix:
         refuse_text_columns(X)
         finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
-        )
-        warn_of_few_rows(X.shape[0])
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
             )
+        warn_of_few_rows(X.shape[0])
         if self.missing == "indicator":
             self.missing_values_ = MissingValues.of(X)
             X = self.missing_values_.fill(X)
