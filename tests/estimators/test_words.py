@@ -70,6 +70,14 @@ def test_three_rows_are_warned_of(estimator_class):
         LCNClassifier(depth=1, epochs=1, drop_connect=0.0).fit(np.tile(X, (4, 1)), np.tile(y, 4))
 
 
+@pytest.mark.parametrize("estimator_class", [LCNClassifier, ObliqueTreeClassifier])
+def test_names_of_columns_reach_the_tree(estimator_class):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    options = {"depth": 1, "epochs": 1, "drop_connect": 0.0} if estimator_class is LCNClassifier else {}
+    model = estimator_class(**options).fit(X[:40:4], y[:40:4] + np.arange(10) % 2)
+    assert model.tree_.feature_names == tuple(X.columns)
+
+
 def test_verbose_shows_the_trials_of_the_defaults(capsys):
     X, y = load_iris(return_X_y=True)
     LCNClassifier(depth=2, epochs=2, verbose=True, random_state=0).fit(X, y)
