@@ -117,8 +117,9 @@ def _check_kind(engine: Runner, kind: str) -> None:
     check(Case(program, X.tolist(), X), engine(program, X.tolist()))
 
 
-def test_fitted_models(engine: Runner) -> None:
-    """Answers of `treelu fit`'s models, trees and ensembles, from the table's columns."""
+@pytest.fixture(scope="module")
+def models() -> list[TableModel]:
+    """A tree with a threshold and trees that vote, of a table."""
     rng = np.random.default_rng(4)
     frame = table(rng, 300, known=True)
     target = np.where(frame["height"].fillna(0) + 5 * (frame["colour"] == "red") > 1, "yes", "no")
@@ -126,8 +127,14 @@ def test_fitted_models(engine: Runner) -> None:
     X = encoder.encode(frame).X
     lcn = LCNClassifier(depth=3, epochs=3, random_state=0).fit(X, target)
     votes = ELCNClassifier(n_estimators=2, depth=2, member="lcn", combine="average", epochs=2, random_state=0)
-    for estimator, threshold in ((lcn, 0.3), (votes.fit(X, target), 0.5)):
-        model = TableModel(encoder, estimator, "classification", ("y",), threshold=threshold)
+    fitted = ((lcn, 0.3), (votes.fit(X, target), 0.5))
+    return [TableModel(encoder, one, "classification", ("y",), threshold=least) for one, least in fitted]
+
+
+def test_fitted_models(engine: Runner, models: list[TableModel]) -> None:
+    """Answers of `treelu fit`'s models, trees and ensembles, from the table's columns."""
+    rng = np.random.default_rng(5)
+    for model in models:
         program = table_program(model)
         new = table(rng, 100, known=False)
         cells = new.astype(object).where(new.notna(), None)
