@@ -182,6 +182,7 @@ def forked(rng: random.Random, folder: Path) -> None:
     """Predict and fit, fork, predict and fit in the child: the same answers, no waiting for the parent's threads."""
     X, y = some_rows(rng.randrange(1000), 3000)
     model = LCNClassifier(depth=4, epochs=2, random_state=0).fit(X, y)
+    LCNRegressor(depth=3, epochs=1, random_state=0).fit(X, X[:, 0])  # compiled here, not in each process
     wanted = model.predict_proba(X)
 
     def work() -> int:
