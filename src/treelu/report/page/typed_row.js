@@ -49,10 +49,12 @@ class CellReader {
 
   /** "name = value", or several of them with commas between; a name may itself hold commas or "=". */
   assignments(line) {
-    for (let cut = line.lastIndexOf("="); cut > 0; cut = line.lastIndexOf("=", cut - 1)) {
-      const name = tidy(line.slice(0, cut));
-      if (this.numbers.has(name)) return [[this.numbers.get(name), line.slice(cut + 1)]];
-    }
+    const cuts = [...line].map((letter, i) => (letter === "=" ? i : -1)).filter((i) => i > 0).reverse();
+    const known = (cut) => this.numbers.has(tidy(line.slice(0, cut)));
+    const several = splitCells(line).filter((cell) => this.numbers.has(tidy(cell.slice(0, cell.lastIndexOf("=")))));
+    // The last "=" decides; an earlier one only where there are not several assignments, for values that hold "=".
+    const cut = several.length > 1 ? cuts.slice(0, 1).find(known) : cuts.find(known);
+    if (cut !== undefined) return [[this.numbers.get(tidy(line.slice(0, cut))), line.slice(cut + 1)]];
     return splitCells(line)
       .filter((cell) => cell.trim())
       .map((cell) => {
