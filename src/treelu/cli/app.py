@@ -29,6 +29,7 @@ app = typer.Typer(
 class Method(StrEnum):
     """What to fit."""
 
+    tree = "tree"
     lcn = "lcn"
     alcn = "alcn"
     lln = "lln"
@@ -147,7 +148,8 @@ def fit(
     target: Annotated[list[str], _option("Column to predict; several (a,b,c) for several 0/1 labels.", metavar="COL")],
     out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
     method: Annotated[
-        Method, _option("lcn: one tree; alcn: its smooth form; lln: linear leaves; elcn: an ensemble.")
+        Method,
+        _option("tree: a small tree to read; lcn: a large one; alcn: smooth; lln: linear leaves; elcn: an ensemble."),
     ] = Method.lcn,
     task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
     smiles: Annotated[str | None, _option("Column of molecules, to become substructures.", metavar="COL")] = None,
@@ -169,6 +171,8 @@ def fit(
     radius: Annotated[int, _option("Radius of substructures, in bonds.", min=0, max=10)] = 2,
     hold_out: Annotated[float, _option("Share of the rows held out to score the model.", min=0.0, max=0.9)] = 0.2,
     valid: Annotated[str | None, _option("Table to score the model on, instead of a hold-out.", metavar="FILE")] = None,
+    leaves: Annotated[int | None, _option("Most leaves of a small tree; by default 16.", min=2)] = None,
+    terms: Annotated[int | None, _option("Most features in a question of a small tree.", min=1)] = None,
     depth: Annotated[int | None, _option("Depth of the tree, which has up to 2^depth leaves.", min=1)] = None,
     drop_connect: Annotated[
         float | None, _option("Share of the weights dropped in each training step.", min=0.0, max=0.99)
@@ -208,6 +212,7 @@ def fit(
     from treelu.cli.prepare import ColumnChoice
 
     given: dict[str, Any] = {
+        "max_leaf_nodes": leaves, "max_terms": terms,
         "depth": depth, "drop_connect": drop_connect, "epochs": epochs, "batch_size": batch_size,
         "learning_rate": learning_rate, "max_features": max_features, "n_estimators": members,
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,

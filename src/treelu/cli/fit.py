@@ -27,6 +27,9 @@ from treelu.tree import ObliqueTree
 
 REPORT = "report.html"
 _KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))
+_SHOWN_PARAMETERS = (
+    "max_leaf_nodes", "max_terms", "depth", "drop_connect", "weight_decay", "epochs", "random_state",
+)  # fmt: skip
 MAX_JSON_WEIGHTS = 2_000_000  # of a tree; more would be some 40 MB of text, which `treelu export` writes on demand
 
 
@@ -74,7 +77,7 @@ def fit_table(
         estimator = choose_for_molecules(estimator, table.training, table.task, seed=seed, quiet=quiet)
     if not quiet:
         rows = f"{count(len(table.training), 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
-        depth = "" if estimator.depth == "auto" else f" (depth {estimator.depth})"
+        depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
         say(f"training {type(estimator).__name__}{depth} on {rows}")
     model = train(estimator, table, quiet=quiet, with_cart=with_cart)
     if threshold is not None:
@@ -93,13 +96,21 @@ def fit_table(
 
 def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: int) -> Any:
     """An unfitted estimator of a method for a task."""
-    kind = getattr(estimators, method.upper() + ("Regressor" if task == "regression" else "Classifier"))
+    if method == "tree" and task == "labels":
+        raise InputError("--method tree is for one target; for several labels use --method lcn")
+    family = "ObliqueTree" if method == "tree" else method.upper()
+    kind = getattr(estimators, family + ("Regressor" if task == "regression" else "Classifier"))
     known = kind().get_params()
-    options = {"n_estimators": "--members", "class_weight": "--balanced", "max_features": "--max-features"}
+    options = {
+        "n_estimators": "--members",
+        "class_weight": "--balanced",
+        "max_leaf_nodes": "--leaves",
+        "max_terms": "--terms",
+    }
     for name in parameters:
         if name not in known:
             what = "regression" if name == "class_weight" else f"--method {method}"
-            raise InputError(f"{options.get(name, '--' + name)} does not go with {what}; leave it out")
+            raise InputError(f"{options.get(name, '--' + name.replace('_', '-'))} does not go with {what}; leave it out")
     return kind(**parameters, random_state=seed)
 
 
@@ -108,11 +119,12 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
     n_networks = len(table.targets) if table.task == "labels" else 1
     with progress_bar("training", n_rounds(estimator, len(table.training)) * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
-        estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
+        calls_back = "callbacks" in estimator.get_params()
+        if calls_back:
+            estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
         estimator.fit(table.training.X, table.training.y)
-        estimator.set_params(callbacks=None)
-        for member in getattr(estimator, "estimators_", ()):
-            member.set_params(callbacks=None)
+        for fitted in (estimator, *getattr(estimator, "estimators_", ())) if calls_back else ():
+            fitted.set_params(callbacks=None)
     model = TableModel(
         table.encoder,
         estimator,
@@ -150,6 +162,8 @@ def n_rounds(estimator: Any, n_rows: int) -> int:
     """How often an estimator calls back for one target: once a member or an epoch."""
     if hasattr(estimator, "n_estimators"):
         return int(estimator.n_estimators)
+    if not hasattr(estimator, "epochs"):
+        return 1
     return plan_training(n_rows, estimator.epochs, estimator.batch_size).epochs
 
 
@@ -158,6 +172,9 @@ def visited_trees(model: TableModel, training: Rows, held_out: Rows | None) -> t
 
     Hold-out rows show which branches to draw; what is in these was learned from training rows.
     """
+    if model.method == "tree":
+        tree = replace(model.estimator.tree_, feature_names=model.encoder.feature_names)
+        return (tree.with_counts(training.X),)
     if not hasattr(type(model.members[0]), "to_tree"):
         return ()
     trees = []
@@ -228,7 +245,8 @@ def _for_machines(
 ) -> dict[str, Any]:
     parameters = model.estimator.get_params(deep=False)
     for name in ("depth", "drop_connect", "weight_decay"):  # as chosen, where they were left open
-        parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
+        if name in parameters:
+            parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
     return {
         "model": str(out),
         "files": files,
@@ -236,7 +254,7 @@ def _for_machines(
         "task": model.task,
         "targets": list(model.targets),
         "parameters": {
-            name: parameters[name] for name in ("depth", "drop_connect", "weight_decay", "epochs", "random_state")
+            name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters
         },
         "n_features": len(model.encoder.feature_names),
         "n_training_rows": len(table.training),

@@ -57,7 +57,7 @@ def summarize_target(
         X=None if rows is None else rows.X,
         y=None if rows is None else rows.y,
         estimator=member,
-        name=model.method.upper(),
+        name="small tree" if model.method == "tree" else model.method.upper(),
         baselines={"CART": model.carts[k]} if model.carts else None,
         title=f"{title}: {target}",
         target=target,
@@ -224,6 +224,14 @@ a {{ color: light-dark(#4f46b8, #a49cf5); }}
 # Scores on the terminal
 
 
+def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
+    """How large a tree is, in words."""
+    if model.method != "tree":
+        return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
+    most = max((np.count_nonzero(tree.node_weights(node)) for node in range(tree.n_splits)), default=0)
+    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most, 'term')} a question"
+
+
 def score_lines(
     summaries: Summaries, model: TableModel, rows: Rows | None, where: str = "hold-out rows that training did not see"
 ) -> list[str]:
@@ -237,7 +245,7 @@ def score_lines(
         if target not in summaries:
             continue
         whose = f"{target}: " if model.task == "labels" else ""
-        size = f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
+        size = _size(model, k, tree)
         compared = len(model.carts) == len(model.trees)
         beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
         lines.append(f"{whose}tree: {size}{beside}")

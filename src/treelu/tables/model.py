@@ -71,8 +71,9 @@ class TableModel:
 
     @property
     def method(self) -> str:
-        """The estimator's family: "lcn", "alcn", "lln" or "elcn"."""
-        return type(self.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor").lower()
+        """The estimator's family: "tree", "lcn", "alcn", "lln" or "elcn"."""
+        family = type(self.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor")
+        return "tree" if family == "ObliqueTree" else family.lower()
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table."""
@@ -144,7 +145,8 @@ class TableModel:
     @property
     def spread(self) -> NDArray[np.float64]:
         """The standard deviation of each feature in training rows: what makes weights of unlike units comparable."""
-        return self.members[0].spread_
+        member = self.members[0]
+        return member.tree_.spreads if self.method == "tree" else member.spread_
 
     @property
     def members(self) -> list[Any]:
@@ -228,7 +230,7 @@ class TableModel:
 def _task_of(estimator: Any) -> tuple[Task, int]:
     """What a fitted estimator predicts, and how many targets it has."""
     if not hasattr(estimator, "predict_proba"):
-        return "regression", estimator.n_outputs_ or 1
+        return "regression", getattr(estimator, "n_outputs_", None) or 1
     if isinstance(estimator.classes_, list):
         return "labels", len(estimator.classes_)
     return "classification", 1
