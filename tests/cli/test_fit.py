@@ -95,6 +95,26 @@ def test_a_model_fitted_twice_is_the_same(table: Path, tmp_path: Path, type_: Ty
     assert first.name == second.name
 
 
+def test_a_small_tree_is_what_a_table_becomes(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--target", "survived", "--leaves", 4, "--terms", 2, "--out", tmp_path / "m")
+    assert typed.code == 0
+    assert "training ObliqueTreeClassifier on" in typed.err
+    assert re.search(r"tree: \d lea(f|ves), at most \d terms? a question; CART", typed.out)
+    assert "with --method lcn for a larger tree" in typed.out
+    model = treelu.load(tmp_path / "m")
+    assert model.method == "tree"
+    assert model.trees[0].n_leaves <= 4
+    assert all(np.count_nonzero(model.trees[0].node_weights(n)) <= 2 for n in range(model.trees[0].n_splits))
+    assert type_("predict", tmp_path / "m", table).code == 0
+    assert type_("export", tmp_path / "m", "--format", "sql").code == 0
+
+
+def test_options_of_a_small_tree_do_not_go_with_networks(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--target", "survived", "--leaves", 4, "--depth", 2, "--out", tmp_path / "m")
+    assert typed.code == 2
+    assert "--leaves does not go with --method lcn; leave it out" in typed.err
+
+
 @pytest.mark.parametrize("method", ["alcn", "lln", "elcn"])
 def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) -> None:
     members = ["--members", 2] if method == "elcn" else []

@@ -148,9 +148,12 @@ def fit(
     target: Annotated[list[str], _option("Column to predict; several (a,b,c) for several 0/1 labels.", metavar="COL")],
     out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
     method: Annotated[
-        Method,
-        _option("tree: a small tree to read; lcn: a large one; alcn: smooth; lln: linear leaves; elcn: an ensemble."),
-    ] = Method.lcn,
+        Method | None,
+        _option(
+            "tree: a small tree to read (default); lcn: a large one (default for molecules, several labels and with "
+            "options of networks); alcn: smooth; lln: linear leaves; elcn: an ensemble."
+        ),
+    ] = None,
     task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
     smiles: Annotated[str | None, _option("Column of molecules, to become substructures.", metavar="COL")] = None,
     features: Annotated[
@@ -233,7 +236,7 @@ def fit(
         target,
         out,
         task=None if task is None else task.value,
-        method=method.value,
+        method=None if method is None else method.value,
         parameters={name: value for name, value in given.items() if value is not None},
         columns=columns,
         reading=reading,

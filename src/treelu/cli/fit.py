@@ -39,7 +39,7 @@ def fit_table(
     out: Path,
     *,
     task: Task | None,
-    method: str,
+    method: str | None,
     parameters: dict[str, Any],
     columns: ColumnChoice,
     reading: Reading,
@@ -68,6 +68,8 @@ def fit_table(
         notes=notes,
     )
     check_files(out, table)
+    if method is None:
+        method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
     estimator = make_estimator(method, table.task, parameters, seed)
     if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
         raise InputError("--threshold is for a target of two classes; leave it out")
@@ -94,6 +96,20 @@ def fit_table(
     _say_next(out, files, model)
 
 
+def default_method(task: Task, given: Sequence[str], columns: ColumnChoice) -> str:
+    """The small tree, unless the target or the options given are for networks.
+
+    Examples
+    --------
+    >>> default_method("regression", ["max_terms"], ColumnChoice())
+    'tree'
+    >>> default_method("regression", ["depth"], ColumnChoice())
+    'lcn'
+    """
+    for_networks = set(given) - {"max_leaf_nodes", "max_terms", "class_weight"}
+    return "lcn" if task == "labels" or columns.smiles or for_networks else "tree"
+
+
 def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: int) -> Any:
     """An unfitted estimator of a method for a task."""
     if method == "tree" and task == "labels":
@@ -110,7 +126,8 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     for name in parameters:
         if name not in known:
             what = "regression" if name == "class_weight" else f"--method {method}"
-            raise InputError(f"{options.get(name, '--' + name.replace('_', '-'))} does not go with {what}; leave it out")
+            option = options.get(name, f"--{name.replace('_', '-')}")
+            raise InputError(f"{option} does not go with {what}; leave it out")
     return kind(**parameters, random_state=seed)
 
 
@@ -253,9 +270,7 @@ def _for_machines(
         "method": type(model.estimator).__name__,
         "task": model.task,
         "targets": list(model.targets),
-        "parameters": {
-            name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters
-        },
+        "parameters": {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters},
         "n_features": len(model.encoder.feature_names),
         "n_training_rows": len(table.training),
         "n_hold_out_rows": 0 if table.held_out is None else len(table.held_out),
@@ -278,5 +293,7 @@ def _say_next(out: Path, files: list[str], model: TableModel) -> None:
     if model.trees:
         label = f" --label {shlex.quote(model.targets[0])}" if model.task == "labels" else ""
         print(f"  treelu export {quoted} --format text{label}")
+    if model.method == "tree":
+        print("  the same command with --method lcn for a larger tree, which may be more accurate")
     if REPORT in files:
         print(f"  open {out / REPORT} in a browser")

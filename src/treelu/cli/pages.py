@@ -228,7 +228,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
-    most = max((np.count_nonzero(tree.node_weights(node)) for node in range(tree.n_splits)), default=0)
+    most = max((int(np.count_nonzero(tree.node_weights(node))) for node in range(tree.n_splits)), default=0)
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(most, 'term')} a question"
 
 
