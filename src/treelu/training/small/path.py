@@ -128,7 +128,7 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int) -> P
 
 def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
     """A tree with all terms and at most `size` leaves, trained from the family's start."""
-    schedule = Schedule(n_updates=budget.n_updates, drop=family.drop)
+    schedule = replace(_schedule(rows, family), n_updates=budget.n_updates)
     if family.start == "cart":
         criterion = "entropy" if rows.is_classifier else "squared_error"
         tree = _ordinary(rows, criterion, size, grow, STEEPNESS)
@@ -137,6 +137,12 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
         depth = min(budget.max_depth, (size - 1).bit_length())
         tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
     return fitted(trained(tree, rows, schedule, seed), rows, schedule, size, budget, seed)
+
+
+def _schedule(rows: Rows, family: Family) -> Schedule:
+    """Squared error wants larger steps and hardly any decay."""
+    decay, rate = (0.3, 0.03) if rows.is_classifier else (0.01, 0.1)
+    return Schedule(drop=family.drop, decay=decay, learning_rate=rate)
 
 
 def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:
@@ -160,7 +166,9 @@ def thinner(
     tree: SoftTree, rows: Rows, family: Family, size: int, budget: Budget, seed: int, *, sides: bool = True
 ) -> Path:
     """The tree with all terms and with fewer, each also with three quarters of the leaves (if `sides`)."""
-    schedule = Schedule(n_updates=max(1, budget.n_updates // 2), drop=family.drop, softest=4.0, learning_rate=0.02)
+    first = _schedule(rows, family)
+    n_updates, rate = max(1, budget.n_updates // 2), first.learning_rate * 2 / 3
+    schedule = replace(first, n_updates=n_updates, softest=4.0, learning_rate=rate)
     between = [fewer for fewer in sizes(size)[1:] if 2 * fewer > 2 ** (size - 1).bit_length()]
     for terms in term_ladder(rows.n_features, budget.max_terms):
         if terms < rows.n_features:
