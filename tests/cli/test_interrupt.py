@@ -76,7 +76,7 @@ def test_one_that_gets_lost_is_found_before_anything_is_written(
 def test_it_ends_a_search_too(table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter(range(9))
 
-    def loss(*arguments: object) -> float:
+    def loss(*arguments: object, **options: object) -> float:
         if next(losses) == 2:
             press_ctrl_c()
         return 1.0
