@@ -38,8 +38,11 @@ def one_interrupt_ends_all(*, last: bool) -> Iterator[None]:
     finally:
         # What is done is done: a late Ctrl-C must not turn a finished command into a failed one.
         signal.signal(signal.SIGINT, signal.SIG_IGN if last else before)
-        if _seen and _seen[0] is not None and not last:
-            _seen[0].cancel()
+        if not last:
+            for clock in _seen:
+                if clock is not None:
+                    clock.cancel()
+            _seen.clear()
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
