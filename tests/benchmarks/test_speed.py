@@ -178,7 +178,7 @@ def test_json_round_trip_and_page(results: dict, tmp_path: Path) -> None:
     page.write_text(speed.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     refresh(page, results)
     once = page.read_text(encoding="utf-8")
-    assert "| a fit | this 500 ms | that 60.0 s | 120 | ≥ 80 ✓ |" in once
+    assert "| a fit | this 500 ms | that 60.0 s | 120 |\n" in once  # no goal: readers have none
     refresh(page, results)
     assert page.read_text(encoding="utf-8") == once
 

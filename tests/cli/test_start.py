@@ -54,7 +54,7 @@ def test_a_bare_command_shows_the_help(type_: Type) -> None:
         (["fit", "x.csv", "--target", "y"], "treelu: Missing option '--out'. (see: treelu fit --help)"),
         (
             ["fit", "x.csv", "--target", "y", "--out", "m", "--method", "cart"],
-            "treelu: Invalid value for '--method': 'cart' is not one of 'lcn', 'alcn', 'lln', 'elcn'. "
+            "treelu: Invalid value for '--method': 'cart' is not one of 'tree', 'lcn', 'alcn', 'lln', 'elcn'. "
             "(see: treelu fit --help)",
         ),
     ],
