@@ -69,9 +69,7 @@ def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
     settings = network_settings(run, task)
     model = treelu.LCNClassifier(**settings, random_state=run.seed)
     model.fit(*parts["train"])
-    patterns = {
-        part: model.network_.activation_pattern(Table(X, np.float64).rows()).numpy() for part, (X, _) in parts.items()
-    }
+    patterns = {part: model.network_.activation_pattern(Table(X, np.float64).rows()) for part, (X, _) in parts.items()}
     X_test, y_test = parts["test"]
     analysis = pattern_analysis(
         patterns["train"],

@@ -168,9 +168,9 @@ def test_lengths_must_agree(estimator_class: type) -> None:
 @pytest.mark.parametrize(
     ("parameter", "wrong", "expected"),
     [
-        ("depth", 0, r"int in the range \[1, inf\)"),
-        ("depth", -3, r"int in the range \[1, inf\)"),
-        ("depth", 2.5, r"int in the range \[1, inf\)"),
+        ("depth", 0, r"int in the range \[1, 256\]"),
+        ("depth", -3, r"int in the range \[1, 256\]"),
+        ("depth", 2.5, r"int in the range \[1, 256\]"),
         ("drop_connect", 1.0, r"float in the range \[0.0, 1.0\)"),
         ("drop_connect", -0.1, r"float in the range \[0.0, 1.0\)"),
         ("epochs", 0, r"int in the range \[1, inf\)"),

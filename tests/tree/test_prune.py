@@ -77,7 +77,7 @@ def test_connected_neurons_leave_the_regions_that_clipping_finds(seed):
 def test_connected_neurons_can_make_more_regions_than_lines():
     """Each neuron folds the line once more, f ← |f| − 1/2^i: 2^M regions, where M lines in the plane make 16."""
     depth = 5
-    network = LocallyConstantNetwork(2, depth, 1)
+    network = LocallyConstantNetwork(2, depth, 1, seed=0)
     for parameter in (network.weight, network.connection, network.bias):
         parameter[:] = 0
     form = np.zeros(depth + 2)  # f over (x, a_1 … a_M, 1)

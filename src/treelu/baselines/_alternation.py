@@ -16,6 +16,7 @@ from treelu.estimators._grown import Matrix, spread
 from treelu.training.scaling import Scaling
 from treelu.tree import ObliqueTree
 from treelu.tree.prune import prune
+from treelu.tree.rows import linear_form
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,8 @@ class Alternation:
         return raw, float(model.intercept_[0] - raw @ self.scaling.center)
 
     def _sides(self, weights: NDArray[np.float64], bias: float) -> NDArray[np.bool_]:
-        return self.problem.X @ weights + bias >= 0
+        X = self.problem.X
+        return linear_form(X, np.arange(X.shape[0]), weights) + bias >= 0  # as the tree adds, to the last bit
 
 
 def _scaling(X: Matrix, sample_weight: NDArray[np.float64]) -> Scaling:

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import type_of_target
 from treelu.baselines._alternation import Alternation, Problem
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import linear_form
 
 _PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
     "max_depth": [Interval(Integral, 1, None, closed="left")],
@@ -58,7 +59,7 @@ def random_tree(X: Matrix, depth: int, rng: np.random.RandomState) -> ObliqueTre
     for node in range(n_splits):
         rows = np.flatnonzero(node_of == node)
         if len(rows):
-            scores = X[rows] @ weights[node]
+            scores = linear_form(X, rows, weights[node])
             biases[node] = -np.median(scores)
             node_of[rows] = 2 * node + 1 + (scores + biases[node] >= 0)
     return ObliqueTree(weights, biases, np.column_stack([2 * first + 1, 2 * first + 2]), np.zeros((n_splits + 1, 1)))

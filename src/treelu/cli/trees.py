@@ -49,7 +49,7 @@ def fragment_smiles(smiles: str, atom: int, radius: int) -> str:
     Examples
     --------
     >>> fragment_smiles("c1ccccc1C(=O)O.Cl", atom=6, radius=1)
-    'C(=O)(O)[C;R](~*)~*'
+    'C(O)(=O)[C;R](~*)~*'
     """
     from rdkit import Chem
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,7 @@ QUARTILE_ROWS = 100_000  # are enough to know the quartiles
 
 
 SPREADS = 1e-120, 1e120  # between these a deviation, its square and its inverse are finite, and so is a folded network
+ENTRIES = 2**18  # of a sparse table, summed at once
 DENSE_ENOUGH = 1 / 3  # of a sparse table's entries stored: it takes no more memory as a dense one of float32
 
 
@@ -106,27 +108,34 @@ def _dense_scaling(X: NDArray[Any], standardize: bool | str) -> Scaling:
 
 
 def _sparse_scaling(X: Any, standardize: bool | str) -> Scaling:
-    """Without making the table dense."""
-    (n_rows, n_features), csc = X.shape, X.tocsc()
-    columns = np.repeat(np.arange(n_features), np.diff(csc.indptr))
-    values = csc.data.astype(np.float64)
+    """Without making the table dense, and a block of entries at a time."""
+    (n_rows, n_features), csr = X.shape, X.tocsr()
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
 
-    def sums(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.bincount(columns, terms, n_features).astype(np.float64)
+    def sums(term: Callable[[NDArray[np.float64], NDArray[Any]], Any]) -> NDArray[np.float64]:
+        """The sum over each column's entries of term(values, columns)."""
+        total = np.zeros(n_features)
+        for start in range(0, csr.nnz, ENTRIES):
+            values, columns = (part[start : start + ENTRIES] for part in (csr.data, csr.indices))
+            total += np.bincount(columns, term(values.astype(np.float64), columns), n_features)
+        return total
 
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = sums(values**2)
+        squares = sums(lambda values, columns: values**2)
         if standardize != "auto":
             return Scaling(np.zeros(n_features), np.where(squares > 0, np.sqrt(squares / n_rows), 1.0))
-        stored = np.bincount(columns[values != 0], minlength=n_features)
-        binary = sums(((values != 0) & (values != 1)).astype(np.float64)) == 0
+        binary = sums(lambda values, columns: (values != 0) & (values != 1)) == 0
         if binary.all():
             return Scaling.identity(n_features)
-        if len(values) >= DENSE_ENOUGH * n_rows * n_features:
-            mean = sums(values) / n_rows
-            far = sums((values - mean[columns]) ** 2) + (n_rows - np.diff(csc.indptr)) * mean**2
+        if csr.nnz >= DENSE_ENOUGH * n_rows * n_features:
+            mean = sums(lambda values, columns: values) / n_rows
+            stored = sums(lambda values, columns: np.ones(len(values)))
+            far = sums(lambda values, columns: (values - mean[columns]) ** 2) + (n_rows - stored) * mean**2
             return Scaling(np.where(binary, 0.0, mean), np.where(binary | (far == 0), 1.0, np.sqrt(far / n_rows)))
-        return Scaling(np.zeros(n_features), np.where(binary, 1.0, np.sqrt(squares / np.maximum(stored, 1))))
+        known = np.maximum(sums(lambda values, columns: values != 0), 1)
+        return Scaling(np.zeros(n_features), np.where(binary, 1.0, np.sqrt(squares / known)))
 
 
 def _quartiles(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -153,7 +153,8 @@ class Surroundings:
         self.first, self.last = permitted.low[self.movable], permitted.high[self.movable]
         self.whole = permitted.whole[self.movable]
         place = {int(j): k for k, j in enumerate(self.movable)}
-        self.groups = [np.array([place[int(j)] for j in group if int(j) in place]) for group in permitted.groups]
+        groups = [np.array([place[int(j)] for j in group if int(j) in place], int) for group in permitted.groups]
+        self.groups = [group for group in groups if len(group)]  # one that stays as it is has nothing to move
         self.place = place
         chosen = tree.weights[:, self.movable]
         weights = np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
