@@ -12,7 +12,7 @@ from treelu.cli import demo
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "MOLECULES", {"depth": 2, "epochs": 2})
-    monkeypatch.setattr(demo, "TUMOURS", {"depth": 2, "epochs": 2})
+    monkeypatch.setattr(demo, "TUMOURS", {"max_leaf_nodes": 4, "max_terms": 2})
     some = demo.molecules().iloc[::8]
     monkeypatch.setattr(demo, "molecules", lambda: some)
 

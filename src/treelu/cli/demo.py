@@ -23,7 +23,7 @@ SHOWN_DEPTH = 3  # of a tree on the terminal
 # Chosen by cross-validation within the training rows, among depths that can still be read.
 _SHORT: dict[str, Any] = {"epochs": 60, "batch_size": 64, "learning_rate": 0.01}
 MOLECULES: dict[str, Any] = {"depth": 4, "drop_connect": 0.25, **_SHORT}
-TUMOURS: dict[str, Any] = {"depth": 3, "drop_connect": 0.5, **_SHORT}
+TUMOURS: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 4}  # a tree that a person reads at a glance
 
 
 def run_demo(out: Path, seed: int) -> None:
@@ -36,20 +36,26 @@ def run_demo(out: Path, seed: int) -> None:
         say("molecules: left out, RDKit is not installed (pip install 'treelu[chem]')")
     else:
         print("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
-        _show(molecules(), "activity", out / "molecules", ColumnChoice(smiles="smiles"), MOLECULES, seed)
+        _show(molecules(), "activity", out / "molecules", ColumnChoice(smiles="smiles"), "lcn", MOLECULES, seed)
     print("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
-    _show(tumours(), "diagnosis", out / "tumours", ColumnChoice(), TUMOURS, seed)
+    _show(tumours(), "diagnosis", out / "tumours", ColumnChoice(), "tree", TUMOURS, seed)
     print(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
     print("next:")
     if find_spec("rdkit") is not None:
         print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out my-model")
-    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --depth 3 --max-features 6 --out six-features")
-    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --tune --out my-tumours")
+    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --leaves 4 --terms 2 --out two-terms")
+    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --method lcn --out large-tree")
     print("  treelu fit YOUR.csv --target COLUMN --out your-model")
 
 
 def _show(
-    frame: pd.DataFrame, target: str, folder: Path, columns: ColumnChoice, parameters: dict[str, Any], seed: int
+    frame: pd.DataFrame,
+    target: str,
+    folder: Path,
+    columns: ColumnChoice,
+    method: str,
+    parameters: dict[str, Any],
+    seed: int,
 ) -> None:
     """Fit one table as `treelu fit` would; print scores and the tree, write the model, the report and a picture."""
     data = folder.with_suffix(".csv")
@@ -65,13 +71,14 @@ def _show(
         seed=seed,
         notes=Notes(quiet=True),
     )
-    model = train(make_estimator("lcn", table.task, parameters, seed), table, quiet=True, with_cart=True)
+    model = train(make_estimator(method, table.task, parameters, seed), table, quiet=True, with_cart=True)
     summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
     write_folder(model, summaries, folder)
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out):
         print(line)
-    print('\nat each node a weighted sum of features decides, of which the strongest terms are shown: "yes" is >= 0\n')
+    shown = "of which the strongest terms are shown: " if method == "lcn" else ""
+    print(f'\nat each node a weighted sum of features decides, {shown}"yes" is >= 0\n')
     print(f"{tree_text(model, model.trees[0], SHOWN_DEPTH)}\n")
     pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
     print(f"report: {folder / 'report.html'}   pictures: {pictures} beside it\n")
