@@ -3,6 +3,7 @@
 import shutil
 
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
     "--headless=new",
@@ -34,3 +35,20 @@ def start_chromium(profile):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return Chrome(options=options, service=ChromeService(driver))
+
+
+def open_report(browser, path):
+    """Open a report and wait until its script has run to the end.
+
+    The driver may come back from a page of several megabytes before its script has begun.
+    """
+    browser.get(path.as_uri())
+    # The list of contents is the last thing that the script writes; the index of several labels has no script.
+    finished = """
+        return location.href === arguments[0] && document.readyState === 'complete'
+            && (!document.getElementById('report-data') || document.querySelector('#contents a') !== null)
+    """
+    WebDriverWait(browser, 60).until(
+        lambda page: page.execute_script(finished, path.as_uri()),
+        message=f"the script of {path.name} did not run to its end",
+    )

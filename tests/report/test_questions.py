@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.report.browser import NoChromiumError, start_chromium
+from tests.report.browser import NoChromiumError, open_report, start_chromium
 from tests.tree.trees import random_tree
 from treelu.report import render, summarize
 from treelu.report.questions import MAX_LEAVES, answer_questions, plain_asking, property_words
@@ -105,7 +105,7 @@ def test_the_page_in_a_browser(tmp_path):
             raise
         pytest.skip(str(error))
     try:
-        page.get((tmp_path / "page.html").as_uri())
+        open_report(page, tmp_path / "page.html")
         section = page.find_element("id", "questions")
         assert (
             "Exact answers of the tree. A property is proved for all rows within the ranges of these rows"
