@@ -432,36 +432,16 @@ def test_warm_start_needs_the_same_shape() -> None:
 def test_partial_fit_learns_from_pieces(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
     is_classifier = estimator_class in CLASSIFIERS
-    settings = {**FAST, "epochs": 60, "learning_rate": 0.02, "batch_size": 8}
+    settings = {**FAST, "epochs": 30, "learning_rate": 0.02, "batch_size": 8}
     estimator, twin = estimator_class(**settings), estimator_class(**settings)
-    for number in range(60):
-        piece = slice(number % 3, None, 3)
+    for number in range(6):
+        piece = slice(number, None, 6)
         first = {"classes": ["no", "yes"]} if is_classifier and number == 0 else {}
         assert estimator.partial_fit(X[piece], y[piece], **first) is estimator
-        if number < 5:
-            twin.partial_fit(X[piece], y[piece], **first)
-            assert np.array_equal(scores(estimator, X), scores(twin, X))
-    assert estimator.n_passes_ == 60
-    # the leaves of an LCN are constant
-    assert estimator.score(X, y) > (0.85 if is_classifier else 0.3 if estimator_class is LCNRegressor else 0.5)
-
-
-def test_partial_fit_anneals_over_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from treelu.estimators import _base
-
-    seen = []
-    run_epoch = _base.run_epoch
-
-    def noted(network, stepper, stream, n_updates, annealing, *others):
-        seen.append(annealing)
-        return run_epoch(network, stepper, stream, n_updates, annealing, *others)
-
-    monkeypatch.setattr(_base, "run_epoch", noted)
-    X, y = two_classes()
-    classifier = LCNClassifier(**FAST, annealing=1.0)
-    for _ in range(6):
-        classifier.partial_fit(X, y)
-    assert seen == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+        twin.partial_fit(X[piece], y[piece], **first)
+        assert np.array_equal(scores(estimator, X), scores(twin, X))
+    assert estimator.n_passes_ == 6
+    assert estimator.score(X, y) > estimator_class(**settings).fit(X, y).score(X, y) - 0.1
 
 
 def test_partial_fit_after_fit_goes_on_as_relu() -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -39,11 +39,8 @@ from treelu.training import (
     History,
     KernelStepper,
     Sample,
-    annealing_of,
-    batches,
     best_fit,
     evaluate,
-    run_epoch,
     train,
 )
 from treelu.training.calibration import refine_leaves, temper
@@ -52,6 +49,9 @@ from treelu.training.progress import epoch_bar
 from treelu.training.scaling import fit_scaling, fold
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
+
+if TYPE_CHECKING:
+    from treelu.estimators._stream import Stream
 
 PATIENCE = 10  # epochs, for early_stopping=True
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
@@ -96,7 +96,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     # which network, and whether it is kept smooth
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
     _activation_kind: ClassVar[ActivationKind] = "relu"
-    _optimizer_state: dict[str, Any] | None = None  # of the last partial_fit
+    stream_: Stream  # the rows kept by partial_fit
     network_: Any  # a NeuronChain of `_network_class`
 
     @abstractmethod
@@ -139,15 +139,19 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         taught = replace(sample, targets=lesson)
         fits = self._train_all(taught, validation, seeds)
         network, history = best_fit(fits, taught, validation)
-        if self.refine_leaves:
-            strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
-            refine_leaves(network, sample, strength)
+        self._refine(network, sample)
         few = self.max_features is not None and self.max_features < sample.table.shape[1]
         self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
         self._describe_rows(network, sample, n_passes=len(history))
         network.forget_features(self.spread_ == 0)
         self.network_, self.history_ = self._folded(network), history
-        self._optimizer_state = None
+        self.__dict__.pop("stream_", None)  # its rows are not these
+
+    def _refine(self, network: NeuronChain, sample: Sample) -> None:
+        """Correct the leaves by their rows, where so asked."""
+        if self.refine_leaves:
+            strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
+            refine_leaves(network, sample, strength)
 
     def _train_all(
         self, sample: Sample, validation: Sample | None, seeds: list[int]
@@ -248,31 +252,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         )
 
     def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """One pass over a piece of data; λ is the share of `epochs` passes that have been made."""
-        first = not hasattr(self, "network_")
-        X, y = self._read_rows(X, y, first=first)
-        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
-        if first:
-            self.scaling_ = fit_scaling(X, self.standardize)
-            self.depth_, self.drop_connect_, self.weight_decay_ = self._settings(*X.shape)[0]
-            network = self._start(X.shape[1], targets.n_outputs, self._seeds(1)[0])
-        else:
-            network = self._unfolded(self.network_)
-        n_passes = 1 if first else self.n_passes_ + 1
-        plan = plan_training(X.shape[0], self.epochs, self.batch_size)
-        annealing = annealing_of(network, n_passes, plan.epochs, float(self.annealing))
-        sample = Sample(self._scaled_table(X), targets)
-        rng = np.random.default_rng([self._seeds(1)[0], n_passes])
-        stream = batches(sample, plan.batch_size, rng)
-        n_updates = -(-len(sample) // plan.batch_size)
-        penalise = proximal_step(self.feature_penalty)
-        stepper = KernelStepper(network, sample, self.optimizer, self._setting().decay)
-        if not first and self._optimizer_state is not None:
-            stepper.optimizer.load_state(self._optimizer_state)
-        run_epoch(network, stepper, stream, n_updates, annealing, self.learning_rate, rng, penalise)
-        self._optimizer_state = stepper.optimizer.state()
-        self.network_ = self._folded(network)
-        self._describe_rows(network, sample, n_passes)
+        """Learn from a piece of the rows; see `_stream`."""
+        from treelu.estimators._stream import learn_piece
+
+        with self._unchanged_by_failure():
+            learn_piece(self, X, y, sample_weight)
         return self
 
     def _describe_rows(self, network: NeuronChain, sample: Sample, n_passes: int) -> None:
@@ -378,20 +362,28 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         return partial(TorchStepper, device=device)
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
-        """Validated X (float32 or float64, dense or CSR); y only has its length checked."""
-        refuse_text_columns(X)
-        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        with plain_gaps(type(self).__name__, GAPS_REMEDY):
-            X = validate_data(
-                self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
-            )
-        if self.missing == "indicator":
-            if first:
-                self.missing_values_ = MissingValues.of(X)
-            X = self.missing_values_.fill(X)
+        """Validated X (float32 or float64, dense or CSR) without gaps; y only has its length checked."""
+        X = self._filled_rows(self._validated_rows(X, first=first), first=first)
         if y is not None:
             check_consistent_length(X, y)
         return X, y
+
+    def _validated_rows(self, X: Any, *, first: bool) -> Any:
+        """X in float32 or float64, dense or CSR; `first` learns the features' names."""
+        refuse_text_columns(X)
+        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        with plain_gaps(type(self).__name__, GAPS_REMEDY):
+            return validate_data(
+                self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
+            )
+
+    def _filled_rows(self, X: Any, *, first: bool) -> Any:
+        """The same with gaps filled and marked, where so asked; `first` learns with what."""
+        if self.missing != "indicator":
+            return X
+        if first:
+            self.missing_values_ = MissingValues.of(X)
+        return self.missing_values_.fill(X)
 
     def _read_eval_set(self, eval_set: Any) -> Sample | None:
         if eval_set is None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from treelu.training import Sample, train
+from treelu.nn import NeuronChain
+from treelu.training import History, Sample, train
 from treelu.training.progress import epoch_bar
+from treelu.training.sparsity import proximal_step
 from treelu.training.store import BlockRows, MappedRows, RowStore, Window
 
 if TYPE_CHECKING:
@@ -92,31 +97,61 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
 def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: np.random.Generator) -> None:
     per_pass = -(-rows.n_blocks // rows.blocks_per_window)
     n_windows = per_pass * max(1, -(-ROW_VISITS // len(rows)))
-    samples = _samples(estimator, islice(rows.windows(rng), n_windows))
-    network = estimator._unfolded(estimator.network_)
-    history = train(
-        network,
+    samples = (as_sample(estimator, window) for window in islice(rows.windows(rng), n_windows))
+    network, history = train_further(
+        estimator,
         next(samples),
         windows=samples,
         epochs=n_windows,
         batch_size=BATCH_ROWS if isinstance(estimator.batch_size, str) else int(estimator.batch_size),
-        optimizer=estimator.optimizer,
         learning_rate=RATE * estimator.learning_rate,
+        callbacks=estimator.callbacks or (),
+        progress=epoch_bar(type(estimator).__name__, n_windows, unit="window") if estimator.verbose else None,
+        rng=rng,
+    )
+    estimator.history_.records += history.records
+    finish_training(estimator, network, as_sample(estimator, part), n_passes=len(estimator.history_))
+    estimator.network_ = estimator._folded(network)
+
+
+def train_further(
+    estimator: NetworkEstimator, sample: Sample, *, windows: Iterator[Sample] | None = None, **settings: Any
+) -> tuple[NeuronChain, History]:
+    """The fitted network, on scaled features, after more training.
+
+    It goes on as a ReLU network (λ = 1), reads no feature that `max_features` took from it, and the learning rate falls
+    to zero.
+    """
+    network = estimator._unfolded(estimator.network_)
+    network.leaf_corrections = None
+    n_features, chosen = network.in_features, None
+    if estimator.max_features is not None:
+        chosen = np.flatnonzero((network.weight != 0).any(axis=1))
+        network, sample = network.narrow(chosen), _columns(sample, chosen)
+        windows = None if windows is None else map(partial(_columns, chosen=chosen), windows)
+    history = train(
+        network,
+        sample,
+        windows=windows,
+        optimizer=estimator.optimizer,
         schedule="cosine",
         weight_decay=estimator._setting().decay,
         annealing=0.0,
-        callbacks=estimator.callbacks or (),
-        progress=epoch_bar(type(estimator).__name__, n_windows, unit="window") if estimator.verbose else None,
+        after_step=proximal_step(estimator.feature_penalty),
         make_stepper=estimator._make_stepper(),
-        rng=rng,
+        **settings,
     )
-    estimator.network_ = estimator._folded(network)
-    estimator.history_.records += history.records
-    estimator._describe_rows(network, as_sample(estimator, part), n_passes=len(estimator.history_))
+    return network if chosen is None else network.widen(chosen, n_features), history
 
 
-def _samples(estimator: NetworkEstimator, windows: Iterator[Window]) -> Iterator[Sample]:
-    return (as_sample(estimator, window) for window in windows)
+def _columns(sample: Sample, chosen: NDArray[np.int64]) -> Sample:
+    return replace(sample, table=sample.table.columns(chosen))
+
+
+def finish_training(estimator: NetworkEstimator, network: NeuronChain, sample: Sample, n_passes: int) -> None:
+    """What follows the training of a network in `fit` too: leaves refined, rows counted."""
+    estimator._refine(network, sample)
+    estimator._describe_rows(network, sample, n_passes)
 
 
 def as_sample(estimator: NetworkEstimator, window: Window) -> Sample:

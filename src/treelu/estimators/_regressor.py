@@ -117,10 +117,11 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One pass of training over a piece of the data.
+        """Learn from a piece of the data; pieces should come in random order.
 
-        The annealing moves on with each call and ends after `epochs` calls. Features and targets are scaled by the
-        first piece.
+        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. As often as their number has
+        grown by a quarter a network is fitted to them as by `fit`; in between the last one is trained on. After a
+        `fit`, whose rows are not kept, its network is trained on.
         """
         self._check_parameters()
         return self._partial_fit_single(X, y, sample_weight)

@@ -188,9 +188,21 @@ class NeuronChain(ABC):
         wide._widen_outputs(features, n_features)
         return wide
 
+    def narrow(self, features: NDArray[np.int64]) -> Self:
+        """The inverse of `widen`: the same function of the features that it reads, given by their numbers."""
+        few = self.copy()
+        few.in_features = len(features)
+        few.weight = np.ascontiguousarray(self.weight[features])
+        few._narrow_outputs(features)
+        return few
+
     @abstractmethod
     def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
         """The part of `widen` above the neurons."""
+
+    @abstractmethod
+    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
+        """The part of `narrow` above the neurons."""
 
     def forget_features(self, features: NDArray[np.bool_]) -> None:
         """Give some features weights of zero, in place: the network reads them no more."""
@@ -338,6 +350,9 @@ class LocallyConstantNetwork(NeuronChain):
         weight[:, :, features] = self.head.weight
         self.head.weight = weight
 
+    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
+        self.head.weight = np.ascontiguousarray(self.head.weight[:, :, features])
+
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         if annealing == 1.0:
             return self._by_pattern(rows)
@@ -462,6 +477,9 @@ class LocallyLinearNetwork(NeuronChain):
 
     def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
         self.output_weight = _spread(self.output_weight, features, n_features)
+
+    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
+        self.output_weight = np.ascontiguousarray(self.output_weight[features])
 
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         from treelu.nn.cpu.evaluation import linear_outputs  # loads Numba

@@ -14,8 +14,8 @@ Files are checked before they are used, and reading them runs no code from them.
 write fitting checksums: these protect from accidents, the checks on every value from malice.
 
 What is not saved: functions (``callbacks``, a ``schedule`` of your own) and generators of random numbers
-(``random_state``), which only training uses: saving warns and keeps the parameter's default; and the optimiser's
-memory between calls of ``partial_fit``.
+(``random_state``), which only training uses: saving warns and keeps the parameter's default. What is saved beside the
+model after ``partial_fit``: the rows it keeps (``stream_``), with which it goes on; delete that attribute to save none.
 """
 
 from treelu.persistence.files import FORMAT_VERSION, dumps, load, loads, save

@@ -28,6 +28,7 @@ from treelu.persistence.networks import (
     take_scaling,
     take_visits,
 )
+from treelu.persistence.streams import describe_stream, restore_stream
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
 from treelu.tree.check import MAX_FEATURES
@@ -197,6 +198,8 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
         fitted["n_passes"] = int(estimator.n_passes_)
         fitted["weight_decay"] = float(estimator.weight_decay_)
         put_visits(estimator.visits_, arrays.under("visits"))
+        if hasattr(estimator, "stream_"):
+            fitted["stream"] = describe_stream(estimator.stream_, arrays.under("stream"))
     return fitted
 
 
@@ -223,6 +226,8 @@ def _restore_fitted(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
             raise ModelFileError(f"{fields.where}: a single target does not fit {n_outputs} outputs")
         estimator.target_scaling_ = take_scaling(arrays.under("target_scaling"), n_outputs)
         estimator.n_outputs_ = n_outputs if several else None
+    if "stream" in fields and not isinstance(estimator, EnsembleMixin):
+        estimator.stream_ = restore_stream(fields.inner("stream"), arrays.under("stream"), estimator)
     return estimator
 
 

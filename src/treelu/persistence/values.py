@@ -52,10 +52,10 @@ class ArrayReader:
         """Whether there is such an array."""
         return self._prefix + name in self.arrays
 
-    def floats(self, name: str, *shape: int | None, dtype: Any = np.float64) -> NDArray[Any]:
-        """A finite array of the given shape (None: any length)."""
+    def floats(self, name: str, *shape: int | None, dtype: Any = np.float64, gaps: bool = False) -> NDArray[Any]:
+        """A finite array of the given shape (None: any length); `gaps` permits NaN."""
         array = self._take(name, dtype, shape)
-        if not np.isfinite(array).all():
+        if not (np.isfinite(array) | (gaps & np.isnan(array))).all():
             raise ModelFileError(f"the array {self._prefix}{name} holds NaN or infinity")
         return array
 
