@@ -101,8 +101,8 @@ def test_a_missing_number_stays_missing(lend) -> None:
     asked = Asked(model, None)
     X = model.encoder.encode(rows).X.to_numpy()
     options = asked.columns.options()
-    answer = asking.ask_row(asked, X[0], Question("yes"), options)
-    assert {change.column for change in answer.changes} <= {"debt", "job"}
+    (way,) = asking.ask_row(asked, X[0], Question("yes"), options).ways
+    assert {change.column for change in way.changes} <= {"debt", "job"}
 
 
 def test_probabilities_values_and_any_other_class(lend) -> None:
@@ -143,6 +143,34 @@ def test_json_lines(lend) -> None:
     assert first["distance"] == pytest.approx(2.5)
     assert second["found"]
     assert second["changes"] == {}
+
+
+def test_several_changes_lead_into_different_leaves(lend) -> None:
+    """Yes where income − debt reaches 50; where debt is 0 or less, also from 20 on."""
+    more = loans(
+        weights=[[1.0, 0, -1, 0, 0], [0, 0, -1.0, 0, 0], [1.0, 0, 0, 0, 0]], biases=[-50.0, 0.0, -20.0],
+        children=[[1, 3], [4, 2], [5, 6]], values=[[2.0], [-1.0], [-1.0], [2.0]],
+    )  # fmt: skip
+    one = LOANS.iloc[[0]]
+    typed = lend(
+        "ask", "--want", "yes", "--keep", "job", "--within", "debt=0..", "--nearest", 3, "--rise", "income",
+        rows=one, model=more,
+    )  # fmt: skip
+    assert typed.out.splitlines() == [
+        "row 1: loan is predicted no; it would be yes if",
+        "  debt were 5 lower (0 instead of 5)",
+        "or it would be yes if",
+        "  income were 25 higher (55 instead of 30)",
+        "no other leaf within the limits is predicted yes (proved)",
+    ]
+    lines = lend("ask", "--keep", "job", "--nearest", 2, "--within", "debt=0..", "--json", rows=one, model=more)
+    answer = json.loads(lines.out)
+    assert answer["changes"] == {"debt": {"from": 5.0, "to": 0.0}}
+    assert answer["others"][0]["changes"] == {"income": {"from": 30.0, "to": 55.0}}
+    assert answer["distance"] <= answer["others"][0]["distance"]
+    already = lend("ask", "--want", "no", "--nearest", 3, rows=one, model=more)
+    assert already.out == "row 1: loan is predicted no, as asked for\n"
+    assert lend("ask", "--nearest", 0, rows=one).code == 2
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 from tests.report.browser import NoChromiumError, open_report, start_chromium
+from tests.tree.questions.oracles import rows_within
 from tests.tree.trees import random_tree
 from treelu.report import render, summarize
-from treelu.report.questions import MAX_LEAVES, answer_questions, plain_asking, property_words
+from treelu.report.questions import (
+    MAX_LEAVES,
+    MAX_ROWS,
+    _RowAnswers,
+    answer_questions,
+    plain_asking,
+    prediction_step,
+    property_words,
+)
 from treelu.tree import ObliqueTree
 
 
@@ -43,7 +52,7 @@ def test_answers_about_rows_and_the_tree():
 
 def test_rows_that_nothing_changes():
     same = loan_tree(values=[[1.0], [2.0]])
-    (row, *_), _ = answer_questions(plain_asking(same), ROWS, ROWS, []).values()
+    row = answer_questions(plain_asking(same), ROWS, ROWS, [])["rows"][0]
     assert row["change"] == "is predicted yes wherever it lies"
     assert row["margin"] is None
     asking = plain_asking(loan_tree())
@@ -51,15 +60,59 @@ def test_rows_that_nothing_changes():
     assert answer_questions(kept, ROWS, ROWS, [])["rows"][0]["change"] == "is predicted no whatever may change"
 
 
-def test_numbers_have_shares_and_properties_but_no_other_answer():
+def test_numbers_change_by_a_step():
     tree = loan_tree(link="identity", classes=None, weights=[[1.0, 0.0]], values=[[1.0], [2.0]])
     answers = answer_questions(plain_asking(tree), ROWS, ROWS, [0, 1])
-    assert answers["rows"][0]["change"] == ""
-    assert answers["rows"][0]["margin"] is None
+    assert answers["step"] == 0.24  # half of the predictions' spread
+    assert [row["change"] for row in answers["rows"]] == [
+        "would be 2 instead of 1 if income were 3 instead of 1",
+        "would be 1 instead of 2 if income were 3 instead of 5",  # to six digits: the plane itself is on the right
+        "would be 2 instead of 1 if income were 3 instead of 2",
+    ]
+    assert [row["margin"] for row in answers["rows"]] == pytest.approx([2, 2, 1])
     assert [one["words"] for one in answers["properties"]] == [
         "proved: the prediction never falls when income rises",
         "proved: the prediction never depends on debt",
     ]
+
+
+def test_numbers_that_nothing_changes():
+    tree = loan_tree(link="identity", classes=None, values=[[1.0], [2.0]])
+    kept = replace(plain_asking(tree), stay=lambda row: [0, 1])
+    row = answer_questions(kept, ROWS, ROWS, [])["rows"][0]
+    assert (row["change"], row["margin"]) == ("is predicted within 0.24 of 1 whatever may change", None)
+    flat = loan_tree(link="identity", classes=None, values=[[1.0], [1.0]])
+    assert (
+        answer_questions(plain_asking(flat), ROWS, ROWS, [])["rows"][0]["change"] == "is predicted 1 wherever it lies"
+    )
+    near = loan_tree(link="identity", classes=None, values=[[1.0], [1.1]])
+    about = _RowAnswers(plain_asking(near), ROWS, step=0.5)
+    assert about.row(ROWS[0])["change"] == "is predicted within 0.5 of 1 wherever it lies"
+
+
+@pytest.mark.parametrize("kind", ["identity2", "linear"])
+def test_the_step_is_reached_and_nothing_nearer_reaches_it(kind):
+    rng = np.random.default_rng(3)
+    tree = random_tree(rng, 6, 3, kind)
+    X = rng.standard_normal((40, 3))
+    step = prediction_step(tree, X)
+    about = _RowAnswers(plain_asking(tree), X[:5], step)
+    for x in X[:6]:
+        now = tree.decision_function(x[None])[0, 0]
+        for norm in ("l1", "l2"):
+            found = about._nearest(x, now, about.permitted.around(x), norm)
+            assert abs(tree.decision_function(found.row[None])[0, 0] - now) >= step - 1e-12
+            nearer = rows_within(x, found.distance, norm, np.ones(3), rng, 1000)
+            assert (np.abs(tree.decision_function(nearer)[:, 0] - now) < step + 1e-9).all()
+
+
+def test_every_listed_row_is_asked_about():
+    rng = np.random.default_rng(0)
+    tree, X = loan_tree(), rng.standard_normal((MAX_ROWS + 3, 2))
+    answers = answer_questions(plain_asking(tree), X[:60], X, [])
+    assert len(answers["rows"]) == 60
+    for x, row in zip(X, answers["rows"], strict=False):
+        assert row["margin"] == pytest.approx(float(tree.robustness(x)))
 
 
 def test_wordings_of_properties():
@@ -87,9 +140,16 @@ def test_the_page_carries_them():
     assert 'id="questions"' in render(summarize(tree))
 
 
+def test_a_report_from_python_has_them_too():
+    page = loan_tree().report(ROWS, ["no", "yes", "no"]).html
+    assert "would be yes if income were 3 instead of 1" in page
+    assert "would be yes" not in loan_tree().report(ROWS, ["no", "yes", "no"], questions=False).html
+    assert "proved:" not in loan_tree().report().html
+
+
 def test_shares_are_of_columns():
     asking = replace(plain_asking(loan_tree()), owners=["money", "money"])
-    (row, *_), _ = answer_questions(asking, ROWS, ROWS, []).values()
+    row = answer_questions(asking, ROWS, ROWS, [])["rows"][0]
     assert [share["name"] for share in row["shares"]] == ["money"]
 
 
@@ -118,6 +178,16 @@ def test_the_page_in_a_browser(tmp_path):
         page.execute_script("const s = arguments[0]; s.value = '1'; s.dispatchEvent(new Event('change'));",
                             page.find_element("id", "questions-select"))  # fmt: skip
         assert "This row would be no if <b>income</b> were " in section.text
+        assert page.find_element("id", "questions-count").text == ""
+        number = loan_tree(link="identity", classes=None, weights=[[1.0, 0.0]], values=[[1.0], [2.0]])
+        summary = summarize(number, X=ROWS, y=[1, 2, 1])
+        summary["questions"] = answer_questions(plain_asking(number), ROWS[:1], ROWS, [0])
+        (tmp_path / "number.html").write_text(render(summary), encoding="utf-8")
+        open_report(page, tmp_path / "number.html")
+        section = page.find_element("id", "questions")
+        assert "of the first 1 of 3 listed rows" in section.text
+        assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
+        assert "No row nearer than 2 spreads (l2) gets a prediction that differs by 0.24 or more." in section.text
         assert page.get_log("browser") == []
     finally:
         page.quit()

@@ -355,6 +355,7 @@ def ask(
     fall: Annotated[Columns, _option("Columns that may only fall (a,b,c).", metavar="COL")] = None,
     whole: Whole = None,
     max_changes: Annotated[int | None, _option("Most columns that may change.", min=1)] = None,
+    nearest: Annotated[int, _option("How many changes to find, each into another leaf.", min=1)] = 1,
     norm: Annotated[Norm, _option("How changes add up, in units of each column's spread.")] = Norm.l1,
     label: Label = None,
     delimiter: Delimiter = None,
@@ -375,7 +376,7 @@ def ask(
     ask_table(
         model,
         data,
-        Question(want, at_least, at_most, norm.value, max_changes),
+        Question(want, at_least, at_most, norm.value, max_changes, nearest),
         columns={option: names or () for option, names in columns.items()},
         label=label,
         reading=reading,

@@ -16,8 +16,11 @@ from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
-from treelu.tables.questions import short_numbers
-from treelu.tree.questions.counterfactual import Counterfactual, counterfactual
+from treelu.tables.questions import ColumnChange, short_numbers
+from treelu.tree.questions.counterfactual import nearest_rows
+from treelu.tree.questions.permitted import permitted_rows
+from treelu.tree.questions.search import NearestSearch
+from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import number
 
 MAX_ROWS = 1_000  # asked about in one go
@@ -47,33 +50,17 @@ def ask_table(
         if as_json:
             print(json.dumps({"row": row + 1} | answer.plain(), ensure_ascii=False, allow_nan=False))
         else:
-            print("\n".join([f"row {row + 1}: {answer.heading()}", *(f"  {line}" for line in answer.lines())]))
+            print(f"row {row + 1}: " + "\n".join(answer.lines()))
     sys.stdout.flush()
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The answer about one row, in columns."""
+class Way:
+    """One change of a row that gives the answer, in columns."""
 
-    target: str
-    now: Any
-    asked_for: str
-    result: Counterfactual
-    then: Any
-    changes: tuple[Any, ...]
-
-    def heading(self) -> str:
-        """The first line."""
-        now = f"{self.target} is predicted {shown(self.now)}"
-        if not self.result:
-            return f"{now}; no row within the limits is predicted {self.asked_for} (proved)"
-        if not self.changes:
-            return f"{now}, as asked for"
-        return f"{now}; it would be {self._then()} if"
-
-    def _then(self) -> str:
-        # A probability may be reached without another class.
-        return shown(self.then) if self.then != self.now else f"predicted {self.asked_for}"
+    distance: float
+    prediction: Any
+    changes: tuple[ColumnChange, ...]
 
     def lines(self) -> list[str]:
         """The conditions, one a line."""
@@ -83,39 +70,79 @@ class Answer:
     def plain(self) -> dict[str, Any]:
         """JSON values."""
         return {
-            "prediction": plain(self.now),
-            "wanted": self.asked_for,
-            "found": bool(self.result),
-            "distance": self.result.distance if self.result else None,
-            "new_prediction": plain(self.then) if self.result else None,
+            "distance": self.distance,
+            "new_prediction": plain(self.prediction),
             "changes": {change.column: {"from": change.before, "to": change.after} for change in self.changes},
         }
 
 
+@dataclass(frozen=True)
+class Answer:
+    """The answer about one row, in columns: ways to it, the nearest first."""
+
+    target: str
+    now: Any
+    asked_for: str
+    ways: tuple[Way, ...]
+    n: int = 1
+
+    def lines(self) -> list[str]:
+        """What is printed."""
+        now = f"{self.target} is predicted {shown(self.now)}"
+        if not self.ways:
+            return [f"{now}; no row within the limits is predicted {self.asked_for} (proved)"]
+        if not self.ways[0].changes:
+            return [f"{now}, as asked for"]
+        lines = []
+        for place, way in enumerate(self.ways):
+            start = "or it" if place else f"{now}; it"
+            lines += [f"{start} would be {self._then(way)} if", *(f"  {line}" for line in way.lines())]
+        if len(self.ways) < self.n:
+            lines.append(f"no other leaf within the limits is predicted {self.asked_for} (proved)")
+        return lines
+
+    def _then(self, way: Way) -> str:
+        # A probability may be reached without another class.
+        return shown(way.prediction) if way.prediction != self.now else f"predicted {self.asked_for}"
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values."""
+        result: dict[str, Any] = {"prediction": plain(self.now), "wanted": self.asked_for, "found": bool(self.ways)}
+        none: dict[str, Any] = {"distance": None, "new_prediction": None, "changes": {}}
+        result |= self.ways[0].plain() if self.ways else none
+        return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
+
+
 def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, Any]) -> Answer:
-    """The nearest change of one row, as short numbers where these do as well."""
+    """The nearest changes of one row, as short numbers where these do as well."""
     now = item(asked.predict(x[None])[0])
     wanted, holds = asked.wanted(question, now)
-    keep = [*options["keep"], *asked.columns.missing(x)]
     try:
-        result = counterfactual(
-            asked.tree, x, **wanted, **(options | {"keep": keep}), norm=question.norm, max_changes=question.max_changes,
-            check=holds,
-        )  # fmt: skip
+        search = NearestSearch(
+            asked.tree, wanted_answer(asked.tree, **wanted).also(holds), question.norm, question.max_changes
+        )
+        around = {name: options[name] for name in ("rise", "fall")}
+        permitted = permitted_rows(asked.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
+        permitted = permitted.around(x, [*options["keep"], *asked.columns.missing(x)], **around)
+        result = nearest_rows(search, x, permitted, question.n)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
-    asked_for = _asked_for(asked, question, now)
-    if not result:
-        return Answer(asked.target, now, asked_for, result, None, ())
+    ways = []
+    for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
+        row = _shortened(x, found.row, options, holds)
+        ways.append(Way(found.distance, item(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
+    return Answer(asked.target, now, _asked_for(asked, question, now), tuple(ways), question.n)
+
+
+def _shortened(x: np.ndarray, found: np.ndarray, options: dict[str, Any], holds: Any) -> np.ndarray:
+    """A row that was found, with fewer digits where it still has the answer."""
     discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
     low, high = _limits(x, options)
 
     def accepted(row: np.ndarray) -> bool:
         return bool(((low <= row) & (row <= high)).all() and holds(row[None])[0])
 
-    row = short_numbers(x, result.row, discrete, accepted)
-    then = item(asked.predict(row[None])[0])
-    return Answer(asked.target, now, asked_for, result, then, tuple(asked.columns.changes(x, row)))
+    return short_numbers(x, found, discrete, accepted)
 
 
 def _limits(x: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:

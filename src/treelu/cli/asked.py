@@ -25,6 +25,7 @@ class Question:
     at_most: float | None = None
     norm: str = "l1"
     max_changes: int | None = None
+    n: int = 1
 
 
 class Asked:
@@ -99,7 +100,7 @@ class Asked:
         if k is None and len(self.labels) == 2:
             k = 1 - self.labels.index(now)
         if k is None:
-            return {}, lambda X: self.predict(X) != now
+            return {"other_than": now}, lambda X: self.predict(X) != now
         label = self.labels[k]
         asked: dict[str, Any] = {"target": label}
         if self.has_threshold:

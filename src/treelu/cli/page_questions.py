@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from treelu.cli.asked import Asked
 from treelu.cli.messages import InputError
-from treelu.report.questions import Asking, answer_questions
+from treelu.report.questions import Asking, page_answers
 from treelu.tables import TableModel
 from treelu.tables.columns import NumberColumn
 from treelu.tables.questions import short_numbers
@@ -27,8 +28,7 @@ def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, An
     discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
 
     def speak(before: np.ndarray, after: np.ndarray) -> list[str]:
-        there = asked.tree.predict(after[None])[0]
-        row = short_numbers(before, after, discrete, lambda row: bool(asked.tree.predict(row[None])[0] == there))
+        row = short_numbers(before, after, discrete, _same_answer(asked, before, after))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
@@ -40,10 +40,17 @@ def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, An
         {name: columns.places[name][0] for name, column in columns.columns.items() if isinstance(column, NumberColumn)},
         asked.output,
     )
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    usual = np.array(summary["features"]["typical"])
-    listed = np.tile(usual, (len(summary["samples"]), 1))
-    for row, sample in zip(listed, summary["samples"], strict=True):
-        row[sample["features"]] = sample["values"]
-    importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
-    return answer_questions(asking, listed, rows, importances)
+    return page_answers(asking, X, summary)
+
+
+def _same_answer(asked: Asked, before: np.ndarray, after: np.ndarray) -> Callable[[np.ndarray], bool]:
+    """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
+    if asked.tree.is_classifier:
+        label = asked.tree.predict(after[None])[0]
+        return lambda row: bool(asked.tree.predict(row[None])[0] == label)
+
+    def value(row: np.ndarray) -> float:
+        return float(asked.tree.decision_function(row[None])[0, asked.output])
+
+    there, change = value(after), value(after) - value(before)
+    return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)

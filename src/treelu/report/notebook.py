@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from treelu.report.questions import page_answers, plain_asking
 from treelu.report.render import render
 from treelu.report.summary import summarize
 from treelu.tree import ObliqueTree
 from treelu.view.notebook import PageFrame
 
 
-def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, **options: Any) -> PageFrame:
+def report_page(
+    model: Any, X: Any = None, y: Any = None, *, height: int = 760, questions: bool = True, **options: Any
+) -> PageFrame:
     """The report of a tree or a fitted estimator, which a notebook shows in a frame.
 
     Parameters
@@ -22,6 +25,8 @@ def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, 
         Their targets.
     height : int
         Height of the frame in pixels.
+    questions : bool
+        Answer questions about the listed rows and the tree, where it has at most 64 leaves.
     **options
         What :func:`treelu.report.summarize` takes besides: title, target, baselines, notes, …
 
@@ -45,7 +50,10 @@ def report_page(model: Any, X: Any = None, y: Any = None, *, height: int = 760, 
         X = X if X is None or len(model.steps) == 1 else model[:-1].transform(X)
     else:
         tree, estimator = _tree_of(model), model
-    return PageFrame(render(summarize(tree, X=X, y=y, estimator=estimator, **options)), height)
+    summary = summarize(tree, X=X, y=y, estimator=estimator, **options)
+    if questions and tree is not None and X is not None:
+        summary["questions"] = page_answers(plain_asking(tree), X, summary)
+    return PageFrame(render(summary), height)
 
 
 def _tree_of(estimator: Any) -> ObliqueTree | None:

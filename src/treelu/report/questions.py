@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,20 @@ import numpy as np
 
 from treelu.report.rows import Floats
 from treelu.tree import ObliqueTree
-from treelu.tree.questions.counterfactual import answer, predicted
+from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
 from treelu.tree.questions.geometry import Splits
+from treelu.tree.questions.permitted import Permitted, permitted_rows
 from treelu.tree.questions.properties import Verdict
+from treelu.tree.questions.search import NearestSearch
+from treelu.tree.questions.wanted import wanted_answer
+from treelu.tree.questions.words import number
 
 MAX_LEAVES = 64  # of a tree that is asked
 MAX_USED = 100  # features
-MAX_ROWS = 24  # listed rows that are asked about
+MAX_NUMBERS = 50_000_000  # of the table that it is asked about
+MAX_ROWS = 200  # listed rows that are asked about
 MAX_PROPERTIES = 6  # features whose direction is looked into
-N_BACKGROUND = 20
+N_BACKGROUND = 10  # rows that shares are taken against
 N_SHARES = 8  # largest shares shown of a row
 Speak = Callable[[Floats, Floats], Sequence[str]]
 
@@ -65,6 +71,24 @@ def plain_asking(tree: ObliqueTree) -> Asking:
     return Asking(tree, {}, lambda row: (), speak, names, {name: j for j, name in enumerate(names)})
 
 
+def page_answers(asking: Asking, X: Any, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
+    X = X.sparse.to_coo() if hasattr(X, "sparse") else X if hasattr(X, "shape") else np.asarray(X)
+    if _too_large(asking.tree) or X.shape[0] * X.shape[1] > MAX_NUMBERS:
+        return None
+    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    listed = np.tile(np.array(summary["features"]["typical"]), (len(summary["samples"]), 1))
+    for row, sample in zip(listed, summary["samples"], strict=True):
+        row[sample["features"]] = sample["values"]
+    return answer_questions(
+        asking, listed, rows, [item["feature"] for item in summary["models"][0]["importances"] or ()]
+    )
+
+
+def _too_large(tree: ObliqueTree) -> bool:
+    return tree.n_leaves > MAX_LEAVES or int(np.count_nonzero(Splits(tree).used)) > MAX_USED
+
+
 def answer_questions(asking: Asking, listed: Floats, X: Floats, importances: Sequence[int]) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
@@ -79,57 +103,106 @@ def answer_questions(asking: Asking, listed: Floats, X: Floats, importances: Seq
         Features, the most important first.
     """
     tree = asking.tree
-    if tree.n_leaves > MAX_LEAVES or np.count_nonzero(Splits(tree).used) > MAX_USED or not len(X):
+    if _too_large(tree) or not len(X):
         return None
-    asked = listed[:MAX_ROWS]
-    rng = np.random.default_rng(0)
-    background = X[rng.permutation(len(X))[:N_BACKGROUND]]
+    step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
+    about = _RowAnswers(asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step)
     return {
-        "rows": [_about_row(asking, row, background) for row in asked],
+        "rows": [about.row(row) for row in listed[:MAX_ROWS]],
+        "step": step,
         "properties": _properties(asking, X, importances),
     }
 
 
-def _about_row(asking: Asking, row: Floats, background: Floats) -> dict[str, Any]:
-    """The nearest change, the margin and the largest shares of one row."""
-    tree = asking.tree
-    now = predicted(tree, row)
-    result: dict[str, Any] = {"change": _change_words(asking, row, now)}
-    margin = np.inf
-    if tree.is_classifier:
-        margin = float(tree.robustness(row, "l2", keep=asking.stay(row), **asking.options).distances[0])
-    result["margin"] = margin if np.isfinite(margin) else None
-    target = now if tree.is_classifier else None
-    shares = tree.shap_values(row[None], background, target=target, max_exact=10, n_permutations=2)
-    values = shares.values[0] if shares.values.ndim == 2 else shares.values[0, :, asking.output]
-    base = shares.base_values[0] if shares.values.ndim == 2 else shares.base_values[0, asking.output]
-    sums: dict[str, float] = {}
-    for name, share in zip(asking.owners, values.tolist(), strict=True):
-        sums[name] = sums.get(name, 0.0) + share
-    largest = sorted(sums, key=lambda name: -abs(sums[name]))[:N_SHARES]
-    result["base"] = float(base)
-    result["shares"] = [{"name": name, "share": sums[name]} for name in largest if sums[name]]
-    result["exact"] = shares.standard_errors is None
-    return result
+def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | None:
+    """The difference of two predicted numbers that counts: half their spread over rows, to two digits.
+
+    None where all rows are predicted the same.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [7.0]])
+    >>> prediction_step(tree, np.array([[-1.0], [2.0]]))
+    1.8
+    """
+    half = float(tree.decision_function(X)[:, output].std()) / 2
+    return float(f"{half:.2g}") if half > 0 else None
 
 
-def _change_words(asking: Asking, row: Floats, now: Any) -> str:
-    """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
-    tree = asking.tree
-    if not tree.is_classifier:
-        return ""
-    try:
-        found = tree.counterfactual(row, keep=asking.stay(row), **asking.options)
-    except ValueError:  # every leaf answers the same
-        return f"is predicted {_label(now)} wherever it lies"
-    if not found:
-        return f"is predicted {_label(now)} whatever may change"
-    words = " and ".join(asking.speak(row, found.row))
-    return f"would be {_label(found.prediction)} if {words}"
+class _RowAnswers:
+    """Answers about rows, one at a time; searches for the same answer are prepared once."""
+
+    def __init__(self, asking: Asking, background: Floats, step: float | None) -> None:
+        self.asking, self.background, self.step = asking, background, step
+        self.permitted = permitted_rows(asking.tree, **asking.options)
+        self.searches: dict[Any, list[NearestSearch]] = {}
+
+    def row(self, row: Floats) -> dict[str, Any]:
+        """The nearest change, the margin and the largest shares of one row."""
+        now = _now(self.asking, row)
+        around = self.permitted.around(row, self.asking.stay(row))
+        found = self._nearest(row, now, around, "l1")
+        margin = None
+        if found is not None:
+            nearest = self._nearest(row, now, around, "l2")
+            margin = None if nearest is None else min(nearest.bound, nearest.distance)
+        return {"change": self._words(row, now, found), "margin": margin} | self._shares(row, now)
+
+    def _nearest(self, row: Floats, now: Any, around: Permitted, norm: str) -> Counterfactual | None:
+        """The nearest row with another answer; in regression, one that is a step higher or lower."""
+        key = (now, norm)
+        if key not in self.searches:
+            self.searches[key] = list(self._prepared(now, norm))
+        found = [nearest_rows(search, row, around) for search in self.searches[key]]
+        return min(filter(None, found), key=lambda one: one.distance, default=None)
+
+    def _prepared(self, now: Any, norm: str) -> Iterator[NearestSearch]:
+        tree = self.asking.tree
+        asked: list[dict[str, Any]] = [{"other_than": now}]
+        if not tree.is_classifier:
+            ends = [] if self.step is None else [{"at_least": now + self.step}, {"at_most": now - self.step}]
+            asked = [{"output": self.asking.output} | end for end in ends]
+        for question in asked:
+            with suppress(ValueError):  # no leaf has that answer
+                yield NearestSearch(tree, wanted_answer(tree, **question), norm)
+
+    def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
+        """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
+        tree = self.asking.tree
+        if found is not None:
+            words = " and ".join(self.asking.speak(row, found.row))
+            then = _now(self.asking, found.row)
+            instead = "" if tree.is_classifier else f" instead of {_shown(now)}"
+            return f"would be {_shown(then)}{instead} if {words}"
+        where = "whatever may change" if self.searches[now, "l1"] else "wherever it lies"
+        near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
+        return f"is predicted {near}{_shown(now)} {where}"
+
+    def _shares(self, row: Floats, now: Any) -> dict[str, Any]:
+        tree, output = self.asking.tree, self.asking.output
+        target = now if tree.is_classifier else None
+        shares = tree.shap_values(row[None], self.background, target=target, max_exact=10, n_permutations=2)
+        one = shares.values.ndim == 2
+        values = shares.values[0] if one else shares.values[0, :, output]
+        sums: dict[str, float] = {}
+        for name, share in zip(self.asking.owners, values.tolist(), strict=True):
+            sums[name] = sums.get(name, 0.0) + share
+        largest = sorted(sums, key=lambda name: -abs(sums[name]))[:N_SHARES]
+        return {
+            "base": float(shares.base_values[0] if one else shares.base_values[0, output]),
+            "shares": [{"name": name, "share": sums[name]} for name in largest if sums[name]],
+            "exact": shares.standard_errors is None,
+        }
 
 
-def _label(label: Any) -> str:
-    return label if isinstance(label, str) else answer(label)
+def _now(asking: Asking, row: Floats) -> Any:
+    """What a row is predicted: a label, or the value that is asked about."""
+    prediction = predicted(asking.tree, row)
+    return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
+
+
+def _shown(prediction: Any) -> str:
+    return prediction if isinstance(prediction, str) else answer(prediction)
 
 
 # Properties

@@ -10,14 +10,18 @@ function showQuestions(summary) {
   byId("questions-rows").hidden = false;
   const select = byId("questions-select");
   select.append(...questions.rows.map((row, i) => h("option", { value: i }, optionText(summary, summary.samples[i]))));
-  const update = () => showAnswers(questions.rows[Number(select.value)]);
+  const all = summary.samples.length;
+  byId("questions-count").textContent = questions.rows.length < all ? `of the first ${questions.rows.length} of ${all} listed rows` : "";
+  const update = () => showAnswers(questions.rows[Number(select.value)], questions.step);
   select.addEventListener("change", update);
   update();
 }
 
-function showAnswers(row) {
-  byId("questions-change").textContent = row.change ? `This row ${row.change}.` : "";
-  byId("questions-margin").textContent = row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets another answer.`;
+/** `step`: in regression the difference of predictions that counts as another answer. */
+function showAnswers(row, step) {
+  byId("questions-change").textContent = `This row ${row.change}.`;
+  const other = step ? `a prediction that differs by ${brief(step)} or more` : "another answer";
+  byId("questions-margin").textContent = row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets ${other}.`;
   const remark = `Shares of the prediction, from ${brief(row.base)} on average${row.exact ? "" : " (estimated)"}`;
   const items = row.shares.map(({ name, share }) => ({ name: tidy(name), value: share, text: withSign(share), colour: share < 0 ? "var(--class-0)" : "var(--accent)" }));
   byId("questions-shares").replaceChildren(h("p", { class: "muted" }, remark), items.length ? barList(items) : h("p", {}, "No feature changes it."));

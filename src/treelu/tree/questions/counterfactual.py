@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.permitted import one_row, permitted_rows
+from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import count, html_table, html_text, number, quoted, text_table
 
 
@@ -160,52 +159,30 @@ def predicted(tree: ObliqueTree, row: np.ndarray) -> Any:
     return prediction.item() if isinstance(prediction, np.generic) else prediction
 
 
-def counterfactual(
-    tree: ObliqueTree,
-    x: Any,
-    target: Any = None,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-    output: int = 0,
-    keep: Iterable[Any] = (),
-    bounds: Any = None,
-    rise: Iterable[Any] = (),
-    fall: Iterable[Any] = (),
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
-    norm: str = "l1",
-    max_changes: int | None = None,
-    n: int = 1,
-    check: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> Counterfactual:
-    """The nearest rows that get a wanted answer; see :meth:`treelu.tree.ObliqueTree.counterfactual`.
+def nearest_rows(search: NearestSearch, row: np.ndarray, permitted: Permitted, n: int = 1) -> Counterfactual:
+    """The n permitted rows nearest to a row that get the wanted answer, each in another leaf.
 
-    ``check`` (rows → bool) is asked besides the tree's own prediction, such as by a model that rounds differently.
+    Parameters
+    ----------
+    search : NearestSearch
+        The tree, the wanted answer and the norm.
+    row : array of shape (n_features,)
+    permitted : Permitted
+        What the row may become: see :meth:`Permitted.around`.
+    n : int
     """
-    row = one_row(tree, x)
-    before = predicted(tree, row)
-    asked_other = tree.is_classifier and target is None and at_least is None and at_most is None
-    wanted = wanted_answer(tree, target, at_least=at_least, at_most=at_most, output=output,
-                           other_than=before if asked_other else None)  # fmt: skip
-    if check is not None:
-        own, besides = wanted.holds, check
-        wanted = replace(wanted, holds=lambda X: own(X) & besides(X))
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    if max_changes is not None and max_changes < 1:
-        raise ValueError(f"max_changes must be at least 1, got {max_changes}")
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
-    permitted = permitted.around(row, keep, rise, fall)
-    effort = Effort()
-    search = NearestSearch(tree, wanted, norm, max_changes)
+    tree, effort = search.tree, Effort()
     found = [
         NearestRow(item.row, item.distance, predicted(tree, item.row), tree.n_splits + item.leaf,
                    changes_between(tree, row, item.row))
         for item in itertools.islice(search.run(row, permitted, effort), n)
     ]  # fmt: skip
-    return Counterfactual(wanted.words, before, tuple(found), norm, effort.bound, tree.n_leaves, effort.n_solved)
+    before = predicted(tree, row)
+    return Counterfactual(
+        search.wanted.words, before, tuple(found), search.norm, effort.bound, tree.n_leaves, effort.n_solved
+    )
 
 
 def changes_between(tree: ObliqueTree, before: np.ndarray, after: np.ndarray) -> tuple[Change, ...]:

@@ -96,12 +96,18 @@ class Questions:
         >>> print(tree.counterfactual([50, 10], "yes", keep=["savings"], fall=["income"]))
         predicted 'no'; no permitted row is predicted 'yes': proved over 2 leaves
         """
-        from treelu.tree.questions.counterfactual import counterfactual
+        from treelu.tree.questions.counterfactual import nearest_rows, predicted
+        from treelu.tree.questions.permitted import one_row, permitted_rows
+        from treelu.tree.questions.search import NearestSearch
+        from treelu.tree.questions.wanted import wanted_answer
 
-        return counterfactual(
-            self, x, target, at_least=at_least, at_most=at_most, output=output, keep=keep, bounds=bounds, rise=rise,
-            fall=fall, whole=whole, groups=groups, scale=scale, norm=norm, max_changes=max_changes, n=n,
-        )  # fmt: skip
+        row = one_row(self, x)
+        wanted = wanted_answer(
+            self, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self, row)
+        )
+        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        search = NearestSearch(self, wanted, norm, max_changes)
+        return nearest_rows(search, row, permitted.around(row, keep, rise, fall), n)
 
     def robustness(
         self: Any,
@@ -139,11 +145,11 @@ class Questions:
         >>> tree.robustness([[0, 0], [2, 1]], "linf").distances.round(6)
         array([1.428571, 0.      ])
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.robustness import robustness
 
-        return robustness(
-            self, X, norm=norm, change=change, keep=keep, bounds=bounds, whole=whole, groups=groups, scale=scale
-        )
+        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return robustness(permitted, X, norm, change, keep)
 
     def output_range(
         self: Any,
@@ -179,9 +185,11 @@ class Questions:
         >>> tree.output_range((0, 2)).high
         7.0
         """
-        from treelu.tree.questions.ranges import output_range
+        from treelu.tree.questions.permitted import permitted_rows
+        from treelu.tree.questions.ranges import Output, output_range
 
-        return output_range(self, bounds, target=target, output=output, whole=whole, groups=groups, scale=scale)
+        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return output_range(permitted, Output(self, target, output))
 
     # Properties of the whole tree
 
@@ -220,15 +228,19 @@ class Questions:
         >>> first > second
         np.True_
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
+        from treelu.tree.questions.ranges import Output
 
-        return monotone(self, feature, 1, target=target, output=output, **permitted)
+        return monotone(permitted_rows(self, **permitted), feature, 1, Output(self, target, output))
 
     def falls(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
+        from treelu.tree.questions.ranges import Output
 
-        return monotone(self, feature, -1, target=target, output=output, **permitted)
+        return monotone(permitted_rows(self, **permitted), feature, -1, Output(self, target, output))
 
     def independent(
         self: Any,
@@ -266,9 +278,14 @@ class Questions:
         >>> print(tree.independent("sex"))
         proved: the prediction never depends on sex (0 programmes)
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import independent
+        from treelu.tree.questions.ranges import Output
 
-        return independent(self, features, of=of, target=target, output=output, tolerance=tolerance, **permitted)
+        if of not in ("answer", "value"):
+            raise ValueError(f'of must be "answer" or "value", got {of!r}')
+        value = None if of == "answer" and self.is_classifier else Output(self, target, output)
+        return independent(permitted_rows(self, **permitted), features, value, tolerance)
 
     def at_most(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
         """Whether the prediction is at most so much for every permitted row: proved, or refuted by a row.
@@ -287,15 +304,19 @@ class Questions:
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
         proved: the prediction is at most 0.5 (1 programme)
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
+        from treelu.tree.questions.ranges import Output
 
-        return limited(self, limit, 1, target=target, output=output, **permitted)
+        return limited(permitted_rows(self, **permitted), limit, 1, Output(self, target, output))
 
     def at_least(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
         """Whether the prediction is at least so much for every permitted row; see :meth:`at_most`."""
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
+        from treelu.tree.questions.ranges import Output
 
-        return limited(self, limit, -1, target=target, output=output, **permitted)
+        return limited(permitted_rows(self, **permitted), limit, -1, Output(self, target, output))
 
     # Shares of a prediction
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer
 from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
-from treelu.tree.questions.permitted import Permitted, find_features, permitted_rows
+from treelu.tree.questions.permitted import Permitted, find_features
 from treelu.tree.questions.ranges import Inside, Output, centre, farthest
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
@@ -70,22 +69,10 @@ class Verdict:
 # The properties
 
 
-def monotone(
-    tree: ObliqueTree,
-    feature: Any,
-    sign: int,
-    *,
-    target: Any = None,
-    output: int = 0,
-    bounds: Any = None,
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
-) -> Verdict:
+def monotone(permitted: Permitted, feature: Any, sign: int, value: Output) -> Verdict:
     """Whether an output never falls (sign 1) or never rises (sign −1) when a feature rises."""
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+    tree = permitted.tree
     (j,) = find_features(tree, [feature], "feature")
-    value = Output(tree, target, output)
     for group in permitted.groups:
         if j in group:
             raise ValueError(
@@ -99,59 +86,31 @@ def monotone(
     return _verdict(search, claim, value.of)
 
 
-def independent(
-    tree: ObliqueTree,
-    features: Any,
-    *,
-    of: str = "answer",
-    target: Any = None,
-    output: int = 0,
-    tolerance: float = 0.0,
-    bounds: Any = None,
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
-) -> Verdict:
-    """Whether an answer (a class), or a probability or value, is the same whatever some features are."""
-    if of not in ("answer", "value"):
-        raise ValueError(f'of must be "answer" or "value", got {of!r}')
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+def independent(permitted: Permitted, features: Any, value: Output | None, tolerance: float = 0.0) -> Verdict:
+    """Whether an output is the same whatever some features are; None: the predicted class."""
+    tree = permitted.tree
     chosen = find_features(tree, features, "features")
     for group in permitted.groups:
         if set(chosen) & set(group.tolist()):
             chosen += [j for j in group.tolist() if j not in chosen]
     names = _listed([tree.feature_name(j) for j in chosen])
-    if of == "answer" and tree.is_classifier:
-        classes = Classes(tree)
-        search = PairSearch(tree, permitted, chosen, ordered=False, levels=classes)
+    if value is None:
+        search = PairSearch(tree, permitted, chosen, ordered=False, levels=Classes(tree))
         return _verdict(search, f"the predicted class never depends on {names}", tree.predict)
-    value = Output(tree, target, output)
     within = f" by more than {number(tolerance)}" if tolerance else ""
     search = PairSearch(tree, permitted, chosen, ordered=False, levels=Levels(tree, value, 1, tolerance))
     return _verdict(search, f"{value.words} never depends on {names}{within}", value.of)
 
 
-def limited(
-    tree: ObliqueTree,
-    limit: float,
-    sign: int,
-    *,
-    target: Any = None,
-    output: int = 0,
-    bounds: Any = None,
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
-) -> Verdict:
+def limited(permitted: Permitted, limit: float, sign: int, value: Output) -> Verdict:
     """Whether an output is at most (sign 1) or at least (sign −1) so much for all permitted rows."""
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
-    value, inside = Output(tree, target, output), Inside(tree, permitted)
+    tree, inside = permitted.tree, Inside(permitted.tree, permitted)
     end, row = farthest(inside, value, sign)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     if sign * end <= sign * limit:
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
     if row is None or not sign * value.of(row[None])[0] > sign * limit:
-        row = _beyond(tree, value, limit, sign, permitted)
+        row = _beyond(permitted, value, limit, sign)
     if row is None:  # above the limit by rounding only
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
     used = np.flatnonzero(Splits(tree).used)
@@ -160,8 +119,9 @@ def limited(
     return Verdict(claim, False, row[None], outputs, names, tuple(used.tolist()), inside.n_looked)
 
 
-def _beyond(tree: ObliqueTree, value: Output, limit: float, sign: int, permitted: Permitted) -> np.ndarray | None:
+def _beyond(permitted: Permitted, value: Output, limit: float, sign: int) -> np.ndarray | None:
     """The permitted row nearest to the middle whose output is beyond a limit."""
+    tree = permitted.tree
     beyond = float(np.nextafter(limit, sign * np.inf))
     asked = {"at_least": beyond} if sign > 0 else {"at_most": beyond}
     target = None if value.k is None else tree.classes[value.k]  # type: ignore[index]

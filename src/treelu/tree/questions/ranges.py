@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
-from treelu.tree.questions.permitted import Permitted, permitted_rows
+from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.programmes import (
     Discrete,
     UnboundedError,
@@ -55,23 +55,12 @@ class OutputRange:
         return html_text(str(self))
 
 
-def output_range(
-    tree: ObliqueTree,
-    bounds: Any = None,
-    *,
-    target: Any = None,
-    output: int = 0,
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
-) -> OutputRange:
-    """The least and the greatest output; see :meth:`treelu.tree.ObliqueTree.output_range`."""
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
-    form = Output(tree, target, output)
-    inside = Inside(tree, permitted)
-    low, low_row = farthest(inside, form, -1)
-    high, high_row = farthest(inside, form, 1)
-    return OutputRange(form.words, low, high, low_row, high_row, tree.n_leaves, inside.n_looked)
+def output_range(permitted: Permitted, output: Output) -> OutputRange:
+    """The least and the greatest output of permitted rows."""
+    inside = Inside(permitted.tree, permitted)
+    low, low_row = farthest(inside, output, -1)
+    high, high_row = farthest(inside, output, 1)
+    return OutputRange(output.words, low, high, low_row, high_row, permitted.tree.n_leaves, inside.n_looked)
 
 
 class Output:

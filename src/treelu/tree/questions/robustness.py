@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer, predicted
-from treelu.tree.questions.permitted import one_row, permitted_rows
+from treelu.tree.questions.permitted import Permitted, one_row
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import count, html_text, number
@@ -63,25 +63,16 @@ class Robustness:
 
 
 def robustness(
-    tree: ObliqueTree,
-    X: Any,
-    *,
-    norm: str = "l2",
-    change: float | None = None,
-    keep: Iterable[Any] = (),
-    bounds: Any = None,
-    whole: Iterable[Any] = (),
-    groups: Sequence[Iterable[Any]] = (),
-    scale: Any = None,
+    permitted: Permitted, X: Any, norm: str = "l2", change: float | None = None, keep: Iterable[Any] = ()
 ) -> Robustness:
-    """Distances to the nearest other answer; see :meth:`treelu.tree.ObliqueTree.robustness`."""
+    """Distances to the nearest other answer; in regression, to one that differs by ``change``."""
+    tree = permitted.tree
     if not tree.is_classifier and (change is None or not change > 0):
         raise ValueError(
             f"change must be given for a tree that predicts numbers: the least difference that counts as another "
             f"answer, above 0; got {change}"
         )
     keep = list(keep) if not isinstance(keep, str) else [keep]
-    permitted = permitted_rows(tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
     rows = _rows(tree, X)
     searches: dict[Any, list[NearestSearch]] = {}
     distances, nearest, predictions = np.full(len(rows), np.inf), np.full(rows.shape, np.nan), []

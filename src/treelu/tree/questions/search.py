@@ -71,6 +71,8 @@ class NearestSearch:
 
     def __init__(self, tree: ObliqueTree, wanted: Wanted, norm: str, max_changes: int | None = None) -> None:
         check_norm(norm)
+        if max_changes is not None and max_changes < 1:
+            raise ValueError(f"max_changes must be at least 1, got {max_changes}")
         self.tree, self.wanted, self.norm, self.max_changes = tree, wanted, norm, max_changes
         self.splits = Splits(tree)
         self.ways = [wanted.leaf(leaf) for leaf in range(tree.n_leaves)]

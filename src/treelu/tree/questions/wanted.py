@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,11 @@ class Wanted:
     leaf: Callable[[int], list[Conditions]]
     holds: Callable[[np.ndarray], np.ndarray]
 
+    def also(self, check: Callable[[np.ndarray], np.ndarray]) -> Wanted:
+        """The same, where rows must pass another check too, such as one by a model that rounds differently."""
+        own = self.holds
+        return replace(self, holds=lambda X: own(X) & check(X))
+
 
 def wanted_answer(
     tree: ObliqueTree,
@@ -59,7 +64,10 @@ def wanted_answer(
     output: int = 0,
     other_than: Any = None,
 ) -> Wanted:
-    """Read what is asked for: a class, another class, or a probability or value of at least or at most so much."""
+    """Read what is asked for: a class, a probability or value of at least or at most so much, or any other class.
+
+    ``other_than``: the class that must change where neither a target nor limits are given.
+    """
     limits = [limit for limit in (at_least, at_most) if limit is not None]
     if not tree.is_classifier:
         if target is not None:
