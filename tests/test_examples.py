@@ -17,6 +17,7 @@ EXPECTED = {
     "ensemble": ("add up to the ensemble's", []),
     "deploy_onnx": ("n_unexplained=0", ["tree.onnx"]),
     "prune_and_plot": ("visited by X", ["pruned.png", "pruned.dot", "map.png", "report.html"]),
+    "prediction_sets": ("calibrated by class", []),
     "sparse_tree": ("uses  4 features", []),
 }
 
@@ -30,6 +31,8 @@ def test_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words, files = EXPECTED[name]
+    if name == "prediction_sets":
+        pytest.importorskip("mapie")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(_plan, "MIN_UPDATES", 180)  # they must run; how well they train is no matter here
     monkeypatch.setattr(_plan, "PASSES", 2)

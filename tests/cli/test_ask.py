@@ -256,6 +256,27 @@ def test_a_threshold_moves_the_class_and_not_the_probability(lend) -> None:
     assert lend("verify", "--independent", "job", "--within", "income=0..100", model=never).code == 0
 
 
+def test_what_training_constrained_is_proved(lend) -> None:
+    """`monotonic_cst` in training, `treelu verify` without bounds."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"income": rng.normal(50, 20, 150).round(1), "debt": rng.gamma(2, 5, 150).round(1)})
+    rows["job"] = rng.choice(["clerk", "nurse"], 150)
+    chance = rows["income"] - rows["debt"] + 10 * (rows["job"] == "nurse") + rng.normal(0, 10, 150)
+    encoder = TableEncoder.learn(rows, note=lambda text: None)
+    X = encoder.encode(rows, note=lambda text: None).X
+    fitted = treelu.ObliqueTreeClassifier(
+        max_leaf_nodes=5, n_updates=60, monotonic_cst={"income": 1, "debt": -1}, random_state=0
+    ).fit(X, np.where(chance > 45, "yes", "no"))
+    model = TableModel(encoder, fitted, "classification", ("loan",))
+    typed = lend("verify", "--rises", "income", "--falls", "debt", model=model)
+    assert [line.partition(" (")[0] for line in typed.out.splitlines()] == [
+        "proved: the probability of loan = yes never falls when income rises",
+        "proved: the probability of loan = yes never rises when debt rises",
+    ]
+    assert typed.code == 0
+    assert lend("verify", "--falls", "income", model=model).code == 1
+
+
 def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     """What is answered about a model of `treelu fit` is true of what `treelu predict` says."""
     model = tmp_path / "model"
