@@ -12,7 +12,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -49,6 +48,7 @@ from treelu.training.progress import epoch_bar
 from treelu.training.scaling import fit_scaling, fold
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
+from treelu.training.together import together
 
 if TYPE_CHECKING:
     from treelu.estimators._stream import Stream
@@ -156,15 +156,9 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     def _train_all(
         self, sample: Sample, validation: Sample | None, seeds: list[int]
     ) -> list[tuple[NeuronChain, History]]:
-        """A network from each seed; Ctrl-C in one process keeps those there are and begins no more."""
-        if self.n_jobs not in (None, 1):
-            return Parallel(n_jobs=self.n_jobs)(delayed(self._train)(sample, validation, seed) for seed in seeds)
-        fits = []
-        for seed in seeds:
-            fits.append(self._train(sample, validation, seed))
-            if fits[-1][1].ended == "interrupted":
-                break
-        return fits
+        """A network from each seed; Ctrl-C keeps those there are and begins no more."""
+        fits = [partial(self._train, sample, validation, seed) for seed in seeds]
+        return together(fits, self.n_jobs, lambda fit: fit[1].ended == "interrupted")
 
     def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """The targets that are trained on; what is chosen and tempered is judged by the sample's own."""

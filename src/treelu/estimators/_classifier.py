@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
@@ -30,6 +30,7 @@ from treelu.nn import Table
 from treelu.training import Callback, Sample, Schedule
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets, probabilities
+from treelu.training.together import together
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
@@ -180,15 +181,19 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             for learnt in ("feature_names_in_", "missing_values_"):
                 if hasattr(self, learnt):
                     setattr(member, learnt, getattr(self, learnt))
-        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_label)(
+        fits = [
+            partial(
+                _fit_label,
                 member,
                 member._label_sample(table, y[:, label], weight),
                 None if valid is None else member._label_sample(valid[0], valid[1][:, label], None),
-                is_last=label == len(members) - 1,
             )
             for label, member in enumerate(members)
-        )
+        ]
+        fitted = together(fits, self.n_jobs, lambda member: member.history_.ended == "interrupted")
+        if len(fitted) < len(members):  # labels without a network cannot predict
+            raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
+        self.estimators_ = fitted
         self.classes_ = [member.classes_ for member in self.estimators_]
         for single in ("network_", "ensemble_", "history_", "visits_"):
             self.__dict__.pop(single, None)
@@ -267,14 +272,10 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return tags
 
 
-def _fit_label(
-    member: NetworkClassifier, sample: Sample, validation: Sample | None, *, is_last: bool
-) -> NetworkClassifier:
-    """One label's network; Ctrl-C before the last one ends all, since labels without a network cannot predict."""
+def _fit_label(member: NetworkClassifier, sample: Sample, validation: Sample | None) -> NetworkClassifier:
+    """One label's network."""
     seed = member._seeds(1)[0]
     if validation is None and member.early_stopping:
         sample, validation = hold_out(sample, seed)
     member._fit_network(sample, validation, seed)
-    if member.history_.ended == "interrupted" and not is_last:
-        raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
     return member

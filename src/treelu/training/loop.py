@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Rows, Table
 from treelu.nn.networks import views
 from treelu.training.targets import METRICS, Targets
+from treelu.training.together import check_not_stopped
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 FUSED_OUTPUTS = 32  # with more outputs BLAS multiplies faster than the kernels, which run without Python
@@ -372,6 +373,7 @@ def train(
     with progress or nullcontext(_silent) as show:
         try:
             for epoch in range(1, epochs + 1):
+                check_not_stopped()
                 rate = learning_rate * learning_rate_factor(schedule, epoch, epochs)
                 lam = annealing_of(network, epoch, epochs, annealing)
                 if windows is not None and epoch > 1:

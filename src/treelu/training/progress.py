@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,12 +11,32 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from treelu.nn import NeuronChain
 from treelu.training.loop import Callback, EpochRecord
 
+_lock = threading.Lock()
+_bars: list[Progress] = []  # the one on the screen, as often as it is in use
+
+
+@contextmanager
+def _shared_bars() -> Iterator[Progress]:
+    """The bars on the screen: trainings in several threads share them, since there can be one display only."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    with _lock:
+        progress = _bars[0] if _bars else Progress(*columns)
+        if not _bars:
+            progress.start()
+        _bars.append(progress)
+    try:
+        yield progress
+    finally:
+        with _lock:
+            _bars.pop()
+            if not _bars:
+                progress.stop()
+
 
 @contextmanager
 def epoch_bar(title: str, epochs: int, unit: str = "epoch", done: int = 0) -> Iterator[Callback]:
     """A bar over epochs (or members) with loss and validation score; yields the callback that moves it."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
-    with Progress(*columns) as progress:
+    with _shared_bars() as progress:
         task = progress.add_task(title, total=epochs, completed=done, state="")
 
         def show(record: EpochRecord, network: NeuronChain) -> None:

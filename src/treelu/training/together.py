@@ -1,0 +1,88 @@
+"""Several trainings at once, in threads of this process, which one Ctrl-C ends all.
+
+The kernels run without Python's lock, so that threads do as well as processes here; rows are not copied, and a fit has
+the same result to the bit as one made alone.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from joblib import effective_n_jobs
+
+from treelu.nn.cpu.threads import limited, n_threads
+
+T = TypeVar("T")
+_here = threading.local()  # .stop: set when the trainings of this thread are to end
+
+
+def check_not_stopped() -> None:
+    """Raise KeyboardInterrupt in a thread whose training Ctrl-C is to end; Python raises it in the main thread only."""
+    stop = getattr(_here, "stop", None)
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt
+
+
+def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: Callable[[T], bool]) -> list[T]:
+    """What each function returns, run in up to `n_jobs` threads (joblib's word: −1 for all processors).
+
+    Ctrl-C stops them all: those that keep what they have return it, those that have not begun never do, and the list is
+    shorter by these. It is raised where nothing is kept. An error of one ends the others too.
+
+    Parameters
+    ----------
+    works : sequence of callables
+    n_jobs : int, optional
+    interrupted : callable
+        Whether a result was cut short by Ctrl-C; then no other one begins.
+
+    Examples
+    --------
+    >>> together([lambda: 1, lambda: 2], 2, lambda result: False)
+    [1, 2]
+    """
+    n_jobs = min(effective_n_jobs(n_jobs), len(works))
+    stop, threads = threading.Event(), max(1, n_threads() // max(1, n_jobs))
+
+    def run(work: Callable[[], T]) -> T:
+        _here.stop = stop
+        check_not_stopped()
+        with limited(threads):
+            result = work()
+        if interrupted(result):
+            stop.set()
+        return result
+
+    if n_jobs <= 1:
+        return _one_by_one(works, interrupted)
+    with ThreadPoolExecutor(n_jobs, thread_name_prefix="treelu-fit") as pool:
+        futures = [pool.submit(run, work) for work in works]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            stop.set()
+        except BaseException:
+            stop.set()
+            raise
+        if any(future.done() and future.exception() is not None for future in futures):
+            stop.set()
+    errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            raise error
+    kept = [future.result() for future, error in zip(futures, errors, strict=True) if error is None]
+    if not kept:
+        raise KeyboardInterrupt
+    return kept
+
+
+def _one_by_one(works: Sequence[Callable[[], T]], interrupted: Callable[[T], bool]) -> list[T]:
+    results: list[T] = []
+    for work in works:
+        results.append(work())
+        if interrupted(results[-1]):
+            break
+    return results
