@@ -51,7 +51,7 @@ def test_threads_change_nothing(form) -> None:
     for other in results[1:]:
         assert np.array_equal(other.decision_function(form(X)), results[0].decision_function(form(X)))
         for member, alone in zip(other.estimators_, results[0].estimators_, strict=True):
-            assert member.history_["train_loss"].tolist() == alone.history_["train_loss"].tolist()
+            assert member.history_["train_loss"] == alone.history_["train_loss"]
 
 
 def test_one_column_with_missing_values_is_a_label() -> None:
