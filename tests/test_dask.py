@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -109,3 +111,24 @@ def test_bad_input(client: Client) -> None:
         DaskLCNClassifier(**SETTING).fit(rows, da.from_array(y > 0, chunks=1000))
     with pytest.raises(TypeError, match="y must be a Dask DataFrame, Series or Array, got ndarray"):
         DaskLCNClassifier(**SETTING).fit(rows, y > 0)
+
+
+THREADS: set[str] = set()
+
+
+def note_thread(record: Any, network: Any) -> None:
+    """A callback of training that a worker of this process finds by its name."""
+    THREADS.add(threading.current_thread().name)
+
+
+def test_many_fits_run_on_the_cluster_through_joblib(client: Client) -> None:
+    X, y = table(300)
+    labels = np.stack([y > 0, X[:, 1] > 0, X[:, 2] > 0], axis=1).astype(int)
+    alone = LCNClassifier(**SETTING).fit(X, labels)
+    THREADS.clear()
+    with joblib.parallel_config("dask", n_jobs=-1):
+        model = LCNClassifier(**SETTING, callbacks=[note_thread]).fit(X, labels)
+    on_workers = [name for name in THREADS if "-Dask-" in name]
+    assert len(on_workers) == (0 if len(client.nthreads()) == 1 else len(THREADS))  # joblib sends nothing to one worker
+    for here, there in zip(alone.predict_proba(X), model.predict_proba(X), strict=True):
+        np.testing.assert_allclose(here, there, atol=1e-6)

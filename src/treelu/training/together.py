@@ -1,7 +1,8 @@
 """Several trainings at once, in threads of this process, which one Ctrl-C ends all.
 
 The kernels run without Python's lock, so that threads do as well as processes here; rows are not copied, and a fit has
-the same result to the bit as one made alone.
+the same result to the bit as one made alone. Where joblib has been given a cluster (``parallel_config("dask")``), the
+trainings go there instead.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from joblib import effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import BACKENDS, get_active_backend
 
 from treelu.nn.cpu.threads import limited, n_threads
 
 T = TypeVar("T")
+_ON_THIS_MACHINE = ("loky", "threading", "multiprocessing", "sequential")  # joblib's own backends
 _here = threading.local()  # .stop: set when the trainings of this thread are to end
 
 
@@ -44,6 +47,8 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     >>> together([lambda: 1, lambda: 2], 2, lambda result: False)
     [1, 2]
     """
+    if _has_cluster() and effective_n_jobs(n_jobs) > 1:
+        return Parallel(n_jobs=n_jobs)(delayed(work)() for work in works)
     n_jobs = min(effective_n_jobs(n_jobs), len(works))
     stop, threads = threading.Event(), max(1, n_threads() // max(1, n_jobs))
 
@@ -77,6 +82,12 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if not kept:
         raise KeyboardInterrupt
     return kept
+
+
+def _has_cluster() -> bool:
+    """Whether joblib's active backend is another than those that run on this machine."""
+    backend, _ = get_active_backend()
+    return type(backend) not in [BACKENDS[name] for name in _ON_THIS_MACHINE if name in BACKENDS]
 
 
 def _one_by_one(works: Sequence[Callable[[], T]], interrupted: Callable[[T], bool]) -> list[T]:
