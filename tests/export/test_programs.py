@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,8 +20,9 @@ from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
 from treelu import ELCNClassifier, ELCNRegressor, LCNClassifier
+from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
-from treelu.export.program import Part, Program, estimator_program, output_names, tree_program
+from treelu.export.program import Column, Part, Program, estimator_program, output_names, tree_program
 from treelu.tables import TableEncoder, TableModel
 from treelu.tables.columns import KINDS as KINDS_OF_COLUMNS
 from treelu.tables.programs import column_recipes, encoded_program, table_program
@@ -229,6 +231,8 @@ def test_numbers_and_dates_as_they_are_written() -> None:
             "rate": [f"{amount:,}".translate({44: 46, 46: 44}) for amount in amounts]
             + ["7", "-1,5", " 2,5 ", "true", "NA"],
             "day": [f"{day:%d.%m.%Y}" for day in days] + ["1.1.1999", "29.02.2024", None, "?", " 31.1.2000"],
+            "mass": [f"{amount} kg" for amount in amounts] + ["7kg", "-1.5 kg", " 2 kg ", "0", None],
+            "seen": [f"{day:%Y%m%d}" for day in days] + ["19990101", "20240229", None, "20000131", " 20000201"],
         }
     )
     encoder = TableEncoder.learn(frame, note=lambda text: None)
@@ -238,15 +242,57 @@ def test_numbers_and_dates_as_they_are_written() -> None:
     weights = tree.weights / np.maximum(1e-9, X.std(axis=0))
     tree = replace(tree, weights=weights, biases=-(weights @ X[rng.integers(6, size=60)].T).diagonal() - 1e-3)
     columns, features = column_recipes(encoder)
-    assert [column.kind for column in columns] == ["number", "number", "date"]
+    assert [column.kind for column in columns] == ["number", "number", "date", "number", "date"]
     program = Program(columns, features, (Part((tree,), ("prediction",)),))
-    assert program.used_columns == [0, 1, 2]
+    assert program.used_columns == [0, 1, 2, 3, 4]
     rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
     assert len(set(tree.apply(X).tolist())) > 3
     for run in (engines.run_python, engines.run_javascript):
         if run is engines.run_javascript and engines.absent("javascript"):
             continue
         check(Case(program, rows, X), run(program, rows), exact=True)
+
+
+def _query(name: str, request: pytest.FixtureRequest, kind: str, values: list[object], cell: str) -> list[str]:
+    """What an expression makes of the values of a column `seen`, as texts."""
+    rows = ", ".join(f"({place}, '{value}')" for place, value in enumerate(values))
+    made = f"CREATE TABLE t (place INTEGER, seen {kind}); INSERT INTO t VALUES {rows};"
+    asked = f"SELECT CAST({cell} AS {'TEXT' if name != 'duckdb' else 'VARCHAR'}) FROM t ORDER BY place"
+    if name == "postgresql":
+        return [row[0] for row in request.getfixturevalue("server").psql(f"DROP TABLE IF EXISTS t; {made} {asked};")]
+    if name == "sqlite":
+        connection = sqlite3.connect(":memory:")
+        connection.executescript(made)
+        return [row[0] for row in connection.execute(asked)]
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute(made)
+    return [row[0] for row in connection.execute(asked).fetchall()]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duckdb", "postgresql"])
+def test_databases_read_dates_that_are_whole_numbers(name: str, request: pytest.FixtureRequest) -> None:
+    """As integers, numbers, texts and dates of the database."""
+    if engines.absent(name) is not None:
+        pytest.skip(str(engines.absent(name)))
+    column = Column("seen", "date", format="%Y%m%d")
+    cell = DIALECTS[name].cell(column, "seen")
+    days = [f"{day:%Y-%m-%d}" for day in pd.date_range("1999-12-30", periods=5, freq="17D")]
+    whole = [int(day.replace("-", "")) for day in days]
+    kinds = {"TEXT": whole, "INTEGER": whole, DIALECTS[name].double: whole, "DATE": days}
+    for kind, values in kinds.items():
+        assert [found[:10] for found in _query(name, request, kind, values, cell)] == days, kind
+
+
+def test_sqlite_reads_numbers_with_their_marks() -> None:
+    frame = pd.DataFrame({"seen": ["1,200 kg", "7 kg", "-3.5kg", "8 kg", "12 kg"]})
+    (column,) = column_recipes(TableEncoder.learn(frame, note=lambda text: None))[0]
+    values = [*frame["seen"], "7", "5 kg 3", "4 lb"]
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (seen TEXT)")
+    connection.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
+    found = [row[0] for row in connection.execute(f"SELECT {DIALECTS['sqlite'].cell(column, 'seen')} FROM t")]
+    assert found == [1200, 7, -3.5, 8, 12, 7, None, None]
 
 
 # Self-tests

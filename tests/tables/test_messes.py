@@ -134,6 +134,40 @@ MESSES = {
     "dollars": Mess("t.csv", table("x", "$12.30", '"$1,200"', "-$3"), numbers(12.3, 1200, -3), says="'$12.30' is 12.3"),
     "euros after the number": Mess("t.csv", table("x", "12,30 €", "1.200 €", mark=";"), numbers(12.3, 1200)),
     "losses in parentheses": Mess("t.csv", table("x", "$12", "($3)", "$4"), numbers(12, -3, 4)),
+    "a unit": Mess("t.csv", table("x", "12 kg", "3.5kg", "-7 kg"), numbers(12, 3.5, -7), says="all in kg"),
+    "a unit and decimal commas": Mess(
+        "t.csv", table("x", "1.200,5 °C", "3 °C", "7,25 °C", mark=";"), numbers(1200.5, 3, 7.25), says="all in °C"
+    ),
+    "one and many": Mess("t.csv", table("x", "1 day", "14 days", "2 days"), numbers(1, 14, 2), says="all in days"),
+    "a unit with an exponent": Mess("t.csv", table("x", "12 m²", "30.5 m²", "1e3 m²"), numbers(12, 30.5, 1000)),
+    "a unit and a word": Mess(
+        "t.csv", table("x", *(f"{i} mg/dL" for i in range(20)), "not done"), None, says="not done among numbers"
+    ),
+    "two units": Mess(
+        "t.csv",
+        table("x", "12 kg", "300 g"),
+        error="column 'x' mixes '12 kg' and '300 g'; write all values in one unit, or add --text x",
+    ),
+    "a unit here and there": Mess(
+        "t.csv", table("x", "12 kg", "300", "7 kg"), error="column 'x' mixes '12 kg' and '300'; write all values in one"
+    ),
+    "a unit of its own": Mess(
+        "t.csv", table("x", *(f"{i} kg" for i in range(20)), "7 stones"), error="column 'x' mixes '0 kg' and '7 stones'"
+    ),
+    "thousands or decimals with a unit": Mess(
+        "t.csv", table("x", '"1,234 kg"', '"1,980 kg"'), error="'1,234' may be 1234 or 1.234; add --decimal"
+    ),
+    "units as categories": Mess(
+        "t.csv",
+        table("x", "12 kg", "300 g"),
+        {"x=12 kg": [1, 0], "x=300 g": [0, 1], "y": [1, 0]},
+        options={"text": ["x"]},
+    ),
+    "numbers of houses": Mess(
+        "t.csv",
+        table("x", "12a", "14b", "12a"),
+        {"x=12a": [1, 0, 1], "x=14b": [0, 1, 0], "y": [1, 0, 1]},
+    ),
     "two currencies": Mess(
         "t.csv", table("x", "$12", "€3"), error=r"column 'x' mixes '\$12' and '€3'; write all values"
     ),
@@ -177,6 +211,44 @@ MESSES = {
     ),
     "German dates": Mess("t.csv", table("d", "3.4.2021", "24.12.2021"), None, says="'3.4.2021' is 2021-04-03"),
     "month names": Mess("t.csv", table("d", "3 Apr 2021", "24 Dec 2021"), None, says="'3 Apr 2021' is 2021-04-03"),
+    "dates as whole numbers": Mess(
+        "t.csv",
+        table("d", "20210301", "20220306", "20211224"),
+        {
+            "d (year)": [2021, 2022, 2021],
+            "d (month)": [3, 3, 12],
+            "d (day of week)": [1, 7, 5],
+            "d (days since 1970)": [18687, 19057, 18985],
+            "y": [1, 0, 1],
+        },
+        says="dates ('20210301' is 2021-03-01), as year, month, day of week, days since 1970 (--numbers d reads them",
+    ),
+    "dates as whole numbers, some missing": Mess(
+        "t.csv",
+        table("d", "20210301", "", "20210306", "20210303"),
+        {
+            "d (day of week)": [1, 3, 6, 3],
+            "d (days since 1970)": [18687, 18689, 18692, 18689],
+            "d=(missing)": [0, 1, 0, 0],
+            "y": [1, 0, 1, 0],
+        },
+    ),
+    "dates as whole numbers, overruled": Mess(
+        "t.csv",
+        table("x", "20210301", "20220306", "20211224"),
+        numbers(20210301, 20220306, 20211224),
+        options={"numbers": ["x"]},
+    ),
+    "whole numbers that are no dates": Mess(
+        "t.csv", table("x", "20210301", "20220306", "20211324"), numbers(20210301, 20220306, 20211324)
+    ),
+    "two numbers that may be dates": Mess("t.csv", table("x", "20210301", "20220306"), numbers(20210301, 20220306)),
+    "dates as whole numbers in a workbook": Mess(
+        "t.xlsx",
+        lambda path: sheet(path, pd.DataFrame({"d": [20210301, 20210306, None, 20210303], "y": [1, 0, 1, 0]})),
+        None,
+        says="dates ('20210301' is 2021-03-01)",
+    ),
     # Other formats
     "a workbook": Mess("t.xlsx", lambda path: sheet(path, pd.DataFrame(XY)), XY),
     "a workbook with dates": Mess(

@@ -163,6 +163,9 @@ def fit(
     text: Annotated[
         Columns, _option("Columns to read as categories, even if they hold numbers.", metavar="COL")
     ] = None,
+    numbers: Annotated[
+        Columns, _option("Columns to read as numbers, even if they look like dates (20210304).", metavar="COL")
+    ] = None,
     dates: Annotated[
         DateOrderName | None, _option("How to read dates such as 03/04/2021; by default recognised.")
     ] = None,
@@ -208,7 +211,7 @@ def fit(
     from treelu.cli.check import Reading, check_fit
 
     reading = Reading(delimiter, decimal, encoding)
-    named = {"--features": features or (), "--drop": drop or (), "--text": text or ()}
+    named = {"--features": features or (), "--drop": drop or (), "--text": text or (), "--numbers": numbers or ()}
     check_fit(data, out, target=target, smiles=smiles, columns=named, valid=valid, reading=reading, force=force)
 
     from treelu.cli.fit import fit_table
@@ -225,6 +228,7 @@ def fit(
         features=features or (),
         drop=drop or (),
         text=text or (),
+        numbers=numbers or (),
         max_categories=max_categories,
         bits=bits,
         radius=radius,

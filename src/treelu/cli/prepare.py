@@ -41,6 +41,7 @@ class ColumnChoice:
     features: Sequence[str] = ()
     drop: Sequence[str] = ()
     text: Sequence[str] = ()
+    numbers: Sequence[str] = ()
     max_categories: int = 30
     bits: int = 2048
     radius: int = 2
@@ -55,6 +56,7 @@ class ColumnChoice:
             features=column_names(self.features, frame, "--features"),
             drop=column_names(self.drop, frame, "--drop"),
             text=column_names(self.text, frame, "--text"),
+            numbers=column_names(self.numbers, frame, "--numbers"),
         )
 
     def choose(self, frame: pd.DataFrame, targets: Sequence[str], note: Notes) -> list[str]:
@@ -155,6 +157,7 @@ def prepare(
         note=notes,
         warn=notes.warn,
         text=columns.text,
+        numbers=columns.numbers,
         smiles=columns.smiles,
         blocks=columns.blocks,
         radius=columns.radius,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from treelu.export.literals import digits
 from treelu.export.program import BLANKS, Column
 
+COMPACT_DATE = "%Y%m%d"  # 20210304
 _LARGE_POWER = 62  # the largest power of two that SQLite holds as an integer
 
 
@@ -57,11 +58,7 @@ class Dialect:
 
     def string(self, text: str) -> str:
         """A text in quotes."""
-        if "\0" in text:
-            raise ValueError(
-                f"{text[:60]!r} holds the character NUL, which a text in SQL cannot; remove it in the table"
-            )
-        return "'" + text.replace("'", "''") + "'"
+        return _string(text)
 
     def label(self, value: object) -> str:
         """A class."""
@@ -82,11 +79,19 @@ class Dialect:
         if column.kind == "date":
             if self.name == "plain":
                 raise ValueError(f"dates ({column.name[:60]!r}) have no plain SQL; choose sqlite, duckdb or postgresql")
-            return f"NULLIF(TRIM({reference}), '')" if self.name == "sqlite" else f"CAST({reference} AS TIMESTAMP)"
+            moment = self._spelled_date(reference) if column.format == COMPACT_DATE else reference
+            return f"NULLIF(TRIM({moment}), '')" if self.name == "sqlite" else f"CAST({moment} AS TIMESTAMP)"
         if self.name == "sqlite":
-            return _sqlite_number(reference)
+            return _sqlite_number(reference, column)
         number = f"CAST({reference} AS {self.double})"
         return f"NULLIF({number}, CAST('NaN' AS {self.double}))" if self.has_nan else number
+
+    def _spelled_date(self, reference: str) -> str:
+        """A column of dates as whole numbers, 20210304, as texts like 2021-03-04; dates of the database stay."""
+        text = f"TRIM(CAST({reference} AS {self.text}))"
+        whole = f"REPLACE({text}, '.0', '')"
+        spelled = " || '-' || ".join(f"SUBSTR({whole}, {first}, {n})" for first, n in ((1, 4), (5, 2), (7, 2)))
+        return f"CASE WHEN LENGTH({whole}) = 8 THEN {spelled} ELSE NULLIF({text}, '') END"
 
     def date_part(self, part: str, moment: str) -> str:
         """A part of a date as a double; NULL of NULL."""
@@ -97,9 +102,27 @@ class Dialect:
         return f"EXP({value})" if self.exp else _exponential(value, self.number)
 
 
-def _sqlite_number(reference: str) -> str:
+def _string(text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"{text[:60]!r} holds the character NUL, which a text in SQL cannot; remove it in the table")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _sqlite_number(reference: str, column: Column) -> str:
     """A column of any type: numbers, and texts that look like them, such as those of an imported CSV file."""
     trimmed = f"TRIM({reference})"
+    for mark in column.marks:
+        without = f"SUBSTR({trimmed}, 1, LENGTH({trimmed}) - {len(mark)})"
+        if not mark[-1].isalnum():  # a sign, which may stand before or after the number
+            trimmed = f"TRIM(REPLACE({trimmed}, {_string(mark)}, ''))"
+        else:
+            trimmed = (
+                f"TRIM(CASE WHEN SUBSTR({trimmed}, -{len(mark)}) = {_string(mark)} THEN {without} ELSE {trimmed} END)"
+            )
+    if column.thousands:
+        trimmed = f"REPLACE({trimmed}, {_string(column.thousands)}, '')"
+    if column.decimal != ".":
+        trimmed = f"REPLACE({trimmed}, {_string(column.decimal)}, '.')"
     looks = f"{trimmed} GLOB '*[0-9]*' AND {trimmed} NOT GLOB '*[^-+0-9.eE]*'"
     return (
         f"CASE WHEN TYPEOF({reference}) IN ('integer', 'real') THEN CAST({reference} AS REAL) "

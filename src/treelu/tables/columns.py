@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.dates import PARTS, date_parts, parse_dates
+from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
-from treelu.tables.numbers import PLAIN, NumberFormat, to_numbers, to_texts
+from treelu.tables.numbers import MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,9 +194,10 @@ class DateColumn:
         known = np.sort(moments[~missing])
         values = date_parts(known, PARTS)
         varying = tuple(part for part, column in zip(PARTS, values.T, strict=True) if (column != column[0]).any())
-        example = str(to_texts(column).dropna().iloc[0])
+        example = str(whole_texts(column).dropna().iloc[0])
         first = np.datetime_as_string(moments[~missing][0].astype("datetime64[D]"))
-        note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}")
+        overrule = f" (--numbers {column.name} reads them as numbers)" if format == COMPACT else ""
+        note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}{overrule}")
         texts = to_texts(column)[missing]
         strays = tuple(dict.fromkeys(str(text) for text in texts.dropna()))
         if strays:
@@ -320,7 +321,9 @@ def _written(column: pd.Series, style: NumberFormat) -> str:
     texts = [str(text) for text in to_texts(column).dropna()]
     example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
     value = style.parse(example)
-    return f"column {column.name!r}: read as numbers, {example!r} is {value:.10g}"
+    units = [mark for mark in style.marks if mark not in MARKS]
+    unit = f" (all in {units[0]}; --text {column.name} reads categories)" if units else ""
+    return f"column {column.name!r}: read as numbers, {example!r} is {value:.10g}{unit}"
 
 
 def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str) -> TableError:

@@ -74,6 +74,33 @@ def recognise_date(column: pd.Series, order: DateOrder | None = None) -> str | N
     )
 
 
+COMPACT = "%Y%m%d"  # 20210304
+_LEAST_COMPACT = 3  # different values: fewer may be dates by chance
+
+
+def recognise_compact_date(column: pd.Series) -> str | None:
+    """The format of dates that are written as whole numbers, 20210304; None unless every value is such a date.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> recognise_compact_date(pd.Series([20210304, 20211224, 20220101]))
+    '%Y%m%d'
+    >>> recognise_compact_date(pd.Series([20210304, 20211224, 20221301])) is None
+    True
+    """
+    texts = whole_texts(column).dropna().drop_duplicates()
+    if len(texts) < _LEAST_COMPACT or not texts.str.fullmatch(r"(19|20)[0-9]{6}").all():
+        return None
+    return COMPACT if not np.isnat(parse_dates(texts, COMPACT)).any() else None
+
+
+def whole_texts(column: pd.Series) -> pd.Series:
+    """Values as texts; whole numbers without decimals, even where missing ones have made them floats."""
+    texts = to_texts(column)
+    return texts.str.removesuffix(".0") if column.dtype.kind in "fO" else texts
+
+
 def _fits(texts: list[str], style: str) -> bool:
     """Whether a format reads nearly all of some texts."""
     misses = 0
@@ -99,7 +126,7 @@ def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
     import pandas as pd
 
     if column.dtype.kind != "M":
-        texts = to_texts(column)
+        texts = whole_texts(column) if style == COMPACT else to_texts(column)
         moments = pd.to_datetime(texts, format=style or "ISO8601", errors="coerce", utc=True)
     else:
         moments = pd.to_datetime(column, utc=True)

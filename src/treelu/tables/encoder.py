@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
-from treelu.tables.dates import DateOrder, parse_dates, recognise_date
+from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named
 from treelu.tables.numbers import NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.units import unit_format
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,7 @@ class TableEncoder:
         note: Note,
         warn: Note | None = None,
         text: Sequence[str] = (),
+        numbers: Sequence[str] = (),
         smiles: str | None = None,
         blocks: Sequence[str] = ("substructures",),
         radius: int = 2,
@@ -104,6 +106,8 @@ class TableEncoder:
             Told what may be wrong with a column; by default `note`.
         text : sequence of str
             Columns to take for text even if they hold numbers.
+        numbers : sequence of str
+            Columns to take for numbers even if they look like dates, such as 20210304.
         smiles : str, optional
             The column of molecules.
         blocks, radius, n_bits
@@ -124,7 +128,14 @@ class TableEncoder:
                 continue
             reason = _unusable(frame[name])
             learned = reason or _learn_column(
-                frame[name], note, name in text, max_categories, decimal=decimal, marks=marks, dates=dates
+                frame[name],
+                note,
+                as_text=name in text,
+                as_number=name in numbers,
+                max_categories=max_categories,
+                decimal=decimal,
+                marks=marks,
+                dates=dates,
             )
             if isinstance(learned, str):
                 left_out[str(name)] = learned
@@ -235,9 +246,10 @@ def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | N
 def _learn_column(
     column: pd.Series,
     note: Note,
-    as_text: bool,
-    max_categories: int,
     *,
+    as_text: bool,
+    as_number: bool,
+    max_categories: int,
     decimal: str | None,
     marks: set[str],
     dates: DateOrder | None,
@@ -246,11 +258,14 @@ def _learn_column(
     if column.dtype.kind == "M":
         return _useless_date(column, None) or DateColumn.learn(column, None, note)
     style = None if as_text else number_format(column, decimal, marks)
-    if style is not None:
-        return _useless_number(column, style) or NumberColumn.learn(column, note, style)
-    format = None if as_text else recognise_date(column, dates)
+    format = (
+        None if as_text or as_number else recognise_compact_date(column) if style else recognise_date(column, dates)
+    )
     if format is not None:
         return _useless_date(column, format) or DateColumn.learn(column, format, note)
+    style = style or (None if as_text else unit_format(column, decimal, marks))
+    if style is not None:
+        return _useless_number(column, style) or NumberColumn.learn(column, note, style)
     reason = _useless_text(column, forced=as_text, max_categories=max_categories)
     return reason or TextColumn.learn(column, max_categories, note)
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: decimal commas, thousands marks, currencies, per cent."""
+"""Numbers as people write them: decimal commas, thousands marks, currencies, per cent, units."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ class NumberFormat:
     thousands : {"", ",", ".", " ", "'"}
         Stands between groups of three digits, and may be left out.
     marks : tuple of str
-        Currencies or "%" before or after the number, which are left out: "37 %" is read as 37.
+        Currencies, "%" or a unit before or after the number, which are left out: "37 %" is read as 37.
 
     Examples
     --------
     >>> dollars = NumberFormat(thousands=",", marks=("$",))
     >>> [dollars.parse(text) for text in ("$1,234.50", "12", "-$3", "($7)", "1,2", "n/a")]
     [1234.5, 12.0, -3.0, -7.0, None, None]
+    >>> feet = NumberFormat(marks=("ft",))
+    >>> feet.parse("5 ft"), feet.parse("5ft11")
+    (5.0, None)
     """
 
     decimal: str = "."
@@ -73,7 +76,7 @@ class NumberFormat:
         decimal, thousands, marks = data["decimal"], data["thousands"], data["marks"]
         if decimal not in (".", ",") or thousands not in ("", ",", ".", " ", "'") or thousands == decimal:
             raise ValueError(f"numbers cannot be written with {decimal!r} before decimals and {thousands!r} in between")
-        if not isinstance(marks, list) or not all(mark in MARKS for mark in marks):
+        if not isinstance(marks, list) or not all(_is_mark(mark) for mark in marks):
             raise ValueError(f"unknown marks of numbers {marks!r}")
         return cls(decimal, thousands, tuple(marks))
 
@@ -81,15 +84,28 @@ class NumberFormat:
 PLAIN = NumberFormat()
 
 
+def _is_mark(mark: Any) -> bool:
+    """Whether a mark that is left out: a currency, "%", or a unit, which has no digit where a number may stand."""
+    if not isinstance(mark, str):
+        return False
+    return mark in MARKS or (0 < len(mark) <= 20 and mark not in ("e", "E") and not re.match(r"[\d\s.,'+()-]", mark))
+
+
 def _core(text: str, marks: Iterable[str]) -> str:
     """A text without its marks; parentheses are the minus sign of accounts."""
     core = text.translate(_SPACES).strip()
     for mark in marks:
-        core = core.replace(mark, "", 1)
+        core = _without(core, mark)
     core = core.strip()
     if core.startswith("(") and core.endswith(")"):
         core = f"-{core[1:-1].strip()}"
     return re.sub(r"^([-+])\s+", r"\1", core)
+
+
+def _without(core: str, mark: str) -> str:
+    """A text without a mark that stands before or after its number; one between digits stays."""
+    before = re.sub(rf"^([-+(]*\s*){re.escape(mark)}", r"\1", core)
+    return before if before != core else re.sub(rf"{re.escape(mark)}(\s*\)?)$", r"\1", core)
 
 
 def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[np.float64], list[str]]:
@@ -200,7 +216,7 @@ def decimal_marks(frame: pd.DataFrame) -> set[str]:
             if (np.round(1000 * known) != 1000 * known).any() or ((known != 0) & (np.abs(known) < 1)).any():
                 marks.add(".")
         elif column.dtype.kind == "O":
-            texts = _sample(column)
+            texts = different_texts(column)
             cores = [_core(text, MARKS) for text in texts]
             seen = _evidence(cores)
             if _share_of_numbers(cores) < NUMERIC_SHARE:
@@ -215,7 +231,7 @@ def _share_of_numbers(cores: Sequence[str]) -> float:
     return sum(fits) / len(fits) if fits else 0.0
 
 
-def _sample(column: pd.Series, most: int = 20_000) -> list[str]:
+def different_texts(column: pd.Series, most: int = 20_000) -> list[str]:
     """Different texts of a column."""
     return [str(text) for text in to_texts(column).dropna().unique()[:most]]
 
@@ -259,7 +275,7 @@ def recognise_format(
     ...
     treelu.tables.errors.TableError: column None: '2,418' may be 2418 or 2.418; add --decimal . or --decimal ,
     """
-    texts = _sample(column)
+    texts = different_texts(column)
     used = tuple(mark for mark in MARKS if any(mark in text for text in texts))
     used = tuple(mark for mark in used if not any(mark != other and mark in other for other in used))
     cores = [_core(text, used) for text in texts]
@@ -267,8 +283,15 @@ def recognise_format(
         plain = NumberFormat(decimal or ".")
         return plain if texts and _read_share(texts, plain) >= NUMERIC_SHARE else None
     _check_marks(column.name, texts, cores, used)
-    point, between = _resolve(column.name, _evidence(cores), decimal, set(marks))
-    style = NumberFormat(point, between, used)
+    return format_of(column.name, texts, used, decimal=decimal, marks=marks)
+
+
+def format_of(
+    name: Any, texts: Sequence[str], used: tuple[str, ...], *, decimal: str | None, marks: Iterable[str]
+) -> NumberFormat | None:
+    """How numbers are written whose marks are known; None where too few texts can be read so."""
+    seen = _evidence(_core(text, used) for text in texts)
+    style = NumberFormat(*_resolve(name, seen, decimal, set(marks)), used)
     return style if _read_share(texts, style) >= NUMERIC_SHARE else None
 
 
@@ -363,7 +386,7 @@ def point_is_open(column: pd.Series, commas: bool) -> bool:
     >>> [point_is_open(pd.Series(texts), False) for texts in (["1.234", "2.500", "980"], ["1.234", "2.5", "980"])]
     [True, False]
     """
-    seen = _evidence(_core(text, ()) for text in _sample(column))
+    seen = _evidence(_core(text, ()) for text in different_texts(column))
     if not seen.dot_open or seen.dot_decimal:
         return False
     return commas or bool(seen.padded and seen.small and not seen.large)

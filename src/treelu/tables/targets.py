@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treelu.tables.columns import Note
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.units import unit_format
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,7 @@ def read_targets(
     """
     marks = set() if decimal is not None or styles is not None else decimal_marks(frame)
     found: list[NumberFormat | None] = list(styles or ()) or [
-        number_format(frame[name], decimal, marks) for name in names
+        number_format(frame[name], decimal, marks) or _with_unit(frame[name], task, decimal, marks) for name in names
     ]
     if len(names) > 1 or task == "labels":
         return _several(frame, names, task, note, varied, [style or PLAIN for style in found])
@@ -116,6 +117,13 @@ def read_targets(
     if task is None:
         note(_inference(names[0], chosen, y))
     return TableTargets(chosen, y, rows, (style,))
+
+
+def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks: set[str]) -> NumberFormat | None:
+    """How values with a unit are written; a few such texts, "3 stars" and "4 stars", are classes."""
+    if task != "regression" and (task is not None or to_texts(column).nunique() <= MAX_INFERRED_CLASSES):
+        return None
+    return unit_format(column, decimal, marks)
 
 
 def _several(

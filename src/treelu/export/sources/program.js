@@ -42,7 +42,11 @@ function writtenNumber(text, style) {
   if (style !== null) {
     [decimal, thousands, marks] = style;
     core = core.replace(/[\u00a0\u202f\u2009]/g, " ").replace(/\u2212/g, "-").replace(/\u2019/g, "'").trim();
-    for (const mark of marks) core = core.replace(mark, "");
+    for (const mark of marks) {
+      const exactMark = [...mark].map((char) => char.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")).join("");
+      const before = core.replace(new RegExp(`^([-+(]*\\s*)${exactMark}`), "$1");
+      core = before === core ? core.replace(new RegExp(`${exactMark}(\\s*\\)?)$`), "$1") : before;
+    }
     core = core.trim();
     if (core.startsWith("(") && core.endsWith(")")) core = `-${core.slice(1, -1).trim()}`;
     core = core.replace(/^([-+])\s+/, "$1");

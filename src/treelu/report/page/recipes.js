@@ -10,7 +10,10 @@ const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 /** A text as a number, written in `style`; null where it is none. As NumberFormat.parse does. */
 function parseNumber(text, style = PLAIN_NUMBERS) {
   let core = text.replace(/[\u00a0\u202f\u2009]/g, " ").replace(/\u2212/g, "-").replace(/\u2019/g, "'").trim();
-  for (const mark of style.marks) core = core.replace(mark, "");
+  for (const mark of style.marks) {
+    const before = core.replace(new RegExp(`^([-+(]*\\s*)${escaped(mark)}`), "$1");
+    core = before === core ? core.replace(new RegExp(`${escaped(mark)}(\\s*\\)?)$`), "$1") : before;
+  }
   core = core.trim();
   if (core.startsWith("(") && core.endsWith(")")) core = `-${core.slice(1, -1).trim()}`;
   core = core.replace(/^([-+])\s+/, "$1");
