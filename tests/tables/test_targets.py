@@ -109,3 +109,14 @@ def test_a_table_to_be_scored_may_have_one_class() -> None:
     silent = [].append
     assert read_targets(frame, ["y"], "classification", silent, varied=False).y.tolist() == ["a", "a"]
     assert read_targets(frame, ["u", "v"], "labels", silent, varied=False).y.shape == (2, 2)
+
+
+def test_a_target_with_a_unit_is_a_number_unless_few_values_name_classes() -> None:
+    frame = pd.DataFrame({"mass": [f"{i / 2} kg" for i in range(20)], "stars": [f"{i % 5} stars" for i in range(20)]})
+    notes: list[str] = []
+    targets = read_targets(frame, ["mass"], None, notes.append)
+    assert targets.task == "regression"
+    assert targets.y.tolist() == [i / 2 for i in range(20)]
+    assert "'0.0 kg' is 0" in notes[0]
+    assert read_targets(frame, ["stars"], None, notes.append).y.tolist() == frame["stars"].tolist()
+    assert read_targets(frame, ["stars"], "regression", notes.append).y.tolist() == [i % 5 for i in range(20)]

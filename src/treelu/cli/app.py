@@ -142,6 +142,7 @@ def demo(
 
 @app.command()
 def fit(
+    context: typer.Context,
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or .xlsx file; - reads CSV from standard input.")
     ],
@@ -199,6 +200,9 @@ def fit(
     tune: Annotated[bool, _option("Choose depth and drop rate by cross-validation.", "--tune")] = False,
     folds: Annotated[int, _option("Folds of the cross-validation.", min=2)] = 3,
     cart: Annotated[bool, _option("Also fit scikit-learn's decision tree, for comparison.", "--cart/--no-cart")] = True,
+    compare: Annotated[
+        bool, _option("After a small tree also fit the large one (lcn), and print both scores.", "--compare/--no-compare")
+    ] = True,
     seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
@@ -249,6 +253,8 @@ def fit(
         valid=valid,
         folds=folds if tune else None,
         with_cart=cart,
+        compare=compare,
+        typed=context.obj or (),
         seed=seed,
         force=force,
         quiet=quiet,
@@ -423,7 +429,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             command = typer.main.get_command(app)
             # Not command.main(), which ends the process in ways of its own.
-            with command.make_context("treelu", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            typed = list(sys.argv[1:] if arguments is None else arguments)
+            with command.make_context("treelu", list(typed), obj=typed) as context:
                 command.invoke(context)
         sys.stdout.flush()
     except typer.Exit as end:

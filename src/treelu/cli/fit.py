@@ -11,6 +11,7 @@ from typing import Any
 
 from treelu import estimators
 from treelu.cli.check import Reading, check_folder
+from treelu.cli.compare import MOST_CELLS, comparison, comparison_line, n_cells, other_command
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
@@ -52,6 +53,8 @@ def fit_table(
     force: bool,
     quiet: bool,
     as_json: bool,
+    compare: bool = False,
+    typed: Sequence[str] = (),
 ) -> None:
     """Read, train, score, save, and say what was done."""
     check_folder(out, force)
@@ -87,13 +90,30 @@ def fit_table(
     summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
     check_not_interrupted()
     files = write_folder(model, summaries, out)
+    compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
     if as_json:
-        write_json(_for_machines(model, table, summaries, out, files))
+        write_json(_for_machines(model, table, summaries, out, files) | {"compared": compared})
         return
     where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
     for line in score_lines(summaries, model, table.held_out, where):
         print(line)
+    _say_other(out, model, compared, typed)
     _say_next(out, files, model)
+
+
+def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict[str, Any] | None:
+    """The small tree beside the large one; None where no rows are held out or the table is large."""
+    if table.held_out is None:
+        return None
+    if n_cells(table.training) > MOST_CELLS:
+        if not quiet:
+            say("the table is large: the large tree (LCN) is not fitted for comparison")
+        return None
+    weight = model.estimator.get_params().get("class_weight")
+    large = make_estimator("lcn", model.task, {} if weight is None else {"class_weight": weight}, seed)
+    if not quiet:
+        say(f"training {type(large).__name__}, the large tree, for comparison (--no-compare leaves it out)")
+    return comparison(model, train(large, table, quiet=quiet, with_cart=False), table)
 
 
 def default_method(task: Task, given: Sequence[str], columns: ColumnChoice) -> str:
@@ -285,6 +305,19 @@ def _for_machines(
     }
 
 
+def _say_other(out: Path, model: TableModel, compared: dict[str, Any] | None, typed: Sequence[str]) -> None:
+    """How the other kind of tree does, where it was fitted, and the command for it."""
+    if model.method not in ("tree", "lcn") or model.task == "labels":
+        return
+    if compared is not None:
+        print(f"\n{comparison_line(compared)}")
+    if typed:
+        small, compare = model.method == "tree", compared is not None
+        what = "the large tree" if small else "a small tree, to read"
+        what += ", which may be more accurate" if small and not compare else ""
+        print(f"{'' if compare else chr(10)}for {what}:\n  {other_command(typed, out, 'lcn' if small else 'tree')}")
+
+
 def _say_next(out: Path, files: list[str], model: TableModel) -> None:
     print(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
     quoted = shlex.quote(str(out))
@@ -293,7 +326,5 @@ def _say_next(out: Path, files: list[str], model: TableModel) -> None:
     if model.trees:
         label = f" --label {shlex.quote(model.targets[0])}" if model.task == "labels" else ""
         print(f"  treelu export {quoted} --format text{label}")
-    if model.method == "tree":
-        print("  the same command with --method lcn for a larger tree, which may be more accurate")
     if REPORT in files:
         print(f"  open {out / REPORT} in a browser")

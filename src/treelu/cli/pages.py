@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.cli.compare import most_terms
 from treelu.cli.messages import count
 from treelu.cli.page_questions import page_questions
 from treelu.cli.prepare import Rows
@@ -228,8 +229,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
-    most = max((int(np.count_nonzero(tree.node_weights(node))) for node in range(tree.n_splits)), default=0)
-    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most, 'term')} a question"
+    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} a question"
 
 
 def score_lines(
