@@ -12,6 +12,8 @@ from treelu.cli import demo
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "MOLECULES", {"depth": 2, "epochs": 2})
+    monkeypatch.setattr(demo, "SMALL", {"max_leaf_nodes": 3, "max_terms": 1})
+    monkeypatch.setattr(demo, "SUBSTRUCTURES", 32)
     monkeypatch.setattr(demo, "TUMOURS", {"max_leaf_nodes": 4, "max_terms": 2})
     some = demo.molecules().iloc[::8]
     monkeypatch.setattr(demo, "molecules", lambda: some)
@@ -24,6 +26,8 @@ def test_both_tables_are_fitted_printed_and_drawn(tmp_path: Path, type_: Type) -
     assert (typed.code, typed.err) == (0, "")
     for words in (
         "MOLECULES",
+        "a small tree on the 32 most frequent substructures",
+        "a large tree (LCN) on all substructures",
         "TUMOURS",
         "RMSE",
         "ROC AUC",
@@ -34,7 +38,8 @@ def test_both_tables_are_fitted_printed_and_drawn(tmp_path: Path, type_: Type) -
     ):
         assert words in typed.out
     assert (out / "molecules" / "molecules.svg").read_text().startswith("<svg")
-    for name in ("molecules", "tumours"):
+    assert (out / "molecules-small" / "molecules.svg").read_text().startswith("<svg")
+    for name in ("molecules", "molecules-small", "tumours"):
         assert (out / name / "report.html").read_text().startswith("<!DOCTYPE html>")
         assert (out / name / "tree.png").read_bytes().startswith(b"\x89PNG")
         treelu.load(out / name)

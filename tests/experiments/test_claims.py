@@ -8,12 +8,14 @@ import scipy.sparse as sp
 
 from experiments import claims
 
+LEAST = {"cart": 0.64, "hhcart": 0.54, "tao": 0.72, "gcn": 0.75, "elcn": 0.863}  # test AUC
 
-def test_committed_results_on_bace_reach_what_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+
+def test_committed_results_on_bace_reach_the_least_values(capsys: pytest.CaptureFixture[str]) -> None:
     claims.bace()
-    lines = re.findall(r"^(\w+) +([\d.]+) ± [\d.]+  wanted ([\d.]+)", capsys.readouterr().out, re.MULTILINE)
-    assert [method for method, _, _ in lines] == list(claims.BACE)
-    assert all(float(mean) >= float(wanted) for _, mean, wanted in lines)
+    lines = re.findall(r"^(\w+) +([\d.]+) ± [\d.]+ ", capsys.readouterr().out, re.MULTILINE)
+    assert [method for method, _ in lines] == list(claims.BACE) == list(LEAST)
+    assert all(float(mean) >= LEAST[method] for method, mean in lines)
 
 
 def test_memory_is_measured(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

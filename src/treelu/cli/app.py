@@ -201,7 +201,8 @@ def fit(
     folds: Annotated[int, _option("Folds of the cross-validation.", min=2)] = 3,
     cart: Annotated[bool, _option("Also fit scikit-learn's decision tree, for comparison.", "--cart/--no-cart")] = True,
     compare: Annotated[
-        bool, _option("After a small tree also fit the large one (lcn), and print both scores.", "--compare/--no-compare")
+        bool,
+        _option("After a small tree also fit the large one (lcn), and print both scores.", "--compare/--no-compare"),
     ] = True,
     seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
     delimiter: Delimiter = None,

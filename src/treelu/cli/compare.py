@@ -1,4 +1,4 @@
-"""Beside the small tree: the large one (LCN) on the same training rows, scored on the same hold-out, and its command."""
+"""The large tree (LCN) beside the small one: same training rows, same hold-out rows; and the command for the other."""
 
 from __future__ import annotations
 

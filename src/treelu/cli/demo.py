@@ -19,11 +19,14 @@ from treelu.tables import TableModel
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN_DEPTH = 3  # of a tree on the terminal
+DRAWN_DEPTH = 3  # of a tree with substructures
 # Chosen by cross-validation within the training rows, among depths that can still be read.
 _SHORT: dict[str, Any] = {"epochs": 60, "batch_size": 64, "learning_rate": 0.01}
 MOLECULES: dict[str, Any] = {"depth": 4, "drop_connect": 0.25, **_SHORT}
-TUMOURS: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 4}  # a tree that a person reads at a glance
+# Trees that a person reads at a glance; a few hundred substructures, so that the demo takes about a minute.
+SMALL: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 3}
+SUBSTRUCTURES = 256
+TUMOURS: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 4}
 
 
 def run_demo(out: Path, seed: int) -> None:
@@ -36,30 +39,33 @@ def run_demo(out: Path, seed: int) -> None:
         say("molecules: left out, RDKit is not installed (pip install 'treelu[chem]')")
     else:
         print("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
-        _show(molecules(), "activity", out / "molecules", ColumnChoice(smiles="smiles"), "lcn", MOLECULES, seed)
+        data = _write(molecules(), out / "molecules.csv")
+        columns = ColumnChoice(smiles="smiles", bits=SUBSTRUCTURES)
+        print(f"\na small tree on the {SUBSTRUCTURES} most frequent substructures")
+        _show(data, "activity", out / "molecules-small", columns, "tree", SMALL, seed)
+        print("a large tree (LCN) on all substructures, with hundreds of terms in a question")
+        _show(data, "activity", out / "molecules", ColumnChoice(smiles="smiles"), "lcn", MOLECULES, seed)
     print("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
-    _show(tumours(), "diagnosis", out / "tumours", ColumnChoice(), "tree", TUMOURS, seed)
+    _show(_write(tumours(), out / "tumours.csv"), "diagnosis", out / "tumours", ColumnChoice(), "tree", TUMOURS, seed)
     print(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
     print("next:")
     if find_spec("rdkit") is not None:
-        print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out my-model")
+        print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out depth-6")
     print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --leaves 4 --terms 2 --out two-terms")
     print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --method lcn --out large-tree")
     print("  treelu fit YOUR.csv --target COLUMN --out your-model")
 
 
+def _write(frame: pd.DataFrame, path: Path) -> Path:
+    """The table as a CSV file, to be fitted again in other ways."""
+    write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode())
+    return path
+
+
 def _show(
-    frame: pd.DataFrame,
-    target: str,
-    folder: Path,
-    columns: ColumnChoice,
-    method: str,
-    parameters: dict[str, Any],
-    seed: int,
+    data: Path, target: str, folder: Path, columns: ColumnChoice, method: str, parameters: dict[str, Any], seed: int
 ) -> None:
-    """Fit one table as `treelu fit` would; print scores and the tree, write the model, the report and a picture."""
-    data = folder.with_suffix(".csv")
-    write_atomically(data, frame.to_csv(index=False, lineterminator="\n").encode())
+    """Fit one table as `treelu fit` would; print scores and a small tree, write the model, the report and a picture."""
     table = prepare(
         str(data),
         [target],
@@ -77,11 +83,11 @@ def _show(
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out):
         print(line)
-    shown = "of which the strongest terms are shown: " if method == "lcn" else ""
-    print(f'\nat each node a weighted sum of features decides, {shown}"yes" is >= 0\n')
-    print(f"{tree_text(model, model.trees[0], SHOWN_DEPTH)}\n")
+    if method == "tree":
+        print('\nat each node a weighted sum of features decides; "yes" is >= 0\n')
+        print(tree_text(model, model.trees[0]))
     pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
-    print(f"report: {folder / 'report.html'}   pictures: {pictures} beside it\n")
+    print(f"\nreport: {folder / 'report.html'}   pictures: {pictures} beside it\n")
 
 
 def _draw(model: TableModel, folder: Path) -> None:
@@ -95,7 +101,7 @@ def _draw(model: TableModel, folder: Path) -> None:
     if molecules is not None:
         from treelu.chem import draw_tree
 
-        picture = draw_tree(model.trees[0], molecules.fingerprint, max_depth=SHOWN_DEPTH)
+        picture = draw_tree(model.trees[0], molecules.fingerprint, max_depth=DRAWN_DEPTH)
         write_atomically(folder / "molecules.svg", picture.encode())
 
 

@@ -1,0 +1,99 @@
+"""The small tree beside the large one: one line, its figures, and a command that can be typed."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import treelu
+from tests.cli.conftest import Type, people
+from treelu.cli import fit as fitting
+from treelu.cli.compare import other_command
+from treelu.cli.fit import make_estimator
+
+
+@pytest.fixture
+def quick_lcn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large tree of depth 2, trained for a moment."""
+
+    def quick(method: str, task: str, parameters: dict, seed: int) -> object:
+        extra = {"depth": 2, "epochs": 3, "drop_connect": 0.0} if method == "lcn" else {}
+        return make_estimator(method, task, parameters | extra, seed)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fitting, "make_estimator", quick)
+
+
+SMALL = ("--leaves", 3, "--terms", 1, "--no-cart")
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path: Path, type_: Type) -> None:
+    words = ["fit", table, "--target", "survived", "--out", tmp_path / "m", *SMALL]
+    typed = type_(*words)
+    (line,) = [line for line in typed.out.splitlines() if "the large tree (LCN" in line]
+    pattern = r"(\d) lea(?:f|ves), at most 1 term: accuracy ([01]\.\d{3}); the large tree \(LCN, \d+ (?:leaf|leaves), \d terms?\): ([01]\.\d{3})"
+    found = re.fullmatch(pattern, line)
+    assert found is not None, line
+    model = treelu.load(tmp_path / "m")
+    assert int(found[1]) == model.trees[0].n_leaves
+    command = shlex.split(typed.out.split("for the large tree:\n")[1].splitlines()[0])
+    assert command == shlex.split(
+        f"treelu fit {table} --target survived --no-cart --method lcn --out {tmp_path}/m-large"
+    )
+    assert type_(*command[1:]).code == 0
+    assert treelu.load(tmp_path / "m-large").method == "lcn"
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_the_scores_are_those_of_the_two_commands(table: Path, tmp_path: Path, type_: Type) -> None:
+    words = ["fit", table, "--target", "survived", *SMALL, "--json"]
+    small = json.loads(type_(*words, "--out", tmp_path / "small").out)
+    words = [word for word in words if word not in SMALL[:4]]
+    large = json.loads(type_(*words, "--method", "lcn", "--out", tmp_path / "large").out)
+    compared = small["compared"]
+    assert compared["metric"] == "accuracy"
+    assert compared["small"]["score"] == pytest.approx(small["scores"]["survived"]["small tree"]["accuracy"]["value"])
+    assert compared["large"]["score"] == pytest.approx(large["scores"]["survived"]["LCN"]["accuracy"]["value"])
+    assert compared["large"]["leaves"] == large["trees"][0]["leaves"]
+    assert large["compared"] is None
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_it_can_be_left_out_and_large_tables_go_without(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["fit", table, "--target", "survived", *SMALL]
+    typed = type_(*words, "--no-compare", "--out", tmp_path / "a")
+    assert "the large tree (LCN" not in typed.out
+    assert "for the large tree, which may be more accurate:\n  treelu fit" in typed.out
+    assert "LCNClassifier" not in typed.err
+    typed = type_(*words, "--hold-out", 0, "--out", tmp_path / "b")
+    assert "LCNClassifier" not in typed.err
+    monkeypatch.setattr(fitting, "MOST_CELLS", 10)
+    typed = type_(*words, "--out", tmp_path / "c")
+    assert "the table is large: the large tree (LCN) is not fitted for comparison" in typed.err
+    assert "the large tree (LCN, " not in typed.out
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_values_are_compared_by_their_explained_variance(tmp_path: Path, type_: Type) -> None:
+    people().dropna()[["sex", "survived", "age"]].to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "age", *SMALL, "--out", tmp_path / "m")
+    assert re.search(
+        r"(1 leaf|\d leaves), (no question|at most 1 term): R² -?\d\.\d{3}; the large tree \(LCN, ", typed.out
+    )
+
+
+def test_a_large_tree_names_the_command_of_the_small_one(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_(
+        "fit", table, "--target", "survived", "--depth", 2, "--epochs=3", "--out", tmp_path / "m", "--no-cart"
+    )
+    (line,) = [line for line in typed.out.splitlines() if line.startswith("  treelu fit ")]
+    assert line == f"  treelu fit {table} --target survived --no-cart --method tree --out {tmp_path}/m-small"
+
+
+def test_names_with_blanks_are_quoted() -> None:
+    said = other_command(["fit", "my data.csv", "--target", "it's"], Path("a/b"), "lcn")
+    assert shlex.split(said)[1:5] == ["fit", "my data.csv", "--target", "it's"]
