@@ -112,7 +112,7 @@ def run_all(n_rows: int, only: str) -> dict[str, Any]:
 def table(results: dict[str, Any]) -> str:
     """The results as a Markdown table."""
     lines = [
-        "| format | same leaf: numbers | same leaf: table | kB: numbers | table | µs a row: numbers | table |",
+        "| format | same leaf: numbers | same leaf: table | kB: numbers | table | µs per row: numbers | table |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     both = (results["numbers"], results["table"])

@@ -306,5 +306,5 @@ def test_an_ensemble_is_no_tree(table: Path, tmp_path: Path, type_: Type) -> Non
     typed = type_("ask", folder, table)
     assert typed.code == 2
     assert typed.err.startswith(
-        "treelu: a model of --method elcn is no single tree, so that questions about it have no"
+        "treelu: a model of --method elcn is not a single tree, so that questions about it have no"
     )

@@ -80,13 +80,13 @@ def test_models_from_python(tmp_path: Path, type_: Type) -> None:
     tree.tree_.save(tmp_path / "tree")
     assert ObliqueTree.from_json(type_("export", tmp_path / "tree", "--format", "json").out) == tree.tree_
     treelu.ALCNRegressor(depth=2, epochs=1).fit(X, X[:, 0]).save(tmp_path / "alcn")
-    assert type_("export", tmp_path / "alcn").err.startswith("treelu: a ALCNRegressor is no single tree")
+    assert type_("export", tmp_path / "alcn").err.startswith("treelu: a ALCNRegressor is not a single tree")
 
 
 def test_what_is_no_tree_says_so(table: Path, tmp_path: Path, type_: Type) -> None:
     type_("fit", table, "--target", "survived", "--method", "alcn", "--epochs", 1, "--no-cart", "--out", tmp_path / "m")
     assert type_("export", tmp_path / "m").err == (
-        "treelu: a model of --method alcn is no single tree; --format html shows what it predicts, --method lcn fits a "
+        "treelu: a model of --method alcn is not a single tree; --format html shows what it predicts, --method lcn fits a "
         "tree\n"
     )
     assert type_("export", tmp_path / "m", "--format", "html").out.startswith("<!DOCTYPE html>")

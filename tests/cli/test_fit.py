@@ -100,7 +100,7 @@ def test_a_small_tree_is_what_a_table_becomes(table: Path, tmp_path: Path, type_
     typed = type_(*words, "--out", tmp_path / "m")
     assert typed.code == 0
     assert "training ObliqueTreeClassifier on" in typed.err
-    assert re.search(r"tree: \d lea(f|ves), at most \d terms? a question; CART", typed.out)
+    assert re.search(r"tree: \d lea(f|ves), at most \d terms? per question; CART", typed.out)
     assert "for the large tree, which may be more accurate:" in typed.out
     model = treelu.load(tmp_path / "m")
     assert model.method == "tree"
@@ -221,7 +221,7 @@ def test_a_table_for_the_scores(table: Path, tmp_path: Path, type_: Type) -> Non
     people().assign(survived=5).to_csv(tmp_path / "odd.csv", index=False)
     typed = type_("fit", table, "--target", "survived", "--valid", tmp_path / "odd.csv", "--out", tmp_path / "n")
     assert typed.err.splitlines()[-1] == (
-        f"treelu: {tmp_path / 'odd.csv'} has the class '5', which training had not; leave those rows out"
+        f"treelu: {tmp_path / 'odd.csv'} has the class '5', which no training row has; leave those rows out"
     )
     people().drop(columns="age").to_csv(tmp_path / "less.csv", index=False)
     typed = type_("fit", table, "--target", "survived", "--valid", tmp_path / "less.csv", "--out", tmp_path / "n")

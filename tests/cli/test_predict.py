@@ -148,7 +148,7 @@ def test_mistakes(table: Path, model: Path, tmp_path: Path, type_: Type) -> None
     assert message(model, less) == f"{less}: the table lacks 2 columns: 'age', 'sex'"
     assert message(tmp_path / "none", table) == f"{tmp_path / 'none'} does not exist; give the folder of a saved model"
     assert message(table, table) == f"{table} is a file; give the folder of a saved model"
-    assert message(tmp_path, table) == f"{tmp_path} cannot be read: it has no model.json, so it is no saved model"
+    assert message(tmp_path, table) == f"{tmp_path} cannot be read: it has no model.json, so it is not a saved model"
     assert message(model, tmp_path / "none.csv") == (
         f"{tmp_path / 'none.csv'} does not exist; check its name and folder"
     )

@@ -107,7 +107,7 @@ CSR = {"indptr": [0, 1, 2], "indices": [0, 1], "data": [1.0, 2.0]}
         ({"biases": [0]}, "biases must have shape"),
         ({"biases": None}, "biases must"),
         ({"biases": [0, 10**400]}, "biases must be an array of numbers: int too large"),
-        ({"values": [[], [], []]}, "values must have at least one output a leaf"),
+        ({"values": [[], [], []]}, "values must have at least one output per leaf"),
         ({"children": [[1, 2], [0, 4]]}, "cycle"),
         ({"children": [[1, 2], [3, 40]]}, "children of node 1 are .3, 40., but the nodes are 0 to 4"),
         ({"children": [[1, 2], [3, "x"]]}, "children must be integers"),

@@ -101,7 +101,7 @@ def test_messages_of_folders_that_are_not_whole(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert message(tmp_path / "file") == "/file is a file; give the folder of a saved model"
     (tmp_path / "empty").mkdir()
-    assert message(tmp_path / "empty") == "/empty cannot be read: it has no model.json, so it is no saved model"
+    assert message(tmp_path / "empty") == "/empty cannot be read: it has no model.json, so it is not a saved model"
     folder = save(stump(1), tmp_path / "m")
     arrays = next(folder.glob("arrays-*"))
     whole, manifest = arrays.read_bytes(), (folder / MANIFEST).read_bytes()

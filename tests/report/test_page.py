@@ -449,7 +449,7 @@ def test_a_model_that_is_no_tree_says_whose_tree_is_shown(browser, tmp_path_fact
     cart = fit_cart(X, y, classifier=True)
     summary = summarize(None, X=X, y=y, estimator=forest, name="Forest", baselines={"CART": cart})
     page = _open(browser, _write(tmp_path_factory, "forest", summary))
-    assert _one(page, "#tree-whose").text == "of CART; Forest is no single tree"
+    assert _one(page, "#tree-whose").text == "of CART; Forest is not a single tree"
     assert _all(page, ".card")
     assert _console(page) == []
 

@@ -335,7 +335,7 @@ def test_from_sklearn_takes_estimators_with_an_oblique_tree_and_refuses_others()
         ("link", "probit", "link must be one of identity, logistic, softmax, probability, got 'probit'"),
         ("link", "logistic", "classes must be given for link='logistic'"),
         ("classes", [0, 1], "classes must be None for link='identity'"),
-        ("feature_names", ["a"], "feature_names must have 2 names, one a feature, got 1"),
+        ("feature_names", ["a"], "feature_names must have 2 names, one per feature, got 1"),
         ("feature_names", ["a", "a"], "feature_names must be distinct, 'a' is there more than once"),
     ],
 )
@@ -347,8 +347,8 @@ def test_malformed_fields_are_named(field, value, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"link": "logistic", "classes": [0, 1, 2]}, "needs 2 classes and 1 outputs a leaf, got 3 classes"),
-        ({"link": "softmax", "classes": [0, 1, 2]}, "needs 3 classes and 3 outputs a leaf, got 3 classes and 1"),
+        ({"link": "logistic", "classes": [0, 1, 2]}, "needs 2 classes and 1 outputs per leaf, got 3 classes"),
+        ({"link": "softmax", "classes": [0, 1, 2]}, "needs 3 classes and 3 outputs per leaf, got 3 classes and 1"),
         ({"link": "logistic", "classes": [1, 1]}, "distinct labels"),
         ({"link": "probability", "classes": [1], "leaf_weights": np.ones((3, 1, 2))}, "leaf_weights must be None"),
     ],

@@ -43,7 +43,7 @@ def draw_tree(
     ----------
     tree : ObliqueTree
         Its features are the columns of ``fingerprint``: all of them in order or, where the tree has feature
-        names, those that bear a column's name. Other features are shown by name.
+        names, those with the name of a column. Other features are shown by name.
     fingerprint : MolecularFeatures or MorganFingerprint
         Fitted.
     top : int, default 3
@@ -162,7 +162,7 @@ def _bit_names(tree: ObliqueTree, fingerprint: MolecularFeatures | MorganFingerp
     ]
     if not any(isinstance(name, int) for name in names):
         raise ValueError(
-            f"no feature of the tree bears the name of a column such as {next(iter(columns))!r}; its features are "
+            f"no feature of the tree has the name of a column, such as {next(iter(columns))!r}; its features are "
             f"{', '.join(tree.feature_names[:3])}, …"
         )
     return names

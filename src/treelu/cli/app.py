@@ -151,8 +151,8 @@ def fit(
     method: Annotated[
         Method | None,
         _option(
-            "tree: a small tree to read (default); lcn: a large one (default for molecules, several labels and with "
-            "options of networks); alcn: smooth; lln: linear leaves; elcn: an ensemble."
+            "tree: a small tree to read (default); lcn: a large tree (default for molecules, for several labels and "
+            "with options of networks); alcn: a smooth network; lln: a tree with linear leaves; elcn: an ensemble."
         ),
     ] = None,
     task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
@@ -170,9 +170,13 @@ def fit(
     dates: Annotated[
         DateOrderName | None, _option("How to read dates such as 03/04/2021; by default recognised.")
     ] = None,
-    max_categories: Annotated[int, _option("Most features that one text column becomes.", min=2)] = 30,
+    max_categories: Annotated[int, _option("Most features that one text column may become.", min=2)] = 30,
     blocks: Annotated[
-        list[MoleculeBlock] | None, _option("What molecules become; may be given several times.", metavar="BLOCK")
+        list[MoleculeBlock] | None,
+        _option(
+            "What molecules become: substructures, maccs, atom_pairs, torsions, descriptors; repeat for several.",
+            metavar="BLOCK",
+        ),
     ] = None,
     bits: Annotated[int, _option("Most substructures, the most frequent ones.", min=1, max=1 << 20)] = 2048,
     radius: Annotated[int, _option("Radius of substructures, in bonds.", min=0, max=10)] = 2,
@@ -191,7 +195,7 @@ def fit(
     members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
     balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
     threshold: Annotated[
-        float | None, _option("Of two classes: probability from which the positive one is predicted.", min=0.0, max=1.0)
+        float | None, _option("Probability from which the positive one of two classes is predicted.", min=0.0, max=1.0)
     ] = None,
     early_stopping: Annotated[
         bool,
@@ -294,10 +298,10 @@ def export(
     format: Annotated[Format, _option("What to write.", "--format")] = Format.text,
     out: Output = None,
     leaves: Annotated[
-        Leaves | None, _option("Only leaves that rows reach, or all of them; by default all in formats that run.")
+        Leaves | None, _option("Leaves that rows reach, or all leaves; by default all in formats that predict.")
     ] = None,
     label: Label = None,
-    dialect: Annotated[DialectName, _option("Of --format sql.")] = DialectName.plain,
+    dialect: Annotated[DialectName, _option("SQL dialect of --format sql.")] = DialectName.plain,
     table: Annotated[str, _option("Table that --format sql reads.", metavar="NAME")] = "data",
     keep: Annotated[Columns, _option("Columns that --format sql copies to its output (a,b,c).", metavar="COL")] = None,
     encoded: Annotated[

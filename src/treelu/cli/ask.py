@@ -63,7 +63,7 @@ class Way:
     changes: tuple[ColumnChange, ...]
 
     def lines(self) -> list[str]:
-        """The conditions, one a line."""
+        """The conditions, one per line."""
         return [str(change) + (" and" if place < len(self.changes) - 1 else "")
                 for place, change in enumerate(self.changes)]  # fmt: skip
 

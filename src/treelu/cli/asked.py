@@ -39,7 +39,7 @@ class Asked:
             trees = model.whole_trees()
         except AttributeError:
             raise InputError(
-                f"a model of --method {model.method} is no single tree, so that questions about it have no exact "
+                f"a model of --method {model.method} is not a single tree, so that questions about it have no exact "
                 "answer; --method lcn or lln fits a tree"
             ) from None
         self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]

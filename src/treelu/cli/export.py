@@ -111,11 +111,11 @@ def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
         place = 0 if model.task == "regression" else model.targets.index(target_of(model, label))
         if not model.trees:
             raise InputError(
-                f"a model of --method {model.method} is no single tree; --format html shows what it predicts, "
+                f"a model of --method {model.method} is not a single tree; --format html shows what it predicts, "
                 "--method lcn fits a tree"
             )
         return model.trees[place] if leaves == "visited" else model.whole_trees()[place]
     try:
         return model.tree_  # type: ignore[attr-defined]
     except AttributeError as error:
-        raise InputError(f"a {type(model).__name__} is no single tree: {error}") from None
+        raise InputError(f"a {type(model).__name__} is not a single tree: {error}") from None

@@ -229,7 +229,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
-    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} a question"
+    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} per question"
 
 
 def score_lines(

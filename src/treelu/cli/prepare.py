@@ -187,7 +187,7 @@ def _warn_of_rows(
             low, high, far = found
             notes.warn(
                 f"target {name!r}: {len(far):,} of {len(column):,} values lie far from the others, such as "
-                f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² speak of these few rows only"
+                f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² depend mostly on these few rows"
             )
     shared = None if held_out is None else digest.share_of(held_out.X)
     if shared is not None and shared >= 0.5:
@@ -267,7 +267,7 @@ class _Table:
 def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:
     new = sorted({str(label) for label in labels.tolist()} - {str(label) for label in known.tolist()})
     if new:
-        raise InputError(f"{path} has the class {new[0]!r}, which training had not; leave those rows out")
+        raise InputError(f"{path} has the class {new[0]!r}, which no training row has; leave those rows out")
 
 
 def split_rows(targets: TableTargets, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -46,7 +46,7 @@ def model_program(model: Any, name: str, leaves: str | None, label: str | None, 
             raise InputError(
                 f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
             ) from None
-        raise InputError(f"a {type(model).__name__} is no tree: {error}") from None
+        raise InputError(f"a {type(model).__name__} is not a tree: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
 

@@ -110,7 +110,7 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
 def _check_enumerable(n_neurons: int) -> None:
     if n_neurons > MAX_NEURONS:
         raise ValueError(
-            f"network has {n_neurons} neurons, 2^{n_neurons} patterns to enumerate; at most {MAX_NEURONS} will do"
+            f"network has {n_neurons} neurons, 2^{n_neurons} patterns to enumerate; at most {MAX_NEURONS} are possible"
         )
 
 

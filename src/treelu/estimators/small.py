@@ -129,7 +129,7 @@ class SmallTree(PathMixin, TreeEstimator):
         if not signs.any():
             return None
         if n_outputs > (2 if hasattr(self, "predict_proba") else 1):
-            raise ValueError("monotonic_cst needs two classes or one target: of more there is no up and down")
+            raise ValueError("monotonic_cst needs two classes or one target; with more there is no up and down")
         return np.append(signs, np.zeros(n_columns - len(signs)))
 
     def _updates(self, n_rows: int) -> int:
@@ -434,7 +434,7 @@ monotonic_cst, missing, n_jobs, random_state
         self
         """
         if self.linear_leaves and self.monotonic_cst is not None:
-            raise ValueError("linear_leaves=True and monotonic_cst cannot be had together; leave one out")
+            raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
         X = self._read(X)
         if y is None:
             raise ValueError("a regressor requires y to be passed, but the target y is None")

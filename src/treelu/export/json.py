@@ -9,12 +9,12 @@ the same float64.
 - ``classes``: list of labels (numbers, strings or booleans), or null for regression
 - ``weights``: one list of ``n_features`` numbers a split; or, sparse, an object with ``indptr``, ``indices``
   and ``data`` as in the CSR format, one row a split
-- ``biases``: one number a split; a row goes right where ``weights · x + bias >= 0``
+- ``biases``: one number per split; a row goes right where ``weights · x + bias >= 0``
 - ``children``: one pair [left, right] of node numbers a split; splits are numbered from 0 (the root), a child
   higher than its parent, then the leaves
-- ``values``: one list of outputs a leaf
+- ``values``: one list of outputs per leaf
 - ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
-- ``n_samples``: null, or the rows that reach each node, one number a node
+- ``n_samples``: null, or the rows that reach each node, one number per node
 - ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
 - ``notes``: list of strings, what was done to the tree and what that kept exact
 """
@@ -149,7 +149,7 @@ def _weights(weights: Any, n_features: int) -> Any:
         if not isinstance(weights, list) or not all(
             isinstance(row, list) and len(row) == n_features for row in weights
         ):
-            raise ValueError(f"weights must be lists of n_features = {n_features} numbers, one a split")
+            raise ValueError(f"weights must be lists of n_features = {n_features} numbers, one per split")
         return weights
     if set(weights) != {"indptr", "indices", "data"}:
         raise ValueError(f"weights must have the keys indptr, indices and data, got {', '.join(weights)}")

@@ -211,11 +211,11 @@ def _read_both(folder: Path) -> tuple[bytes, bytes]:
     try:
         manifest = read_regular(folder / MANIFEST, MAX_MANIFEST)
     except FileNotFoundError:
-        raise ModelFileError(f"it has no {MANIFEST}, so it is no saved model") from None
+        raise ModelFileError(f"it has no {MANIFEST}, so it is not a saved model") from None
     about = Fields(_read_manifest(manifest).any("arrays"), "arrays")
     name, wanted = about.text("file"), about.whole("bytes")
     if not _ARRAYS_NAME.fullmatch(name):
-        raise ModelFileError(f"{name!r} is no name of an arrays file")
+        raise ModelFileError(f"{name!r} is not the name of an arrays file")
     arrays = read_regular(folder / name, wanted)
     if len(arrays) != wanted:
         raise ModelFileError(f"{name} has {len(arrays)} bytes in place of {wanted}: it was cut or altered")

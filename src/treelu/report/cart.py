@@ -1,4 +1,4 @@
-"""CART of tuned depth, the yardstick beside the report's tree."""
+"""CART of tuned depth, with which the report compares the tree."""
 
 from typing import Any
 

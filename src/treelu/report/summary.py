@@ -126,7 +126,7 @@ def summarize(
         rows = hold_out_rows(X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state)
         n_given = X.shape[0] if hasattr(X, "shape") else len(X)
         if row_names is not None and len(row_names) != n_given:
-            raise ValueError(f"row_names must have {n_given} names, one a row of X, got {len(row_names)}")
+            raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(row_names)}")
     elif y is not None:
         raise ValueError("y was given without X; give the rows that the targets belong to")
 
@@ -421,7 +421,7 @@ def _predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Flo
     if classes is None:
         values = np.asarray(model.predict(X), dtype=np.float64)
         if values.ndim != 1:
-            raise ValueError(f"{name} predicts {values.shape[1]} values a row; report on one output at a time")
+            raise ValueError(f"{name} predicts {values.shape[1]} values per row; report on one output at a time")
         return values
     probability = np.asarray(model.predict_proba(X), dtype=np.float64)
     own = _list(model.classes if isinstance(model, ObliqueTree) else model.classes_)

@@ -79,7 +79,7 @@ class NumberColumn:
         if self.indicator:
             return np.column_stack([values, missing])
         if missing.any():
-            note(f"column {self.name!r}: missing values, of which training had none, replaced by {self.median:.6g}")
+            note(f"column {self.name!r}: missing values, which no training row had, replaced by {self.median:.6g}")
         return values[:, None]
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class TextColumn:
         return cls(str(column.name), tuple(kept), other, missing)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
-        """One feature a category."""
+        """One feature per category."""
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
@@ -151,7 +151,7 @@ class TextColumn:
         if self.missing:
             place[absent] = len(places) + self.other
         elif absent.any():
-            note(f"column {self.name!r}: missing values, of which training had none; its features are all 0 there")
+            note(f"column {self.name!r}: missing values, which no training row had; its features are all 0 there")
         encoded = np.zeros((len(column), len(self.features)))
         rows = np.flatnonzero(place >= 0)
         encoded[rows, place[rows]] = 1.0
@@ -212,7 +212,7 @@ class DateColumn:
         return cls(str(column.name), format, varying, middle_day, bool(missing.any()), strays)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
-        """One feature a part, and one that marks missing dates."""
+        """One feature per part, and one that marks missing dates."""
         moments = parse_dates(column, self.format)
         missing = np.isnat(moments)
         texts = to_texts(column)[missing].dropna()
@@ -228,7 +228,7 @@ class DateColumn:
             return np.column_stack([values, missing])
         if missing.any():
             shown = np.datetime_as_string(middle.astype("datetime64[D]"))
-            note(f"column {self.name!r}: missing values, of which training had none, replaced by {shown}")
+            note(f"column {self.name!r}: missing values, which no training row had, replaced by {shown}")
         return values
 
     def to_dict(self) -> dict[str, Any]:

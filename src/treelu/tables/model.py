@@ -38,7 +38,7 @@ class TableModel:
         What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
         with their numbers. Empty where the estimator is no tree.
     carts : tuple of ObliqueTree
-        scikit-learn's decision tree on the same rows for each target, the report's yardstick. May be empty.
+        scikit-learn's decision tree on the same rows for each target, for comparison. May be empty.
     notes : tuple of str
         What was said about columns and rows at fit.
     warnings : tuple of str

@@ -113,7 +113,7 @@ def _recipe(column: Any, place: int) -> tuple[Column, list[Feature]]:
     recipes = {"number": _number, "text": _text, "date": _date}
     if column.kind == "smiles":
         raise ValueError(
-            f"column {column.name!r} holds molecules, whose fingerprints only RDKit can compute; export the tree on "
+            f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
             "encoded features instead (--encoded) and compute them with treelu.chem"
         )
     if column.kind not in recipes:

@@ -156,7 +156,7 @@ def node_children(children: Any, n_splits: int) -> np.ndarray:
 def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_leaves: bool) -> None:
     """Raise unless ``link``, ``classes`` and the width of the leaf values fit together."""
     if n_outputs == 0:
-        raise ValueError("values must have at least one output a leaf, got none")
+        raise ValueError("values must have at least one output per leaf, got none")
     if link not in LINKS:
         raise ValueError(f"link must be one of {', '.join(LINKS)}, got {link!r}")
     if link == "identity":
@@ -170,7 +170,7 @@ def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_
     wanted = (2, 1) if link == "logistic" else (len(classes), len(classes))
     if (len(classes), n_outputs) != wanted:
         raise ValueError(
-            f"link={link!r} needs {wanted[0]} classes and {wanted[1]} outputs a leaf, "
+            f"link={link!r} needs {wanted[0]} classes and {wanted[1]} outputs per leaf, "
             f"got {len(classes)} classes and {n_outputs} outputs"
         )
     if link == "probability" and linear_leaves:
@@ -197,12 +197,12 @@ def _distinct(labels: list[Any]) -> bool:
 
 
 def names_tuple(feature_names: Any, n_features: int) -> tuple[str, ...] | None:
-    """Feature names as a tuple of distinct strings, one a feature, or None."""
+    """Feature names as a tuple of distinct strings, one per feature, or None."""
     if feature_names is None:
         return None
     names = tuple(str(name) for name in feature_names)
     if len(names) != n_features:
-        raise ValueError(f"feature_names must have {n_features} names, one a feature, got {len(names)}")
+        raise ValueError(f"feature_names must have {n_features} names, one per feature, got {len(names)}")
     if len(set(names)) != len(names):
         twice = next(name for i, name in enumerate(names) if name in names[:i])
         raise ValueError(f"feature_names must be distinct, {twice!r} is there more than once")

@@ -77,7 +77,7 @@ def export_graphviz(
 
 
 def _split_words(tree: ObliqueTree, node: int, top: int | None, digits: int, scale: np.ndarray) -> str:
-    """A node's test, one term a line."""
+    """A node's test, one term per line."""
     weights = tree.node_weights(node)
     named = strongest_terms(weights, scale, top)
     terms: list[str] = []

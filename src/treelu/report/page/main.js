@@ -48,7 +48,7 @@ class App {
     if (shown.length > 1) {
       byId("models").append(...shown.map((i) => h("button", { type: "button", "data-model": i, onclick: () => this.showModel(i) }, this.summary.models[i].name)));
     }
-    if (!this.trees[0]) byId("models").after(h("p", { class: "muted", id: "tree-whose" }, `of ${this.model.name}; ${this.summary.models[0].name} is no single tree`));
+    if (!this.trees[0]) byId("models").after(h("p", { class: "muted", id: "tree-whose" }, `of ${this.model.name}; ${this.summary.models[0].name} is not a single tree`));
     const press = (id, action) => byId(id).addEventListener("click", action);
     press("collapse", () => this.redraw(() => this.view.collapseAll()));
     press("expand", () => this.expand());
