@@ -86,8 +86,8 @@ def test_models_from_python(tmp_path: Path, type_: Type) -> None:
 def test_what_is_no_tree_says_so(table: Path, tmp_path: Path, type_: Type) -> None:
     type_("fit", table, "--target", "survived", "--method", "alcn", "--epochs", 1, "--no-cart", "--out", tmp_path / "m")
     assert type_("export", tmp_path / "m").err == (
-        "treelu: a model of --method alcn is not a single tree; --format html shows what it predicts, --method lcn fits a "
-        "tree\n"
+        "treelu: a model of --method alcn is not a single tree; --format html shows what it predicts, "
+        "--method lcn fits a tree\n"
     )
     assert type_("export", tmp_path / "m", "--format", "html").out.startswith("<!DOCTYPE html>")
 
@@ -199,3 +199,13 @@ def test_a_messy_file_is_read_by_the_program_as_by_treelu(tmp_path: Path, type_:
     wanted = pd.read_csv(io.StringIO(type_("predict", tmp_path / "m", tmp_path / "t.csv").out))
     assert found["prediction"].tolist() == wanted["prediction"].tolist()
     np.testing.assert_allclose(found.iloc[:, 1:], wanted.iloc[:, 1:], atol=1e-9)
+
+
+def test_a_report_on_a_small_tree_counts_the_rows_given(table: Path, tmp_path: Path, type_: Type) -> None:
+    words = ["fit", table, "--target", "survived", "--leaves", 3, "--terms", 1, "--no-compare", "--quiet"]
+    assert type_(*words, "--out", tmp_path / "m").code == 0
+    typed = type_("report", tmp_path / "m", table, "--out", tmp_path / "r.html")
+    assert typed.code == 0, typed.err
+    assert "scores on 80 rows of" in typed.out
+    assert "small tree" in typed.out
+    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")

@@ -99,6 +99,8 @@ def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
     """The branches that some rows reach, so that the tree shown is exact for them."""
     if not model.trees:
         return ()
+    if model.method == "tree":  # small: shown whole
+        return tuple(tree.with_counts(rows.X) for tree in model.whole_trees())
     trees = [member.to_tree(visited_by=rows.X) for member in model.members]
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 

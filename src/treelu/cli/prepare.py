@@ -187,7 +187,7 @@ def _warn_of_rows(
             low, high, far = found
             notes.warn(
                 f"target {name!r}: {len(far):,} of {len(column):,} values lie far from the others, such as "
-                f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² depend mostly on these few rows"
+                f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² depend mostly on these few"
             )
     shared = None if held_out is None else digest.share_of(held_out.X)
     if shared is not None and shared >= 0.5:
