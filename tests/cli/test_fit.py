@@ -346,7 +346,7 @@ def test_losses_of_a_fold() -> None:
         (["--target", "survived", "--smiles", "sex"], "treelu: RDKit can read none of the SMILES of "),
         (
             ["--target", "survived", "--features", "name"],
-            "treelu: no column is left to learn from; see what was left out, and why, above",
+            "treelu: no column is left to learn from; see above what was left out, and why",
         ),
     ],
 )

@@ -7,6 +7,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.report.trees import complete_tree, rows_for
 from treelu.report import summarize
+from treelu.report.cautions import classification_cautions, regression_cautions
 from treelu.report.dependence import partial_dependence
 from treelu.report.digest import KEPT, RowDigest
 from treelu.tree import ObliqueTree
@@ -93,3 +94,22 @@ def test_partial_dependence_is_scikit_learns():
             model, X, [curve["feature"]], method="brute", custom_values={curve["feature"]: np.array(curve["values"])}
         )
         assert np.allclose(curve["means"], wanted["average"][0])
+
+
+def test_few_rows_and_scores_below_the_baseline_are_said() -> None:
+    even = {"threshold": 0.5, "weighted": False, "strongest": None}
+    chances = np.tile([0.6, 0.4], (40, 1))
+    assert classification_cautions(np.zeros(3, dtype=int), chances[:3], ["no", "yes"], **even) == [
+        "the scores come from 3 rows only, and say little",
+        "all rows here are 'no': the scores say nothing about the other classes; give more rows",
+    ]
+    target = np.repeat([0, 1], [10, 30])
+    mixed = np.where(np.arange(40)[:, None] % 2 == 0, [0.6, 0.4], [0.4, 0.6])
+    (line,) = classification_cautions(target, mixed, ["no", "yes"], **even)
+    assert line == "50.0% of the rows are predicted right; always answering 'yes' would be right in 75.0%"
+    values = np.arange(30.0)
+    (line,) = regression_cautions(values, values[::-1], strongest=None)
+    assert line == "R² is -3.000: the mean of the target would predict these rows better"
+    assert regression_cautions(values[:1], values[:1], strongest=None) == [
+        "the scores come from 1 row only, and say little"
+    ]

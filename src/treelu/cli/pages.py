@@ -229,6 +229,8 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
+    if tree.n_leaves == 1:
+        return "1 leaf: no question was found to help"
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} per question"
 
 
@@ -238,6 +240,7 @@ def score_lines(
     """The scores as a small table, the size of the tree, and warnings."""
     lines = [""]
     if rows is not None and summaries:
+        where = where.replace("rows", "row", 1) if len(rows) == 1 else where
         lines += [f"scores on {len(rows):,} {where} (95 % interval)", ""]
         lines += _target_table(summaries) if len(model.targets) > 1 else _metric_table(next(iter(summaries.values())))
     lines += [""] * bool(model.trees and lines[-1])

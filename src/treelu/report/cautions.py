@@ -52,7 +52,10 @@ def classification_cautions(
     """
     counts = np.bincount(target.astype(int), minlength=len(names))
     decided = decide(probability, threshold)
-    lines = []
+    lines = _few_rows(len(target))
+    if (counts > 0).sum() == 1:
+        whose = names[int(counts.argmax())]
+        lines.append(f"all rows here are {whose!r}: the scores say nothing about the other classes; give more rows")
     if len(target) >= ENOUGH_ROWS and (decided == target).mean() >= PERFECT and (counts > 0).sum() > 1:
         lines.append(_perfect("every row is predicted right", strongest))
     remedy = "" if weighted else "; give each class the same weight (--balanced, class_weight='balanced')"
@@ -74,7 +77,19 @@ def classification_cautions(
                 f"{names[common]!r} would be right in {counts[common] / len(target):.1%} of the rows{remedy}"
                 f"{lower if binary else ''}"
             )
+    right = (decided == target).mean()
+    if len(target) >= ENOUGH_ROWS and not weighted and threshold == 0.5 and right < counts[common] / len(target):
+        lines.append(
+            f"{right:.1%} of the rows are predicted right; always answering {names[common]!r} would be right in "
+            f"{counts[common] / len(target):.1%}"
+        )
     return lines
+
+
+def _few_rows(n_rows: int) -> list[str]:
+    if n_rows >= ENOUGH_ROWS:
+        return []
+    return [f"the scores come from {n_rows} row{'' if n_rows == 1 else 's'} only, and say little"]
 
 
 def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positive: int, threshold: float) -> list[str]:
@@ -119,8 +134,10 @@ def regression_cautions(target: Floats, prediction: Floats, *, strongest: str | 
     """
     spread = float(((target - target.mean()) ** 2).sum())
     if len(target) < ENOUGH_ROWS or spread == 0:
-        return []
+        return _few_rows(len(target))
     r2 = 1 - float(((target - prediction) ** 2).sum()) / spread
+    if r2 < 0:
+        return [f"R² is {r2:.3f}: the mean of the target would predict these rows better"]
     return [_perfect(f"R² is {r2:.4f}", strongest)] if r2 >= PERFECT else []
 
 

@@ -148,7 +148,11 @@ class TableEncoder:
         if left_out:
             note(_block(left_out))
         if not columns:
-            raise TableError("no column is left to learn from; see what was left out, and why, above")
+            raise TableError(
+                "no column is left to learn from; see above what was left out, and why"
+                if left_out
+                else "the table has no column besides the target; there is nothing to learn from"
+            )
         return cls(tuple(columns))
 
     def with_decimal(self, mark: str | None) -> TableEncoder:
