@@ -192,3 +192,7 @@ def test_public_names_are_found(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'treelu' has no attribute 'Forest'"):
         _ = treelu.Forest
+
+
+def test_estimators_load_numba_when_they_are_used() -> None:
+    assert not loaded_after("import treelu; treelu.LCNClassifier, treelu.ObliqueTreeClassifier") & {"numba", "torch"}

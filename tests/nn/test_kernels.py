@@ -89,7 +89,8 @@ def _fill(mask, n_rows):
 def test_kernel_and_numpy_hash_rows_alike(key: int, n_rows: int) -> None:
     drop = DropConnect(0.5, key)
     words = np.uint32(key & WORD), np.uint32(key >> 32)
-    mask = Mask(np.empty(n_rows, np.uint32), *words, np.uint32(drop.threshold), np.float32(drop.scale))
+    keys, counters = np.empty(n_rows, np.uint32), np.empty(0, np.uint32)
+    mask = Mask(keys, counters, *words, np.uint32(drop.threshold), np.float32(drop.scale))
     _fill(mask, np.uint64(n_rows))
     assert np.array_equal(mask.keys.astype(np.uint64), drop.row_keys(n_rows))
 

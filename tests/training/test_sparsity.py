@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.nn.networks import views
-from treelu.training.optimizers import Optimizer
+from treelu.training.optimizers import BETAS, Optimizer
 from treelu.training.sparsity import _RootMeanSquares, choose_features, feature_norms, path_step, shrink_features
 
 
@@ -36,7 +36,7 @@ def test_divisor_of_the_penalty_is_amsgrads() -> None:
     """With one neuron a feature has one weight, and its divisor is the one that AMSGrad keeps."""
     weight, gradient = np.ones(5), np.zeros(5)
     optimizer = Optimizer("amsgrad", weight, gradient, 0.0)
-    rng, roots = np.random.default_rng(0), _RootMeanSquares()
+    rng, roots = np.random.default_rng(0), _RootMeanSquares(BETAS[1])
     for step in range(1, 31):
         gradient[:] = rng.normal(size=5) * np.geomspace(1e-3, 1e3, 5) / step
         optimizer.take_step(0.01)

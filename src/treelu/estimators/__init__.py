@@ -1,16 +1,25 @@
-"""scikit-learn estimators: validate, encode, delegate to the training loop, hand back the tree."""
+"""scikit-learn estimators: validate, encode, delegate to the training loop, hand back the tree.
 
-from treelu.estimators.ensemble import ELCNClassifier, ELCNRegressor
-from treelu.estimators.search import LCNClassifierCV, LCNRegressorCV
-from treelu.estimators.single import (
-    ALCNClassifier,
-    ALCNRegressor,
-    LCNClassifier,
-    LCNRegressor,
-    LLNClassifier,
-    LLNRegressor,
-)
-from treelu.estimators.small import ObliqueTreeClassifier, ObliqueTreeRegressor
+A class is loaded when it is asked for, and of the others nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from treelu.estimators.ensemble import ELCNClassifier, ELCNRegressor
+    from treelu.estimators.search import LCNClassifierCV, LCNRegressorCV
+    from treelu.estimators.single import (
+        ALCNClassifier,
+        ALCNRegressor,
+        LCNClassifier,
+        LCNRegressor,
+        LLNClassifier,
+        LLNRegressor,
+    )
+    from treelu.estimators.small import ObliqueTreeClassifier, ObliqueTreeRegressor
 
 __all__ = [
     "ALCNClassifier",
@@ -26,3 +35,12 @@ __all__ = [
     "ObliqueTreeClassifier",
     "ObliqueTreeRegressor",
 ]
+_MODULES = {"ELCN": "ensemble", "ObliqueTree": "small"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'treelu.estimators' has no attribute {name!r}")
+    family = name.removesuffix("CV").removesuffix("Classifier").removesuffix("Regressor")
+    module = "search" if name.endswith("CV") else _MODULES.get(family, "single")
+    return getattr(importlib.import_module(f"treelu.estimators.{module}"), name)

@@ -39,12 +39,22 @@ class Table:
             if not csr.has_canonical_format:
                 csr = csr.copy()
                 csr.sum_duplicates()
-            self.values = _readable(csr.data, dtype)
-            self.features = _readable(csr.indices, np.int32)
-            self.starts = _readable(csr.indptr, np.int32 if csr.nnz < 2**31 else np.int64)
+            self._set_csr(csr.data, csr.indices, csr.indptr, dtype)
         else:
             self.values = _readable(X, dtype)
             self.features = self.starts = _readable(np.empty(0), np.int32)
+
+    @classmethod
+    def from_csr(cls, values: Any, features: Any, starts: Any, shape: tuple[int, int], dtype: Any) -> Table:
+        """A sparse table from its three arrays."""
+        table = cls.__new__(cls)
+        table.shape, table.is_sparse = shape, True
+        table._set_csr(values, features, starts, dtype)
+        return table
+
+    def _set_csr(self, values: Any, features: Any, starts: Any, dtype: Any) -> None:
+        self.values, self.features = _readable(values, dtype), _readable(features, np.int32)
+        self.starts = _readable(starts, np.int32 if len(values) < 2**31 else np.int64)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -58,19 +68,14 @@ class Table:
 
     def columns(self, chosen: NDArray[np.int64]) -> Table:
         """A table of the chosen features only, in ascending order."""
-        columns = Table.__new__(Table)
-        columns.shape, columns.is_sparse = (self.shape[0], len(chosen)), self.is_sparse
         if not self.is_sparse:
-            columns.values = _readable(self.values.reshape(self.shape)[:, chosen], self.dtype)
-            columns.features, columns.starts = self.features, self.starts
-            return columns
+            return Table(self.values.reshape(self.shape)[:, chosen], self.dtype)
         place = np.full(self.shape[1], -1, np.int32)
         place[chosen] = np.arange(len(chosen))
         kept = place[self.features] >= 0
-        columns.values = _readable(self.values[kept], self.dtype)
-        columns.features = _readable(place[self.features][kept], np.int32)
-        columns.starts = _readable(np.concatenate([[0], np.cumsum(kept)])[self.starts], self.starts.dtype)
-        return columns
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        shape = self.shape[0], len(chosen)
+        return Table.from_csr(self.values[kept], place[self.features][kept], starts, shape, self.dtype)
 
     def rows(self, index: NDArray[np.int64] | None = None) -> Rows:
         """The rows numbered by `index`, or all."""
@@ -121,6 +126,22 @@ class Rows:
             entry = np.arange(len(row)) + np.repeat(start - np.cumsum(count) + count, count)
             feature, value = table.features[entry].astype(np.int64), table.values[entry]
         return row, feature, value
+
+    def in_float64(self) -> Rows:
+        """These rows in a table of their own, in float64; the same rows where they are in float64.
+
+        Examples
+        --------
+        >>> Table(np.eye(2, dtype=np.float32)).rows(np.array([1])).in_float64().to_dense()
+        array([[0., 1.]])
+        """
+        if self.table.dtype == np.float64:
+            return self
+        if not self.table.is_sparse:
+            return Table(self.to_dense(), np.float64).rows()
+        row, feature, value = self.nonzeros()
+        starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(self.index)))])
+        return Table.from_csr(value, feature, starts, self.shape, np.float64).rows()
 
     def to_dense(self) -> NDArray[Any]:
         """These rows as a dense array."""

@@ -107,7 +107,8 @@ def _batch(run: Any, number: int) -> Any:
     batches, entries, mask = run.batches, run.entries, run.mask
     index, key = batches.rows[batches.starts[number] : batches.starts[number + 1]], batches.keys[number]
     rows = Entries(entries.values, entries.features, entries.starts, entries.width, index)
-    return rows, Mask(mask.keys, np.uint32(key & _WORD), np.uint32(key >> _BITS), mask.threshold, mask.scale)
+    words = np.uint32(key & _WORD), np.uint32(key >> _BITS)
+    return rows, Mask(mask.keys, mask.counters, words[0], words[1], mask.threshold, mask.scale)
 
 
 @entry
@@ -121,7 +122,8 @@ def constant_updates(run: Any, layer: Any, paths: Any, grad_paths: Any, grad_lay
         prepare_constant(run.parameters, neurons.weight, layer.gram)
         constant_forward(rows, mask, neurons, state, layer, paths, run.out, first, last)
         total += len(rows.index) * loss(run.out, run.wanted.y, run.wanted, rows.index, run.grad_out)
-        run.sums[:] = 0
+        for i in range(len(run.sums)):
+            run.sums[i] = 0
         constant_backward(
             rows, mask, neurons, state, layer, paths, run.grad_out, grad_paths, grad_layer, grad, first, last
         )
@@ -142,7 +144,8 @@ def linear_updates(run: Any) -> float:
         neurons_forward(rows, mask, neurons, state, first, count)
         outputs_forward(run.parameters, state, run.out, first, count)
         total += len(rows.index) * loss(run.out, run.wanted.y, run.wanted, rows.index, run.grad_out)
-        run.sums[:] = 0
+        for i in range(len(run.sums)):
+            run.sums[i] = 0
         outputs_backward(run.parameters, run.grad_out, grad, count)
         neurons_backward(rows, mask, neurons, state, grad, first, count)
         collect_linear(state, run.grad_out, grad, run.gradients, count)

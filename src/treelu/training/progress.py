@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from treelu.nn import NeuronChain
 from treelu.training.loop import Callback, EpochRecord
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 _lock = threading.Lock()
 _bars: list[Progress] = []  # the one on the screen, as often as it is in use
@@ -18,6 +20,8 @@ _bars: list[Progress] = []  # the one on the screen, as often as it is in use
 @contextmanager
 def _shared_bars() -> Iterator[Progress]:
     """The bars on the screen: trainings in several threads share them, since there can be one display only."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
     with _lock:
         progress = _bars[0] if _bars else Progress(*columns)

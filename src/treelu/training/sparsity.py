@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training.loop import AfterStep
-from treelu.training.optimizers import BETAS, MOMENTUM
 
 FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
 
@@ -75,17 +74,19 @@ def path_step(penalty: float, optimizer: str) -> AfterStep:
     optimizer : {"amsgrad", "sgd"}
         SGD's momentum of 0.9 makes its steps ten times as long, of all features alike.
     """
+    from treelu.training.optimizers import BETAS, MOMENTUM  # loads Numba
+
     if optimizer == "sgd":
         return lambda network, gradients, rate: shrink_features(network, penalty * rate / (1 - MOMENTUM))
-    roots = _RootMeanSquares()
+    roots = _RootMeanSquares(BETAS[1])
     return lambda network, gradients, rate: shrink_features(network, penalty * rate / roots.after(gradients))
 
 
 class _RootMeanSquares:
     """AMSGrad's divisor, with one value for the weights of each feature: the largest mean square so far, its root."""
 
-    def __init__(self) -> None:
-        self.n_steps = 0
+    def __init__(self, beta: float) -> None:
+        self.n_steps, self.beta = 0, beta
         self.square: Any = 0.0
         self.largest: Any = 0.0
 
@@ -94,7 +95,7 @@ class _RootMeanSquares:
         of_features = [gradients[name] for name in ("weight", "output_weight") if name in gradients]
         new = (np.concatenate(of_features, axis=1) ** 2).mean(axis=1)
         self.n_steps += 1
-        _, beta = BETAS
+        beta = self.beta
         self.square = beta * self.square + (1 - beta) * new
         self.largest = np.maximum(self.largest, self.square)
         return np.maximum(np.sqrt(self.largest / (1 - beta**self.n_steps)), 1e-8)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.cpu import kernels
 from treelu.nn.cpu.compile import fast_entry
-from treelu.nn.cpu.kernels import LANES, constant_forward, neurons_forward
+from treelu.nn.cpu.kernels import BLOCK, LANES, constant_forward, neurons_forward, patterns
 from treelu.nn.cpu.layers import outputs_forward
 from treelu.nn.cpu.structs import (
     ConstantParameters,
@@ -23,7 +22,7 @@ from treelu.nn.cpu.structs import (
     State,
 )
 from treelu.nn.cpu.threads import n_threads, share_out
-from treelu.nn.drop_connect import WORD, DropConnect
+from treelu.nn.drop_connect import NEURON, WORD, DropConnect
 from treelu.nn.rows import Rows
 
 if TYPE_CHECKING:
@@ -31,12 +30,16 @@ if TYPE_CHECKING:
     from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork
 
 CACHE_LINE = 64  # bytes
+COPIED_ENTRIES = 2**22  # of a table in float32, copied in float64 at once
 # below this many multiply-adds a second thread costs more than it saves
 WORK_PER_THREAD, ROUTING_PER_THREAD = 400_000, 4_000_000
 
 
 class Router:
     """Activation patterns of a piece-wise linear network, from its neurons' parameters as they are now.
+
+    Rows are routed in float64, whatever the network's and the table's precision: the one kernel that training compiles
+    is the one that predicts.
 
     Parameters
     ----------
@@ -46,19 +49,33 @@ class Router:
     """
 
     def __init__(self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float) -> None:
-        scalar = bias.dtype.type
-        packed = packed_weight(weight)
-        self.neurons = Neurons(packed, connection.copy(), bias.copy(), scalar(1), scalar(slope), scalar(0))
+        scalar = np.float64
+        packed = packed_weight(weight.astype(scalar))
+        self.neurons = Neurons(
+            packed, connection.astype(scalar), bias.astype(scalar), scalar(1), scalar(slope), scalar(0)
+        )
 
     def codes(self, rows: Rows) -> NDArray[np.int64]:
         """Packed patterns (B, words) of rows, 63 neurons a word."""
         codes = np.zeros((len(rows.index), -(-len(self.neurons.bias) // 63)), np.int64)
-        share_out(
-            lambda first, last: kernels.patterns(entries_of(rows), self.neurons, codes, first, last),
-            len(codes),
-            _n_parts(rows, _entries_per_row(rows) * self.neurons.weight.shape[1], ROUTING_PER_THREAD),
-        )
+        if rows.table.dtype == np.float64:
+            self._fill(codes, rows)
+            return codes
+        step = max(1, COPIED_ENTRIES // rows.shape[1])
+        for start in range(0, len(codes), step):
+            some = Rows(rows.table, rows.index[start : start + step])
+            self._fill(codes[start : start + step], some.in_float64())
         return codes
+
+    def _fill(self, codes: NDArray[np.int64], rows: Rows) -> None:
+        weight, depth = self.neurons.weight, len(self.neurons.bias)
+
+        def route(first: np.uint64, last: np.uint64) -> None:
+            total, z = np.empty(weight.shape[1], weight.dtype), np.empty((depth, BLOCK), weight.dtype)
+            patterns(entries_of(rows), self.neurons, total, z, codes, first, last)
+
+        n_parts = _n_parts(rows, _entries_per_row(rows) * weight.shape[1], ROUTING_PER_THREAD)
+        share_out(route, len(codes), n_parts)
 
 
 def first_layer(network: LocallyConstantNetwork, rows: Rows, annealing: float) -> NDArray[Any]:
@@ -70,13 +87,15 @@ def first_layer(network: LocallyConstantNetwork, rows: Rows, annealing: float) -
     layer = FirstLayer(
         gram.reshape(len(parameters.head_bias), network.depth, -1), parameters.head_offset, parameters.head_bias
     )
-    state, mask = new_state(network.depth, network.depth, batch, dtype), mask_of(None, batch, dtype)
+    state, mask = new_state(network.depth, network.depth, batch, dtype), mask_of(None, batch, packed)
     neurons = neurons_of(packed, parameters, network.activation, annealing)
     squares = np.zeros((2, network.depth, network.depth, batch), dtype)
     paths = Paths(squares[0], squares[1], np.empty((network.depth, batch), dtype))
     out = np.empty((len(layer.bias), batch), dtype)
     share_out(
-        lambda first, last: _constant_forward(entries_of(rows), mask, neurons, state, layer, paths, out, first, last),
+        lambda first, last: _constant_forward(
+            entries_of(rows), mask, neurons, own_sums(state), layer, paths, out, first, last
+        ),
         batch,
         _n_parts(rows, _entries_per_row(rows) * (network.depth + 4) + network.depth**3, WORK_PER_THREAD),
     )
@@ -88,11 +107,13 @@ def linear_outputs(network: LocallyLinearNetwork, rows: Rows, annealing: float) 
     parameters, batch, dtype = linear_parameters(network), len(rows.index), network.dtype
     packed = packed_weight(network.weight, network.output_weight)
     n_columns = network.depth + network.out_features
-    state, mask = new_state(network.depth, n_columns, batch, dtype), mask_of(None, batch, dtype)
+    state, mask = new_state(network.depth, n_columns, batch, dtype), mask_of(None, batch, packed)
     neurons = neurons_of(packed, parameters, network.activation, annealing)
     out = np.empty((network.out_features, batch), dtype)
     share_out(
-        lambda first, last: _linear_forward(entries_of(rows), mask, neurons, state, parameters, out, first, last),
+        lambda first, last: _linear_forward(
+            entries_of(rows), mask, neurons, own_sums(state), parameters, out, first, last
+        ),
         batch,
         _n_parts(rows, _entries_per_row(rows) * (n_columns + 4) + network.depth**2, WORK_PER_THREAD),
     )
@@ -143,18 +164,26 @@ def neurons_of(packed: NDArray[Any], parameters: Any, activation: Activation, an
     return Neurons(packed, parameters.connection, parameters.bias, *map(scalar, numbers))
 
 
-def mask_of(drop: DropConnect | None, batch: int, dtype: np.dtype[Any]) -> Mask:
-    """A draw of masks for a batch; none where `drop` is None."""
-    keys, word = np.empty(batch, np.uint32), np.uint32
+def mask_of(drop: DropConnect | None, batch: int, packed: NDArray[Any]) -> Mask:
+    """A draw of masks for a batch and padded weights; none where `drop` is None."""
+    keys, word, scalar = np.empty(batch, np.uint32), np.uint32, packed.dtype.type
+    counters = np.arange(1, packed.shape[1] + 1, dtype=np.uint32) * word(NEURON)
     if drop is None:
-        return Mask(keys, word(0), word(0), word(0), dtype.type(1))
-    return Mask(keys, word(drop.key & WORD), word(drop.key >> 32 & WORD), word(drop.threshold), dtype.type(drop.scale))
+        return Mask(keys, counters, word(0), word(0), word(0), scalar(1))
+    low, high = word(drop.key & WORD), word(drop.key >> 32 & WORD)
+    return Mask(keys, counters, low, high, word(drop.threshold), scalar(drop.scale))
 
 
 def new_state(depth: int, n_columns: int, batch: int, dtype: Any) -> State:
     """Arrays for the forward pass of a batch."""
     z, a, o, curvature = np.empty((4, depth, batch), dtype)
-    return State(np.empty((n_columns, batch), dtype), z, a, o, curvature, np.ones((depth, depth, batch), dtype))
+    kept, sums = np.ones((depth, depth, batch), dtype), np.empty((2, -(-n_columns // LANES) * LANES), dtype)
+    return State(np.empty((n_columns, batch), dtype), z, a, o, curvature, kept, sums)
+
+
+def own_sums(state: State) -> State:
+    """The same arrays, but sums of its own for one more thread."""
+    return state._replace(sums=np.empty_like(state.sums))
 
 
 def packed_weight(*blocks: NDArray[Any]) -> NDArray[Any]:

@@ -15,11 +15,11 @@ import numpy as np
 
 from treelu.nn.cpu.compile import fast_entry, fast_part, inline
 from treelu.nn.cpu.lanes import sums_in_8, sums_in_16
-from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, NEURON, ROW
+from treelu.nn.drop_connect import FEATURE, MIX_1, MIX_2, ROW
 
 LANES = 8
-_BLOCK = 64  # rows whose patterns are found together
-_ROW, _FEATURE, _NEURON = np.uint32(ROW), np.uint32(FEATURE), np.uint32(NEURON)
+BLOCK = 64  # rows whose patterns are found together
+_ROW, _FEATURE = np.uint32(ROW), np.uint32(FEATURE)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 
 
@@ -79,15 +79,6 @@ def row_keys(mask: Any, first: Any, last: Any) -> None:
         mask.keys[r] = _mix(np.uint32(_mix(np.uint32(np.uint32(np.uint32(r) * _ROW) + mask.low)) + mask.high))
 
 
-@inline
-def _counters(count: int) -> Any:
-    """The counters of the neurons, as `_kept` takes them."""
-    counters = np.empty(count, np.uint32)
-    for i in range(count):
-        counters[i] = np.uint32(np.uint32(i + 1) * _NEURON)
-    return counters
-
-
 @fast_part
 def weighted_sums(values: Any, features: Any, weight: Any, begin: Any, end: Any, total: Any) -> None:
     """total = Σ values[e] · weight[d_e] over entries begin ≤ e < end; d_e is e − begin where there are no features."""
@@ -113,15 +104,16 @@ def _sums_of_row(entries: Any, row: Any, weight: Any, total: Any) -> None:
 def _project(entries: Any, mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> None:
     """s[i, r] = w_i·x_r, and in z the same with the surviving weights."""
     weight, width, threshold = neurons.weight, entries.width, mask.threshold
-    padded, depth = weight.shape[1], state.z.shape[0]
-    total, kept, counters = np.empty(padded, weight.dtype), np.empty(padded, weight.dtype), _counters(padded)
+    padded, depth, zero = weight.shape[1], state.z.shape[0], weight.dtype.type(0)
+    total, kept = state.sums[0], state.sums[1]
     for r in range(first, last):
         row = entries.index[r]
         if threshold == 0:
             _sums_of_row(entries, row, weight, total)
         else:
-            total[:] = 0
-            kept[:] = 0
+            for i in range(padded):
+                total[i] = zero
+                kept[i] = zero
             begin = row * width if width else entries.starts[row]
             end = begin + width if width else entries.starts[row + 1]
             for entry in range(begin, end):
@@ -133,7 +125,7 @@ def _project(entries: Any, mask: Any, neurons: Any, state: Any, first: Any, last
                 for i in range(padded):
                     term = x * weight[d, i]
                     total[i] += term
-                    kept[i] += term if _kept(pair, counters[i], threshold) else weight.dtype.type(0)
+                    kept[i] += term if _kept(pair, mask.counters[i], threshold) else zero
         for i in range(state.s.shape[0]):
             state.s[i, r] = total[i]
         for i in range(depth):
@@ -141,12 +133,14 @@ def _project(entries: Any, mask: Any, neurons: Any, state: Any, first: Any, last
 
 
 @fast_part
-def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any) -> None:
+def _project_backward(entries: Any, mask: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """grad.weight[d, i] += x_d (grad.s + mask · grad.z)."""
     width, threshold = entries.width, mask.threshold
-    padded, depth = grad.weight.shape[1], grad.z.shape[0]
-    total, kept = np.zeros(padded, grad.weight.dtype), np.zeros(padded, grad.weight.dtype)
-    counters = _counters(padded)
+    padded, depth, zero = grad.weight.shape[1], grad.z.shape[0], grad.weight.dtype.type(0)
+    total, kept = state.sums[0], state.sums[1]
+    for i in range(padded):
+        total[i] = zero
+        kept[i] = zero
     for r in range(first, last):
         for i in range(grad.s.shape[0]):
             total[i] = grad.s[i, r]
@@ -166,7 +160,7 @@ def _project_backward(entries: Any, mask: Any, grad: Any, first: Any, last: Any)
             if threshold:
                 pair = _pair(mask.keys[r], d)
                 for i in range(padded):
-                    dropped = kept[i] if _kept(pair, counters[i], threshold) else grad.weight.dtype.type(0)
+                    dropped = kept[i] if _kept(pair, mask.counters[i], threshold) else zero
                     grad.weight[d, i] += x * (total[i] + dropped)
             else:
                 for i in range(padded):
@@ -180,13 +174,12 @@ def _activate(mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> Non
     annealing, slope, bend = neurons.annealing, neurons.slope, neurons.bend
     n_features = neurons.weight.shape[0]
     one, zero = z.dtype.type(1), z.dtype.type(0)
-    counters = _counters(z.shape[0])
     for i in range(z.shape[0]):
         for k in range(i):
             u = neurons.connection[i, k]
             if threshold:
                 for r in range(first, last):
-                    survives = _kept(_pair(mask.keys[r], n_features + k), counters[i], threshold)
+                    survives = _kept(_pair(mask.keys[r], n_features + k), mask.counters[i], threshold)
                     kept[i, k, r] = mask.scale if survives else zero
             for r in range(first, last):
                 z[i, r] += u * kept[i, k, r] * a[k, r]
@@ -337,7 +330,7 @@ def neurons_forward(entries: Any, mask: Any, neurons: Any, state: Any, first: An
 def neurons_backward(entries: Any, mask: Any, neurons: Any, state: Any, grad: Any, first: Any, last: Any) -> None:
     """From grad.s, grad.a and grad.o to the parameters."""
     _activate_backward(neurons, state, grad, first, last)
-    _project_backward(entries, mask, grad, first, last)
+    _project_backward(entries, mask, state, grad, first, last)
 
 
 @inline
@@ -377,12 +370,14 @@ def constant_backward(
 
 
 @fast_entry
-def patterns(entries: Any, neurons: Any, codes: Any, first: Any, last: Any) -> None:
-    """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i."""
+def patterns(entries: Any, neurons: Any, total: Any, z: Any, codes: Any, first: Any, last: Any) -> None:
+    """Activation patterns (Eq. 3) of a piece-wise linear network, packed: bit i % 63 of codes[r, i // 63] is o_i.
+
+    `total` (padded,) and `z` (M, BLOCK) are room for the pre-activations of some rows.
+    """
     weight, depth = neurons.weight, neurons.bias.shape[0]
-    total, z = np.empty(weight.shape[1], weight.dtype), np.empty((depth, _BLOCK), weight.dtype)
-    for start in range(first, last, np.uint64(_BLOCK)):
-        count = min(np.uint64(_BLOCK), last - start)
+    for start in range(first, last, np.uint64(BLOCK)):
+        count = min(np.uint64(BLOCK), last - start)
         for r in range(count):
             _sums_of_row(entries, entries.index[start + r], weight, total)
             for i in range(depth):

@@ -35,13 +35,11 @@ def prepare_constant(parameters: Any, packed: Any, gram: Any) -> None:
     """Pack the weights; multiply them with g_φ's first layer: G_hij = V_hi·w_j, read instead of D gradient values."""
     head = parameters.head_weight
     pack(parameters.weight, 0, packed)
-    total, n_features = np.empty(packed.shape[1], packed.dtype), np.int64(head.shape[2])
+    n_features = np.int64(head.shape[2])
     for h in range(head.shape[0]):
         for i in range(head.shape[1]):
             begin = (h * head.shape[1] + i) * n_features
-            weighted_sums(head, None, packed, begin, begin + n_features, total)
-            for j in range(gram.shape[2]):
-                gram[h, i, j] = total[j]
+            weighted_sums(head, None, packed, begin, begin + n_features, gram[h, i])
 
 
 @fast_part

@@ -61,7 +61,7 @@ class TrainingPass:
         if len(rows.index) > self.batch:
             self.batch = len(rows.index)
             self._make_arrays()
-        self.entries, self.mask = entries_of(rows), mask_of(drop, self.batch, self.dtype)
+        self.entries, self.mask = entries_of(rows), mask_of(drop, self.batch, self.packed)
         self.neurons = neurons_of(self.packed, self.parameters, self.network.activation, annealing)
 
     def _make_arrays(self) -> None:

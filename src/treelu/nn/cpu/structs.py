@@ -19,11 +19,12 @@ class Entries(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """DropConnect: a key per row, filled from the draw's two words by the forward pass; weights whose hash is below
-    `threshold` are dropped. Threshold 0: none.
+    """DropConnect: a key per row, filled by the forward pass from the draw's two words; the neurons' counters
+    (padded,); weights whose hash is below `threshold` are dropped. Threshold 0: none.
     """
 
     keys: Any
+    counters: Any
     low: Any
     high: Any
     threshold: Any
@@ -45,7 +46,8 @@ class Neurons(NamedTuple):
 
 class State(NamedTuple):
     """What the forward pass leaves: projections s (columns, B); z, a, o = σ'(z) and σ''(z), each (M, B); and the masks
-    of the connections (M, M, B), which are 1 where nothing is dropped.
+    of the connections (M, M, B), which are 1 where nothing is dropped. `sums` (2, padded) is room for one row's
+    projections, with all weights and with the surviving ones: threads that share the rest have their own.
     """
 
     s: Any
@@ -54,6 +56,7 @@ class State(NamedTuple):
     o: Any
     curvature: Any
     kept: Any
+    sums: Any
 
 
 class Gradients(NamedTuple):

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn import soft_tree as kernels
-
 FLOAT = np.float32
 START_SPREAD = 0.5  # of z, in random questions
 PRIOR = 0.6  # pseudo-rows of a leaf's first chances
@@ -96,7 +94,9 @@ class SoftTree:
         """The leaf of each row, from 0."""
         if not self.n_splits:
             return np.zeros(len(X), np.int64)
-        return kernels.route(X, self.children, self.questions)
+        from treelu.nn.soft_tree import route  # loads Numba
+
+        return route(X, self.children, self.questions)
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,15 @@ def node_sums(
 
 def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTree:
     """The tree after `schedule.n_updates` steps."""
+    from treelu.nn.soft_tree import run_updates  # loads Numba
+
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
     signs = np.zeros(rows.X.shape[1], FLOAT)
     if rows.signs is not None:
         signs[:-1] = rows.signs
-    kernels.run_updates(
+    run_updates(
         rows.X,
         rows.target,
         rows.weight,
