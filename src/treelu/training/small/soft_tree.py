@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,13 @@ class Rows:
     def n_features(self) -> int:
         """Features, without the column of ones."""
         return self.X.shape[1] - 1
+
+    @cached_property
+    def columns(self) -> tuple[NDArray[np.float32], ...]:
+        """Features and ones (D + 1, n), targets (K, n) and weights (1, n) of the rows in random order."""
+        order = np.random.default_rng(len(self)).permutation(len(self))
+        tables = (self.X, self.target, self.weight[:, None])
+        return tuple(np.ascontiguousarray(table[order].T) for table in tables)
 
     def part(self, index: NDArray[np.int64]) -> Rows:
         """Some of the rows."""
@@ -219,13 +227,9 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
-    signs = np.zeros(rows.X.shape[1], FLOAT)
-    if rows.signs is not None:
-        signs[:-1] = rows.signs
+    signs = None if rows.signs is None else np.append(rows.signs, FLOAT(0))
     run_updates(
-        rows.X,
-        rows.target,
-        rows.weight,
+        *rows.columns,
         tree.children,
         tree.allowed,
         signs,
