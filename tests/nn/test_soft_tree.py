@@ -31,7 +31,9 @@ def case(children: list[list[int]], n_outputs: int, is_classifier: bool, dtype: 
     }
 
 
-def torch_loss(parts: dict[str, Any], sharpness: float, is_classifier: bool) -> tuple[torch.Tensor, Any, Any]:
+def torch_loss(
+    parts: dict[str, Any], sharpness: float, is_classifier: bool, firmness: float = 0.0
+) -> tuple[torch.Tensor, Any, Any]:
     """The same from the leaves' paths, one leaf after the other."""
     questions = torch.tensor(parts["questions"], dtype=torch.float64, requires_grad=True)
     values = torch.tensor(parts["values"], dtype=torch.float64, requires_grad=True)
@@ -48,6 +50,8 @@ def torch_loss(parts: dict[str, Any], sharpness: float, is_classifier: bool) -> 
     leaves = torch.stack([reach(len(children) + leaf) for leaf in range(len(children) + 1)], dim=1)
     output = leaves @ (torch.softmax(values, dim=1) if is_classifier else values)
     losses = -(target * output.log()).sum(1) if is_classifier else 0.5 * ((output - target) ** 2).sum(1)
+    if not is_classifier:
+        losses = losses + firmness / 2 * (leaves[:, :, None] * (values - output[:, None, :]) ** 2).sum((1, 2))
     return (share * losses).sum(), questions, values
 
 
@@ -56,8 +60,10 @@ def columns(parts: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("n_outputs", "is_classifier"), [(3, True), (1, False), (2, False)])
-def test_the_gradient_equals_autograd(shape: str, n_outputs: int, is_classifier: bool) -> None:
+@pytest.mark.parametrize(
+    ("n_outputs", "is_classifier", "firmness"), [(3, True, 0.0), (1, False, 0.0), (1, False, 0.5), (2, False, 0.5)]
+)
+def test_the_gradient_equals_autograd(shape: str, n_outputs: int, is_classifier: bool, firmness: float) -> None:
     parts = case(SHAPES[shape], n_outputs, is_classifier, np.float32)
     by_questions, by_values = np.empty_like(parts["questions"]), np.empty_like(parts["values"])
     scratch = soft_tree.make_scratch(len(parts["children"]), len(parts["rows"]), n_outputs)
@@ -65,9 +71,9 @@ def test_the_gradient_equals_autograd(shape: str, n_outputs: int, is_classifier:
     kept = np.ones_like(parts["questions"])
     soft_tree.slopes(
         batch, target, weight[0], parts["children"], kept, parts["questions"], parts["values"],
-        np.float32(3), is_classifier, by_questions, by_values, scratch,
+        np.float32(3), np.float32(firmness), is_classifier, by_questions, by_values, scratch,
     )  # fmt: skip
-    wanted, questions, values = torch_loss(parts, 3.0, is_classifier)
+    wanted, questions, values = torch_loss(parts, 3.0, is_classifier, firmness)
     wanted.backward()
     np.testing.assert_allclose(by_questions, questions.grad.numpy(), atol=2e-6, rtol=1e-4)
     np.testing.assert_allclose(by_values, values.grad.numpy(), atol=2e-6, rtol=1e-4)
@@ -85,7 +91,7 @@ def test_one_update_is_adamw_with_biases_left_alone() -> None:
     moved, leaves = parts["questions"].copy(), parts["values"].copy()
     soft_tree.run_updates(
         *columns(parts), parts["children"], ones, None, moved, leaves,
-        1, 512, 0.1, 0.5, 0.0, 2.0, 20.0, True, 7,
+        1, 512, 0.1, 0.5, 0.0, 2.0, 20.0, 0.0, True, 7,
     )  # fmt: skip
     np.testing.assert_allclose(moved, wanted, atol=1e-4)
     np.testing.assert_allclose(leaves, values.detach().numpy(), atol=1e-4)
@@ -99,7 +105,7 @@ def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
     signs = np.array([1, -1, 0, 0, 0], np.float32)
     soft_tree.run_updates(
         *columns(parts), parts["children"], allowed, signs, parts["questions"],
-        parts["values"], 20, 8, 0.1, 0.1, 0.2, 2.0, 20.0, True, 7,
+        parts["values"], 20, 8, 0.1, 0.1, 0.2, 2.0, 20.0, 0.0, True, 7,
     )  # fmt: skip
     assert (parts["questions"][allowed == 0] == 0).all()
     assert (parts["questions"][:, 0] >= 0).all()

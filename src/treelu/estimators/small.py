@@ -147,9 +147,13 @@ class SmallTree(PathMixin, TreeEstimator):
             constant = Key(Family("constant"), 1, 0)
             return {}, constant, {constant: one_leaf(rows)}
         if self.selection == "largest":
-            family = Family("cart", 0.1)
-            steps = dict(trial(rows, family, budget, grow, seed))
-            return {}, next(iter(steps)), steps
+            path = (
+                walk(rows, Family("thresholds"), budget, grow, seed)
+                if budget.max_terms == 1
+                else trial(rows, Family("cart", 0.1), budget, grow, seed)
+            )
+            key, tree = next(path)
+            return {}, key, {key: tree}
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         judged = compare(sample, folds, shorter, grow, seed, self._threads())
@@ -240,7 +244,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         The least training rows of a leaf.
     selection : {"smallest", "best", "largest"}
         Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference; the best; or the largest, without a comparison.
+        the best by more than one standard error of the difference or half a point; the best; or the largest, without a
+        comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
     n_updates : "auto" or int

@@ -6,10 +6,14 @@ The tree has S questions, parents before children, and S + 1 leaves, numbered S 
     output = Σ_leaf reach(leaf) v_leaf             (regression)
     chances = Σ_leaf reach(leaf) softmax(v_leaf)   (classes)
 
+The loss is the log-loss, or half the squared error of the output mixed with that of the leaves,
+
+    ½ (output − y)² + firmness · ½ Σ_leaf reach(leaf) (v_leaf − output)²
+
+without which values between those of the leaves are reached by rows on a boundary, and lost in the hard tree.
 β rises while the tree is trained, until rows are routed almost as by a hard tree (right where z ≥ 0). Arrays are
 float32; rows of a batch stand in the last axis, so that inner loops vectorise. Products are loops that leave out zeros:
 on such narrow arrays as fast as BLAS, faster where questions have few terms, and compiled in a fraction of the time.
-All helpers are inlined, so that each is compiled once.
 """
 
 from __future__ import annotations
@@ -18,16 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from treelu.nn.caching import njit
+from treelu.nn.cpu.compile import fast_entry, fast_part, inline
 
 _F = np.float32
 _LEAST = np.float32(1e-6)  # chances below are taken for this
 _STEP, _SHIFT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
-_kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "arcp"})
-_inline = njit(nogil=True, inline="always")
 
 
-@_inline
+@inline
 def _exponential(t: Any) -> Any:
     """exp(−t) of t ≥ 0 in plain arithmetic, which vectorises: a series of exp(−t/64) − 1, squared six times."""
     t = min(t, _F(64)) / _F(64)
@@ -40,7 +42,7 @@ def _exponential(t: Any) -> Any:
     return q * (q + _F(2)) + _F(1)
 
 
-@_inline
+@fast_part
 def _go_down(z: Any, children: Any, sharpness: Any, gate: Any, reach: Any) -> None:
     """Gates of the questions and how far each row reaches each node, from z (S, rows)."""
     for r in range(z.shape[1]):
@@ -56,7 +58,7 @@ def _go_down(z: Any, children: Any, sharpness: Any, gate: Any, reach: Any) -> No
             reach[left, r] = reach[s, r] - reach[right, r]
 
 
-@_inline
+@fast_part
 def _come_up(gate: Any, reach: Any, children: Any, sharpness: Any, cost: Any, slope: Any) -> None:
     """∂loss/∂z (S, rows) from `cost` = ∂loss/∂reach of the leaves; fills the cost of the questions."""
     for s in range(gate.shape[0] - 1, -1, -1):
@@ -67,7 +69,7 @@ def _come_up(gate: Any, reach: Any, children: Any, sharpness: Any, cost: Any, sl
             slope[s, r] = sharpness * reach[s, r] * gate[s, r] * (_F(1) - gate[s, r]) * gain
 
 
-@_inline
+@fast_part
 def _leaf_outputs(values: Any, is_classifier: bool, outputs: Any) -> None:
     """Chances of the classes in each leaf, or its values as they are."""
     for leaf in range(values.shape[0]):
@@ -82,21 +84,32 @@ def _leaf_outputs(values: Any, is_classifier: bool, outputs: Any) -> None:
                 outputs[leaf, k] /= total
 
 
-@_inline
-def _compare(output: Any, target: Any, weight: Any, is_classifier: bool) -> None:
+@fast_part
+def _compare(output: Any, target: Any, weight: Any, total: Any, is_classifier: bool, firmness: Any) -> None:
     """In place of the outputs (K, rows) the slopes of the batch's mean loss by them: log-loss, or half the squares."""
-    total = _F(0)
-    for r in range(output.shape[1]):
-        total += weight[r]
     for k in range(output.shape[0]):
         for r in range(output.shape[1]):
             if is_classifier:
                 output[k, r] = -weight[r] * target[k, r] / (total * max(output[k, r], _LEAST))
             else:
-                output[k, r] = weight[r] * (output[k, r] - target[k, r]) / total
+                output[k, r] = weight[r] * ((_F(1) - firmness) * output[k, r] - target[k, r]) / total
 
 
-@_inline
+@fast_part
+def _keep_apart(values: Any, reach: Any, weight: Any, firmness: Any, cost: Any, by_values: Any) -> None:
+    """What the squared values in Σ_leaf reach (v_leaf − y)² add to the slopes by reach (cost) and by values."""
+    for leaf in range(values.shape[0]):
+        size, total = _F(0), _F(0)
+        for k in range(values.shape[1]):
+            size += values[leaf, k] * values[leaf, k] * firmness / _F(2)
+        for r in range(reach.shape[1]):
+            cost[leaf, r] += size * weight[r]
+            total += weight[r] * reach[leaf, r]
+        for k in range(values.shape[1]):
+            by_values[leaf, k] += firmness * values[leaf, k] * total
+
+
+@fast_part
 def _through_softmax(outputs: Any, is_classifier: bool, by_values: Any) -> None:
     """∂loss/∂values from ∂loss/∂outputs of the leaves, in place: through the softmax."""
     if not is_classifier:
@@ -109,7 +122,7 @@ def _through_softmax(outputs: Any, is_classifier: bool, by_values: Any) -> None:
             by_values[leaf, k] = outputs[leaf, k] * (by_values[leaf, k] - mean)
 
 
-@_inline
+@fast_part
 def _product(left: Any, right: Any, result: Any) -> None:
     """left (n, m) · right (m, rows), without the zeros of the left."""
     for i in range(result.shape[0]):
@@ -122,7 +135,7 @@ def _product(left: Any, right: Any, result: Any) -> None:
                     result[i, r] += factor * right[j, r]
 
 
-@_inline
+@fast_part
 def _slopes(
     batch: Any,
     target: Any,
@@ -132,6 +145,7 @@ def _slopes(
     questions: Any,
     values: Any,
     sharpness: Any,
+    firmness: Any,
     is_classifier: bool,
     by_questions: Any,
     by_values: Any,
@@ -149,7 +163,10 @@ def _slopes(
             factor = outputs[leaf, k]
             for r in range(output.shape[1]):
                 output[k, r] += factor * reach[n_splits + leaf, r]
-    _compare(output, target, weight, is_classifier)
+    total_weight = _F(0)
+    for r in range(output.shape[1]):
+        total_weight += weight[r]
+    _compare(output, target, weight, total_weight, is_classifier, firmness)
     _product(outputs, output, cost[n_splits:])
     for leaf in range(n_splits + 1):
         for k in range(output.shape[0]):
@@ -157,6 +174,8 @@ def _slopes(
             for r in range(output.shape[1]):
                 total += reach[n_splits + leaf, r] * output[k, r]
             by_values[leaf, k] = total
+    if not is_classifier:
+        _keep_apart(outputs, reach[n_splits:], weight, firmness / total_weight, cost[n_splits:], by_values)
     _through_softmax(outputs, is_classifier, by_values)
     _come_up(gate, reach, children, sharpness, cost, z)
     for s in range(n_splits):
@@ -168,7 +187,7 @@ def _slopes(
             by_questions[s, d] = kept[s, d] * total
 
 
-@_kernel
+@fast_entry
 def slopes(
     batch: Any,
     target: Any,
@@ -178,6 +197,7 @@ def slopes(
     questions: Any,
     values: Any,
     sharpness: Any,
+    firmness: Any,
     is_classifier: bool,
     by_questions: Any,
     by_values: Any,
@@ -188,8 +208,8 @@ def slopes(
     `batch` is (D + 1, B) with ones in the last row, `target` (K, B), `scratch` comes from `make_scratch`.
     """
     _slopes(
-        batch, target, weight, children, kept, questions, values, sharpness, is_classifier, by_questions, by_values,
-        scratch,
+        batch, target, weight, children, kept, questions, values, sharpness, firmness, is_classifier,
+        by_questions, by_values, scratch,
     )  # fmt: skip
 
 
@@ -205,7 +225,7 @@ def make_scratch(n_splits: int, n_rows: int, n_outputs: int) -> tuple[Any, ...]:
     )
 
 
-@_inline
+@fast_part
 def _adam(parameter: Any, slope: Any, mean: Any, square: Any, rate: Any, decay: Any, update: int) -> None:
     """One step of AdamW; the last column (the biases of questions) is not decayed."""
     first, second = _F(1 - 0.9**update), _F(1 - 0.999**update)
@@ -219,7 +239,7 @@ def _adam(parameter: Any, slope: Any, mean: Any, square: Any, rate: Any, decay: 
             parameter[i, j] = kept * parameter[i, j] - step
 
 
-@_inline
+@fast_part
 def _thin(questions: Any, allowed: Any, drop: float, state: Any, kept: Any, thinned: Any) -> Any:
     """DropConnect: questions with each weight left out with chance `drop`, the others scaled up; biases stay."""
     limit, scale = np.uint64(drop * 2147483648.0), _F(1 / (1 - drop))
@@ -234,7 +254,7 @@ def _thin(questions: Any, allowed: Any, drop: float, state: Any, kept: Any, thin
     return state
 
 
-@_inline
+@fast_part
 def _order(children: Any, questions: Any, signs: Any, values: Any, is_classifier: bool, bounds: Any) -> None:
     """Set weights against their feature's sign to 0, and clip leaf values so that questions with a signed feature have
     no leaf on the left above one on the right.
@@ -273,7 +293,7 @@ def _order(children: Any, questions: Any, signs: Any, values: Any, is_classifier
             values[leaf, 0] += move
 
 
-@_inline
+@fast_part
 def _window(source: Any, start: int, part: Any) -> None:
     """Columns of `source` from `start` on, as many as `part` has, the first ones again after the last."""
     first = min(part.shape[1], source.shape[1] - start)
@@ -284,7 +304,7 @@ def _window(source: Any, start: int, part: Any) -> None:
             part[d, r] = source[d, r - first]
 
 
-@_kernel
+@fast_entry
 def _updates(
     columns: Any,
     target: Any,
@@ -300,6 +320,7 @@ def _updates(
     drop: float,
     softest: float,
     sharpest: float,
+    firmness: float,
     is_classifier: bool,
     seed: int,
     sample: Any,
@@ -325,8 +346,8 @@ def _updates(
             _window(weight, start, share)
         state = _thin(questions, allowed, drop, state, kept, thinned)
         _slopes(
-            batch, wanted, share[0], children, kept, thinned, values, sharpness, is_classifier, by_questions, by_values,
-            scratch,
+            batch, wanted, share[0], children, kept, thinned, values, sharpness, _F(firmness), is_classifier,
+            by_questions, by_values, scratch,
         )  # fmt: skip
         _adam(questions, by_questions, mean, square, rate, _F(decay), update + 1)
         _adam(values, by_values, value_mean, value_square, rate, _F(0), update + 1)
@@ -350,6 +371,7 @@ def run_updates(
     drop: float,
     softest: float,
     sharpest: float,
+    firmness: float,
     is_classifier: bool,
     seed: int,
 ) -> None:
@@ -367,14 +389,12 @@ def run_updates(
     bounds, scratch = np.empty((4, 2 * n_splits + 1), _F), make_scratch(n_splits, n_batch, n_outputs)
     _updates(
         columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, drop,
-        softest, sharpest, is_classifier, seed, sample, by, moments, bounds, scratch,
+        softest, sharpest, firmness, is_classifier, seed, sample, by, moments, bounds, scratch,
     )  # fmt: skip
 
 
-@_kernel
-def route(rows: Any, children: Any, questions: Any) -> Any:
-    """The leaf of each row, numbered from 0: right where z ≥ 0."""
-    leaf = np.empty(rows.shape[0], np.int64)
+@fast_entry
+def _route(rows: Any, children: Any, questions: Any, leaf: Any) -> None:
     for r in range(rows.shape[0]):
         node = 0
         while node < questions.shape[0]:
@@ -383,4 +403,10 @@ def route(rows: Any, children: Any, questions: Any) -> Any:
                 z += questions[node, d] * rows[r, d]
             node = children[node, 1] if z >= 0 else children[node, 0]
         leaf[r] = node - questions.shape[0]
+
+
+def route(rows: Any, children: Any, questions: Any) -> Any:
+    """The leaf of each row, numbered from 0: right where z ≥ 0."""
+    leaf = np.empty(len(rows), np.int64)
+    _route(rows, children, questions, leaf)
     return leaf

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
-from treelu.training.small.path import Budget, Family, Grow, Key, first_tree, thinner, walk
+from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 
-DROPS = (0.0, 0.1, 0.25)  # shares of weights left out at random, of which the best is chosen
+# Shares of weights left out at random, of which the best is chosen
+DROPS = {"random": (0.0, 0.1, 0.25, 0.5), "cart": (0.0, 0.1, 0.25)}
+REGRESSION_DROPS = {"random": (0.0, 0.05, 0.1, 0.25), "cart": (0.0, 0.05, 0.1)}
+NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
+FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 STRENGTH = 3.0  # of the shrinkage while steps are compared
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -51,70 +54,114 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
 
 
 def families(rows: Rows, budget: Budget) -> list[Family]:
-    """Starts worth a trial: random questions with some shares of weights left out, and an ordinary tree."""
+    """Starts worth a trial: random questions and an ordinary tree, with some shares of weights left out."""
     if budget.max_terms == 1:
-        return [Family("random"), Family("cart")]
-    drops = DROPS if rows.n_features > 1 else DROPS[:1]
-    return [*(Family("random", drop) for drop in drops), Family("cart", 0.1)]
+        return []
+    drops = DROPS if rows.is_classifier else REGRESSION_DROPS
+    return [Family(start, drop) for start in drops for drop in drops[start] if drop == 0 or rows.n_features > 1]
 
 
-def ordinary_families(rows: Rows) -> list[Family]:
-    """Ordinary trees, one term a question, which cost next to nothing."""
-    return [Family("gini"), Family("entropy")] if rows.is_classifier else [Family("squared_error")]
+def ordinary_families(rows: Rows, budget: Budget) -> list[Family]:
+    """Trees of one term a question, which cost next to nothing."""
+    found = [Family("gini"), Family("entropy")] if rows.is_classifier else [Family("squared_error")]
+    return [*found, Family("thresholds")] if budget.max_terms == 1 else found
 
 
-def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int) -> Iterator[tuple[Key, SoftTree]]:
-    """The steps of a family's path that have the most leaves and terms."""
-    tree = first_tree(rows, family, budget.max_leaves, budget, grow, seed)
-    if budget.max_terms >= rows.n_features:
-        yield Key(family, budget.max_leaves, rows.n_features), tree
-        return
-    for key, small in thinner(tree, rows, family, budget.max_leaves, budget, seed, sides=False):
-        if key.terms == budget.max_terms:
-            yield key, small
-            return
+def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
+    """The steps of a family's path that have the most terms, with the most leaves and with a quarter of them.
+
+    The trees with all terms are kept in `first`.
+    """
+    for size in sorted({budget.max_leaves, max(2, budget.max_leaves // 4)}, reverse=True):
+        tree = first_tree(rows, family, size, budget, grow, seed)
+        if first is not None:
+            first[family, size] = tree
+        if budget.max_terms >= rows.n_features:
+            yield Key(family, size, rows.n_features), tree
+            continue
+        for key, small in thinner(tree, rows, family, size, budget, seed, sides=False):
+            if key.terms == budget.max_terms:
+                yield key, small
+                break
 
 
 def compare(rows: Rows, folds: Sequence[Fold], budget: Budget, grow: Grow, seed: int, n_jobs: int) -> dict[Key, Judged]:
     """Judge the steps of the best family's path and of ordinary trees, fold by fold.
 
-    The best family is the one whose largest tree loses least on the rows held out. The result does not depend on
-    `n_jobs`, the threads.
+    The best family is the one whose trials lose least on the rows held out; after the first folds only the best few
+    go on. The result does not depend on `n_jobs`, the threads.
     """
     parts = [(rows.part(train), rows.part(test)) for train, test in folds]
+    first: list[First] = [{} for _ in parts]
 
-    def run(job: tuple[int, Family, Callable[..., Any]]) -> list[tuple[Key, SoftTree]]:
+    def run(job: tuple[int, Family, Callable[..., Path]]) -> list[tuple[Key, SoftTree]]:
         fold, family, steps = job
-        return list(steps(parts[fold][0], family, budget, grow, seed + fold))
+        return list(steps(parts[fold][0], family, budget, grow, seed + fold, first[fold]))
 
-    def judged_steps(kinds: Iterable[tuple[Family, Callable[..., Any]]]) -> dict[Key, Judged]:
-        jobs = [(fold, family, steps) for family, steps in kinds for fold in range(len(parts))]
-        judged: dict[Key, Judged] = {}
+    def judge_steps(
+        judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]
+    ) -> None:
+        jobs = [(fold, family, steps) for fold in numbers for family in kinds]
         with ThreadPoolExecutor(max(1, n_jobs)) as pool:
             for (fold, _, _), found in zip(jobs, pool.map(run, jobs), strict=True):
                 for key, tree in found:
                     judge(judged, key, tree, *parts[fold])
-        return judged
 
-    trials = judged_steps([(family, trial) for family in families(rows, budget)])
-    best = min(trials, key=lambda key: trials[key].loss().mean()).family
-    judged = judged_steps([(best, walk), *((family, walk) for family in ordinary_families(rows))])
+    judged: dict[Key, Judged] = {}
+    if tried := families(rows, budget):
+        trials: dict[Key, Judged] = {}
+        some = (len(parts) + 1) // 2 if len(parts) > 3 else 1
+        judge_steps(trials, tried, trial, range(some))
+        finalists = ranked(trials, tried)[:FINALISTS]
+        judge_steps(trials, finalists, trial, range(some, len(parts)))
+        judge_steps(judged, ranked(trials, finalists)[:1], walk, range(len(parts)))
+    judge_steps(judged, ordinary_families(rows, budget), walk, range(len(parts)))
     for train, test in parts:
         judge(judged, Key(Family("constant"), 1, 0), one_leaf(train), train, test)
     return judged
 
 
+def ranked(trials: dict[Key, Judged], tried: Iterable[Family]) -> list[Family]:
+    """Families, the one whose trials lose least in the mean first."""
+    means = {key: found.loss().mean() for key, found in trials.items()}
+    return sorted(tried, key=lambda family: np.mean([means[key] for key in means if key.family == family]))
+
+
 def choose(judged: dict[Key, Judged], rule: str) -> Key:
     """The key of the best step, or by the rule "smallest" the one with the fewest numbers to read among those that are
-    not behind it by more than one standard error of the difference.
+    not behind it by more than one standard error of the difference, or by `NEGLIGIBLE`.
+
+    The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
+    the first kind; another step has to be ahead of it by more than one standard error. Of many steps that are about
+    as good, the first by chance would be worse than these.
     """
-    mean = {key: found.loss().mean() for key, found in judged.items()}
-    best = min(mean, key=lambda key: (mean[key], key.n_numbers))
+    loss = {key: found.loss() for key, found in judged.items()}
+    mean = smoothed({key: rows.mean() for key, rows in loss.items()})
+
+    def ahead(key: Key, of: Key, least: float = 0.0) -> bool:
+        """Whether a step is better than another by more than one standard error of the difference, and by `least`."""
+        difference = loss[of] - loss[key]
+        return bool(difference.mean() > max(difference.std() / np.sqrt(len(difference)), least))
+
+    def rank(key: Key) -> tuple[float, int]:
+        return mean[key], key.n_numbers
+
+    trained = [key for key in judged if key.is_trained]
+    most = max((key.terms for key in trained), default=1)
+    kind = (trained or list(judged))[0].family
+    best = min((key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1), key=rank)
+    best = min((key for key in judged if key == best or ahead(key, best)), key=rank)
     if rule == "best":
         return best
+    return min((key for key in judged if not ahead(best, key, NEGLIGIBLE)), key=lambda key: (key.n_numbers, mean[key]))
 
-    def as_good(key: Key) -> bool:
-        difference = judged[key].loss() - judged[best].loss()
-        return bool(difference.mean() <= difference.std() / np.sqrt(len(difference)))
 
-    return min((key for key in judged if as_good(key)), key=lambda key: (key.n_numbers, mean[key]))
+def smoothed(mean: dict[Key, float]) -> dict[Key, float]:
+    """Losses by key, each averaged with those of the next sizes of the same family and terms."""
+    found = {}
+    for key in mean:
+        near = sorted(other.leaves for other in mean if other[0] == key[0] and other[2] == key[2])
+        place = near.index(key.leaves)
+        sides = [mean[key._replace(leaves=near[i])] for i in (place - 1, place + 1) if 0 <= i < len(near)]
+        found[key] = (2 * mean[key] + sum(sides)) / (2 + len(sides))
+    return found

@@ -54,7 +54,7 @@ class Family(NamedTuple):
     """Where trees start, and what share of the weights is left out at random while they train.
 
     The start is "random" questions, an ordinary tree ("gini" and "entropy", its criteria, or "squared_error") that is
-    kept as it is, or one from which gradients go on ("cart").
+    kept as it is, or one from which gradients go on: with all terms ("cart"), or its thresholds only ("thresholds").
     """
 
     start: str
@@ -73,8 +73,14 @@ class Key(NamedTuple):
         """Numbers that a reader meets: terms of all questions, and leaves."""
         return (self.leaves - 1) * self.terms + self.leaves
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether the step comes from gradients on questions with any features."""
+        return self.family.start in ("random", "cart")
+
 
 Path = Iterator[tuple[Key, SoftTree]]
+First = dict[tuple[Family, int], SoftTree]  # trees with all terms that have been trained, by family and leaves
 
 
 def sizes(max_leaves: int) -> list[int]:
@@ -113,17 +119,19 @@ def term_ladder(n_features: int, max_terms: int) -> list[int]:
     return steps
 
 
-def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int) -> Path:
+def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer."""
     if family.start in ("random", "cart"):
-        size = budget.max_leaves
-        while size >= 2:
+        for size in range(budget.max_leaves, 1, -1):
             if size == budget.max_leaves or 2 ** (size.bit_length() - 1) == size:
-                yield from thinner(first_tree(rows, family, size, budget, grow, seed), rows, family, size, budget, seed)
-            size -= 1
+                tree = (first or {}).get((family, size)) or first_tree(rows, family, size, budget, grow, seed)
+                yield from thinner(tree, rows, family, size, budget, seed)
         return
     for size in sizes(budget.max_leaves):
-        yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
+        if family.start == "thresholds":
+            yield Key(family, size, 1), _moved_thresholds(rows, size, budget, grow, seed)
+        else:
+            yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
 
 
 def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
@@ -139,10 +147,20 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
     return fitted(trained(tree, rows, schedule, seed), rows, schedule, size, budget, seed)
 
 
+def _moved_thresholds(rows: Rows, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
+    """An ordinary tree whose thresholds have been trained on, all at once."""
+    tree = _ordinary(rows, "gini" if rows.is_classifier else "squared_error", size, grow, STEEPNESS)
+    first = _schedule(rows, Family("thresholds"))
+    n_updates, rate = max(1, budget.n_updates // 2), first.learning_rate / 3
+    schedule = replace(first, n_updates=n_updates, softest=6.0, learning_rate=rate, decay=0.0)
+    return pruned(trained(tree, rows, schedule, seed), rows, size, budget.min_samples)
+
+
 def _schedule(rows: Rows, family: Family) -> Schedule:
-    """Squared error wants larger steps and hardly any decay."""
-    decay, rate = (0.3, 0.03) if rows.is_classifier else (0.01, 0.1)
-    return Schedule(drop=family.drop, decay=decay, learning_rate=rate)
+    """Squared error wants larger steps, hardly any decay, and leaves that stay apart."""
+    if rows.is_classifier:
+        return Schedule(drop=family.drop, decay=0.3, learning_rate=0.03)
+    return Schedule(drop=family.drop, decay=0.01, learning_rate=0.1, firmness=0.5)
 
 
 def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:

@@ -109,7 +109,7 @@ class SoftTree:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how a tree is trained."""
+    """How long and how a tree is trained; `treelu.nn.soft_tree` has the formulas."""
 
     n_updates: int = 1000
     softest: float = 2.0
@@ -118,6 +118,7 @@ class Schedule:
     decay: float = 0.3
     drop: float = 0.0
     batch_size: int = 512
+    firmness: float = 0.0
 
 
 # Where a tree starts
@@ -228,8 +229,11 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
     signs = None if rows.signs is None else np.append(rows.signs, FLOAT(0))
+    columns, target, weight = rows.columns
     run_updates(
-        *rows.columns,
+        columns,
+        target,
+        weight,
         tree.children,
         tree.allowed,
         signs,
@@ -242,6 +246,7 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
         schedule.drop,
         schedule.softest,
         schedule.sharpest,
+        schedule.firmness,
         rows.is_classifier,
         seed,
     )
