@@ -217,5 +217,5 @@ def test_linear_leaves_are_ridge_regressions_of_their_rows(tmp_path: Any) -> Non
     np.testing.assert_allclose(line.leaf_weights[0, 0], wanted, rtol=1e-4, atol=1e-4)  # the mean is 0: no matter
     model.save(tmp_path / "model")
     assert (load(tmp_path / "model").predict(X) == model.predict(X)).all()
-    with pytest.raises(ValueError, match="cannot be had together"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         ObliqueTreeRegressor(linear_leaves=True, monotonic_cst=[1, 0, 0, 0]).fit(X, y)
