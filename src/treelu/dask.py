@@ -100,7 +100,7 @@ class _DaskEstimator(BaseEstimator):
         seed = int(np.random.SeedSequence(self._seed()).generate_state(1)[0])
         share = min(1.0, SAMPLE_ROWS / sizes.sum())
         drawn = client.map(_draw, parts, range(len(parts)), share=share, seed=seed, pure=False)
-        sample = _stack(client.gather(drawn))
+        sample = stacked(client.gather(drawn))
         local = self._local_class(**self.estimator.get_params())
         self.local_ = client.submit(_fit_sample, local, sample, pure=False).result()
         self.n_rounds_ = 0
@@ -283,13 +283,3 @@ def _window(X: Any, y: Any, weight: Any) -> Window:
     if len(y) != X.shape[0]:
         raise ValueError(f"a partition of y has {len(y)} rows, that of X {X.shape[0]}; partition y like X")
     return Window(X, np.asarray(y), None if weight is None else np.asarray(weight, np.float32))
-
-
-def _stack(parts: list[Window]) -> Window:
-    import pandas as pd
-
-    if hasattr(parts[0].X, "columns"):
-        weights = [part.weight for part in parts if part.weight is not None]
-        y = np.concatenate([part.y for part in parts])
-        return Window(pd.concat([part.X for part in parts]), y, np.concatenate(weights) if weights else None)
-    return stacked(parts)

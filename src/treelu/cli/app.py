@@ -144,7 +144,12 @@ def demo(
 def fit(
     context: typer.Context,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or .xlsx file; - reads CSV from standard input.")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, TSV, Parquet or .xlsx file; a folder or a pattern ('data/*.parquet') of such files; - reads CSV "
+            "from standard input.",
+        ),
     ],
     target: Annotated[list[str], _option("Column to predict; several (a,b,c) for several 0/1 labels.", metavar="COL")],
     out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
@@ -209,6 +214,14 @@ def fit(
         _option("After a small tree also fit the large one (lcn), and print both scores.", "--compare/--no-compare"),
     ] = True,
     seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
+    store: Annotated[
+        Path | None,
+        _option(
+            "Folder for the encoded rows of a table larger than memory, removed at the end; by default that of "
+            "temporary files.",
+            metavar="DIR",
+        ),
+    ] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -253,6 +266,7 @@ def fit(
         parameters={name: value for name, value in given.items() if value is not None},
         columns=columns,
         reading=reading,
+        store=store,
         threshold=threshold,
         hold_out=hold_out,
         valid=valid,
@@ -271,7 +285,12 @@ def fit(
 def predict(
     model: ModelFolder,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet or .xlsx file; - reads CSV from standard input.")
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="CSV, TSV, Parquet or .xlsx file; a folder or a pattern ('data/*.parquet') of such files; - reads CSV "
+            "from standard input.",
+        ),
     ],
     out: Output = None,
     keep: Annotated[Columns, _option("Columns to copy into the output (a,b,c).", metavar="COL")] = None,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from treelu.cli.messages import InputError
-from treelu.tables.errors import TableError
+from treelu.tables.errors import EmptyTableError, TableError
+from treelu.tables.found import check_alike, find_files, partition
 from treelu.tables.layout import check_columns_named, file_kind, look_at_text, plain_errors, split_names
 
 MANIFEST = "model.json"  # of a saved model
@@ -57,14 +58,30 @@ def check_table(path: str, reading: Reading) -> tuple[str, ...] | None:
     options = reading.options()
     if path == "-":
         return None
+    files = find_files(path)
+    if len(files) > 1:
+        return _check_first(files, reading)
+    path = files[0]
     with plain_errors(path):
         kind = file_kind(path)
     if kind != "text":
         return None
     layout = look_at_text(path, delimiter=options["delimiter"], encoding=options["encoding"])
     if not layout.has_rows:
-        raise TableError(f"{path} has a header but no rows; add rows below it")
-    return layout.names
+        raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
+    return (*layout.names, *partition(path))
+
+
+def _check_first(files: Sequence[str], reading: Reading) -> tuple[str, ...] | None:
+    """The names of the columns of the first of many text tables that is not empty; all must be of one kind."""
+    if check_alike(files) != "text":
+        return None
+    for path in files:
+        try:
+            return check_table(path, reading)
+        except EmptyTableError:
+            continue
+    raise TableError(f"none of the {len(files)} files has rows; add some")
 
 
 def check_fit(

@@ -9,15 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treelu import estimators
 from treelu.cli.check import Reading, check_folder
 from treelu.cli.compare import MOST_CELLS, comparison, comparison_line, n_cells, other_command
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
-from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare
+from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare_files
 from treelu.cli.trees import tree_text
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
+from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
@@ -44,6 +47,7 @@ def fit_table(
     parameters: dict[str, Any],
     columns: ColumnChoice,
     reading: Reading,
+    store: Path | None = None,
     threshold: float | None,
     hold_out: float,
     valid: str | None,
@@ -58,8 +62,7 @@ def fit_table(
 ) -> None:
     """Read, train, score, save, and say what was done."""
     check_folder(out, force)
-    notes = Notes(quiet=quiet)
-    table = prepare(
+    prepared = prepare_files(
         data,
         targets,
         task=task,
@@ -68,23 +71,20 @@ def fit_table(
         hold_out=hold_out,
         valid=valid,
         seed=seed,
-        notes=notes,
+        notes=Notes(quiet=quiet),
+        store=store,
     )
-    check_files(out, table)
-    if method is None:
-        method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
-    estimator = make_estimator(method, table.task, parameters, seed)
-    if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
-        raise InputError("--threshold is for a target of two classes; leave it out")
-    if folds is not None:
-        estimator = tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
-    elif method in ("lcn", "alcn") and table.task != "regression" and wants_choice(table.training, parameters):
-        estimator = choose_for_molecules(estimator, table.training, table.task, seed=seed, quiet=quiet)
-    if not quiet:
-        rows = f"{count(len(table.training), 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
-        depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
-        say(f"training {type(estimator).__name__}{depth} on {rows}")
-    model = train(estimator, table, quiet=quiet, with_cart=with_cart)
+    with prepared as table:
+        check_files(out, table)
+        if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
+            raise InputError("--threshold is for a target of two classes; leave it out")
+        estimator = _choose(table, method, parameters, columns, folds=folds, seed=seed, quiet=quiet)
+        if not quiet:
+            rows = f"{count(table.n_rows, 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
+            depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
+            say(f"training {type(estimator).__name__}{depth} on {rows}")
+        model = train(estimator, table, quiet=quiet, with_cart=with_cart)
+        n_training_rows = table.n_rows
     if threshold is not None:
         model = replace(model, threshold=threshold)
     summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
@@ -92,7 +92,9 @@ def fit_table(
     files = write_folder(model, summaries, out)
     compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
     if as_json:
-        write_json(_for_machines(model, table, summaries, out, files) | {"compared": compared})
+        n_held_out = 0 if table.held_out is None else len(table.held_out)
+        told = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
+        write_json(told | {"compared": compared})
         return
     where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
     for line in score_lines(summaries, model, table.held_out, where):
@@ -105,7 +107,7 @@ def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict
     """The small tree beside the large one; None where no rows are held out or the table is large."""
     if table.held_out is None:
         return None
-    if n_cells(table.training) > MOST_CELLS:
+    if table.store is not None or n_cells(table.training) > MOST_CELLS:
         if not quiet:
             say("the table is large: the large tree (LCN) is not fitted for comparison")
         return None
@@ -114,6 +116,29 @@ def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict
     if not quiet:
         say(f"training {type(large).__name__}, the large tree, for comparison (--no-compare leaves it out)")
     return comparison(model, train(large, table, quiet=quiet, with_cart=False), table)
+
+
+def _choose(
+    table: Prepared,
+    method: str | None,
+    parameters: dict[str, Any],
+    columns: ColumnChoice,
+    *,
+    folds: int | None,
+    seed: int,
+    quiet: bool,
+) -> Any:
+    """An unfitted estimator with the parameters given, and others chosen where so asked."""
+    if method is None:
+        method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
+    if method == "elcn" and table.store is not None:
+        raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
+    estimator = make_estimator(method, table.task, parameters, seed)
+    if folds is not None:
+        return tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
+    if method in ("lcn", "alcn") and table.task != "regression" and wants_choice(table.training, parameters):
+        return choose_for_molecules(estimator, table.training, table.task, seed=seed, quiet=quiet)
+    return estimator
 
 
 def default_method(task: Task, given: Sequence[str], columns: ColumnChoice) -> str:
@@ -154,12 +179,18 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
 def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> TableModel:
     """Fit the estimator and CART; returns them with the trees they are."""
     n_networks = len(table.targets) if table.task == "labels" else 1
-    with progress_bar("training", n_rounds(estimator, len(table.training)) * n_networks, quiet) as advance:
+    rounds = n_rounds(estimator, len(table.training))
+    if table.store is not None and hasattr(estimator, "epochs"):
+        rounds = n_rounds(estimator, min(SAMPLE_ROWS, len(table.store))) + n_windows(table.store)
+    with progress_bar("training", rounds * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
         calls_back = "callbacks" in estimator.get_params()
         if calls_back:
             estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
-        estimator.fit(table.training.X, table.training.y)
+        if table.store is None:
+            estimator.fit(table.training.X, table.training.y)
+        else:
+            _fit_store(estimator, table)
         for fitted in (estimator, *getattr(estimator, "estimators_", ())) if calls_back else ():
             fitted.set_params(callbacks=None)
     model = TableModel(
@@ -174,12 +205,21 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
         positive=_positive(estimator, table),
         trained=datetime.now(UTC).date().isoformat(),
     )
-    model = replace(model, trees=visited_trees(model, table.training, table.held_out))
+    counted = table.training if table.store is None or model.method != "tree" else None
+    model = replace(model, trees=visited_trees(model, counted, table.held_out))
     if with_cart:
         if not quiet:
             say("fitting CART, scikit-learn's decision tree, for comparison")
         model = replace(model, carts=_fit_carts(model, table.training))
     return model
+
+
+def _fit_store(estimator: Any, table: Prepared) -> None:
+    """Fit to all rows, and give the estimator their features' names, which a store has not."""
+    assert table.store is not None
+    estimator.fit(table.store)
+    if hasattr(table.training.X, "columns"):
+        estimator.feature_names_in_ = np.array(table.training.X.columns, dtype=object)
 
 
 def _positive(estimator: Any, table: Prepared) -> int:
@@ -204,14 +244,16 @@ def n_rounds(estimator: Any, n_rows: int) -> int:
     return plan_training(n_rows, estimator.epochs, estimator.batch_size).epochs
 
 
-def visited_trees(model: TableModel, training: Rows, held_out: Rows | None) -> tuple[ObliqueTree, ...]:
+def visited_trees(model: TableModel, training: Rows | None, held_out: Rows | None) -> tuple[ObliqueTree, ...]:
     """The estimator as trees with the branches that rows reach, and how many training rows reach each node.
 
-    Hold-out rows show which branches to draw; what is in these was learned from training rows.
+    Hold-out rows show which branches to draw; what is in these was learned from training rows. Without training rows a
+    small tree keeps its own counts.
     """
     if model.method == "tree":
         tree = replace(model.estimator.tree_, feature_names=model.encoder.feature_names)
-        return (tree.with_counts(training.X),)
+        return (tree if training is None else tree.with_counts(training.X),)
+    assert training is not None
     if not hasattr(type(model.members[0]), "to_tree"):
         return ()
     trees = []
@@ -278,7 +320,7 @@ def _suffixes(model: TableModel) -> list[str]:
 
 
 def _for_machines(
-    model: TableModel, table: Prepared, summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
+    model: TableModel, n_rows: tuple[int, int], summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
 ) -> dict[str, Any]:
     parameters = model.estimator.get_params(deep=False)
     for name in ("depth", "drop_connect", "weight_decay"):  # as chosen, where they were left open
@@ -292,8 +334,8 @@ def _for_machines(
         "targets": list(model.targets),
         "parameters": {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters},
         "n_features": len(model.encoder.feature_names),
-        "n_training_rows": len(table.training),
-        "n_hold_out_rows": 0 if table.held_out is None else len(table.held_out),
+        "n_training_rows": n_rows[0],
+        "n_hold_out_rows": n_rows[1],
         "trees": [{"leaves": tree.n_leaves, "depth": tree.depth} for tree in model.trees],
         "scores": {
             target: {entry["name"]: entry.get("scores") for entry in summary["models"]}

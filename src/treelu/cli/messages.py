@@ -76,10 +76,10 @@ def write_json(value: Any) -> None:
 
 
 @contextmanager
-def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A bar on standard error where that is a terminal; yields a function that moves it by one."""
+def progress_bar(title: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
+    """A bar on standard error where that is a terminal; yields a function that moves it by one, or by so many."""
     if quiet or not sys.stderr.isatty():
-        yield lambda: None
+        yield lambda steps=1: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -87,7 +87,7 @@ def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Callable[[], N
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total)
-        yield lambda: progress.advance(task)
+        yield lambda steps=1: progress.advance(task, steps)
 
 
 def count(number: int, word: str) -> str:

@@ -16,7 +16,9 @@ from treelu.cli.prepare import column_names
 from treelu.cli.spreadsheets import for_spreadsheets
 from treelu.persistence import load
 from treelu.persistence.folder import replacing, write_atomically
-from treelu.tables import TableModel, check_columns, iterate_table
+from treelu.tables import TableError, TableModel, check_columns
+from treelu.tables.found import find_files
+from treelu.tables.pieces import Piece, iterate_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,17 +37,26 @@ def predict_table(
     model = replace(model, encoder=model.encoder.with_decimal(reading.decimal))
     rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
     notes = Notes()
-    first_row = 0
+    first = True
     with open_output(out) as file:
-        for piece in iterate_table(data, rows, text=model.encoder.text_columns, **reading.options()):
+        for path, piece, first_row in _pieces(data, rows, model, reading, notes):
             needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
-            check_columns(needed, piece, option=data)
-            result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep)
+            check_columns(needed, piece, option=path)
+            try:
+                result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep)
+            except TableError as error:
+                raise TableError(str(error) if path == data else f"{path}: {error}") from None
             if as_json:
                 result.to_json(file, orient="records", lines=True, force_ascii=False, double_precision=15)
             else:
-                for_spreadsheets(result).to_csv(file, index=False, header=first_row == 0, lineterminator="\n")
-            first_row += len(piece)
+                for_spreadsheets(result).to_csv(file, index=False, header=first, lineterminator="\n")
+            first = False
+
+
+def _pieces(data: str, rows: int, model: TableModel, reading: Reading, notes: Notes) -> Iterator[Piece]:
+    """The rows of one table or of many, a piece at a time."""
+    files = [data] if data == "-" else find_files(data)
+    return iterate_pieces(files, rows, note=notes, text=model.encoder.text_columns, **reading.options())
 
 
 def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str]) -> pd.DataFrame:

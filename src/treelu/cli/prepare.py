@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from treelu.cli.check import Reading
-from treelu.cli.messages import InputError, Notes, count
+from treelu.cli.interrupt import check_not_interrupted
+from treelu.cli.messages import InputError, Notes, count, progress_bar
 from treelu.report.digest import RowDigest
 from treelu.tables import (
     TableEncoder,
@@ -26,8 +29,12 @@ from treelu.tables import (
 )
 from treelu.tables.dates import DateOrder
 from treelu.tables.encoder import far_values
+from treelu.tables.found import find_files, partition
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
+from treelu.tables.pieces import Drawn, draw_table
+from treelu.tables.reader import TableReader
+from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,6 +115,13 @@ class Prepared:
     notes: Notes = field(repr=False)
     styles: tuple[NumberFormat, ...] = ()
     digest: RowDigest | None = None
+    store: RowStore | None = None  # all training rows, where they do not fit into memory; `training` is a sample
+    held_out_numbers: NDArray[np.int64] | None = None  # in the table that was drawn from
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are trained on."""
+        return len(self.training) if self.store is None else len(self.store)
 
 
 def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> list[str]:
@@ -122,7 +136,14 @@ def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> lis
     return split_names(values, [str(name) for name in frame.columns], option)
 
 
-def prepare(
+def prepare(data: str, targets: Sequence[str], *, columns: ColumnChoice, reading: Reading, **how: Any) -> Prepared:
+    """Read a table that fits into memory, decide what its columns are, and part its rows; as `prepare_files`."""
+    with prepare_files(data, targets, columns=columns, reading=reading, in_memory=True, **how) as table:
+        return table
+
+
+@contextmanager
+def prepare_files(
     data: str,
     targets: Sequence[str],
     *,
@@ -133,17 +154,81 @@ def prepare(
     valid: str | None,
     seed: int,
     notes: Notes,
-) -> Prepared:
+    store: Path | None = None,
+    in_memory: bool = False,
+) -> Iterator[Prepared]:
     """Read a table, decide what its columns are, and part its rows.
 
-    What is learned from the columns (medians, categories) is learned from the training rows alone.
+    What is learned from the columns (medians, categories) is learned from the training rows alone; where the table does
+    not fit into memory, from a sample of them, and all of them are in a store until the end of the block.
     """
+    share = None if in_memory else hold_out if valid is None else 0.0
+    drawn = _draw(data, targets, columns, reading, share, seed, notes)
+    table, reader = prepare_frame(
+        data, drawn.frame, targets, task=task, columns=columns, reading=reading, hold_out=hold_out, valid=valid,
+        seed=seed, notes=notes,
+    )  # fmt: skip
+    if len(drawn.frame) == drawn.n_rows:
+        yield table
+        return
+    from treelu.cli.large import stored
+
+    if table.task == "labels":
+        raise InputError(f"{data} does not fit into memory, as several labels must; fit one --target at a time")
+    if table.held_out_numbers is not None:
+        table = replace(table, held_out_numbers=drawn.numbers[table.held_out_numbers])
+    with stored(table, find_files(data), reader, store, n_rows=drawn.n_rows, quiet=notes.quiet) as whole:
+        yield whole
+
+
+def _draw(
+    data: str,
+    targets: Sequence[str],
+    columns: ColumnChoice,
+    reading: Reading,
+    hold_out: float | None,
+    seed: int,
+    notes: Notes,
+) -> Drawn:
+    """The rows of a table, or a sample of them; all where `hold_out` is None."""
+    from treelu.cli.large import MOST_ROWS, n_drawn
+
     as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
-    frame = read_table(data, text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
+    files = [data] if data == "-" else find_files(data)
+    most = MOST_ROWS if data == "-" or hold_out is None else n_drawn(files, hold_out)
+    if len(files) == 1 and most == MOST_ROWS and not partition(files[0]):
+        frame = read_table(files[0], text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
+        return Drawn(frame, np.arange(len(frame)), len(frame))
+    with progress_bar("reading", None, notes.quiet) as advance:
+
+        def told(n_rows: int) -> None:
+            check_not_interrupted()
+            advance(n_rows)
+
+        target = targets[0] if len(targets) == 1 else None
+        return draw_table(files, most, seed, classes=target, text=as_text, note=notes, told=told, **reading.options())
+
+
+def prepare_frame(
+    data: str,
+    frame: pd.DataFrame,
+    targets: Sequence[str],
+    *,
+    task: Task | None,
+    columns: ColumnChoice,
+    reading: Reading,
+    hold_out: float,
+    valid: str | None,
+    seed: int,
+    notes: Notes,
+) -> tuple[Prepared, TableReader]:
+    """The rows of a frame, parted and encoded, and how more rows like these are read."""
+    as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
     names = column_names(targets, frame, "--target")
     columns = columns.named_in(frame)
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
     table = _Table(frame, read_targets(frame, names, task, notes, decimal=reading.decimal))
+    numbers = None
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))
         held_out = _Table.read(valid, as_text, names, table.y.task, reading, table.y.styles)
@@ -152,6 +237,7 @@ def prepare(
     else:
         rows, others = split_rows(table.y, hold_out, seed)
         training, held_out = table.part(rows), table.part(others)
+        numbers = held_out.y.rows
     encoder = TableEncoder.learn(
         training.features[columns.choose(frame, names, notes)],
         note=notes,
@@ -172,9 +258,11 @@ def prepare(
     digest = RowDigest.of(training_rows.X)
     _warn_of_rows(training_rows, held_out_rows, table.y.task, names, digest, notes)
     notes.finish()
-    return Prepared(
-        encoder, table.y.task, names, training_rows, held_out_rows, notes, styles=table.y.styles, digest=digest
-    )
+    prepared = Prepared(
+        encoder, table.y.task, names, training_rows, held_out_rows, notes, styles=table.y.styles, digest=digest,
+        held_out_numbers=numbers,
+    )  # fmt: skip
+    return prepared, TableReader(encoder, names, table.y, reading.options())
 
 
 def _warn_of_rows(

@@ -42,18 +42,29 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
     """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
+    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator)) as rows:
+        return _fit(estimator, rows, eval_set)
+
+
+@contextmanager
+def rows_outside_memory(X: Any, y: Any, sample_weight: Any, *, are_classes: bool) -> Iterator[BlockRows]:
+    """What `is_outside_memory` as rows in blocks; at least one."""
     if isinstance(X, np.memmap):
         if X.ndim != 2 or len(y) != len(X):
             raise ValueError(f"y must have one target for each row of X, got {len(y)} for X of shape {X.shape}")
-        return _fit(estimator, MappedRows(X, y, sample_weight), eval_set)
+        yield MappedRows(X, y, sample_weight)
+        return
     if y is not None or sample_weight is not None:
         raise ValueError(
             "y and sample_weight must be None where X is a RowStore or an iterator: they come with the rows"
         )
     if isinstance(X, BlockRows):
-        return _fit(estimator, X, eval_set)
-    with stored(X, are_classes=is_classifier(estimator)) as store:
-        return _fit(estimator, store, eval_set)
+        if not len(X):
+            raise ValueError("X has no rows")
+        yield X
+        return
+    with stored(X, are_classes=are_classes) as store:
+        yield store
 
 
 @contextmanager
@@ -84,8 +95,6 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
 
     The network that the sample gave goes on as a ReLU network (λ = 1), at a lower learning rate that falls to zero.
     """
-    if not len(rows):
-        raise ValueError("X has no rows")
     rng = np.random.default_rng(estimator._seeds(1)[0])
     part = rows.sample(SAMPLE_ROWS, rng)
     estimator.fit(part.X, part.y, sample_weight=part.weight, eval_set=eval_set)
@@ -94,19 +103,25 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     return estimator
 
 
+def n_windows(rows: BlockRows) -> int:
+    """How many windows are trained on after the sample: whole passes; none where the sample has all rows."""
+    if len(rows) <= SAMPLE_ROWS:
+        return 0
+    return -(-rows.n_blocks // rows.blocks_per_window) * max(1, -(-ROW_VISITS // len(rows)))
+
+
 def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: np.random.Generator) -> None:
-    per_pass = -(-rows.n_blocks // rows.blocks_per_window)
-    n_windows = per_pass * max(1, -(-ROW_VISITS // len(rows)))
-    samples = (as_sample(estimator, window) for window in islice(rows.windows(rng), n_windows))
+    count = n_windows(rows)
+    samples = (as_sample(estimator, window) for window in islice(rows.windows(rng), count))
     network, history = train_further(
         estimator,
         next(samples),
         windows=samples,
-        epochs=n_windows,
+        epochs=count,
         batch_size=BATCH_ROWS if isinstance(estimator.batch_size, str) else int(estimator.batch_size),
         learning_rate=RATE * estimator.learning_rate,
         callbacks=estimator.callbacks or (),
-        progress=epoch_bar(type(estimator).__name__, n_windows, unit="window") if estimator.verbose else None,
+        progress=epoch_bar(type(estimator).__name__, count, unit="window") if estimator.verbose else None,
         rng=rng,
     )
     estimator.history_.records += history.records

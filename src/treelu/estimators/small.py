@@ -20,6 +20,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
+from treelu.estimators._large import is_outside_memory
+from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
 from treelu.estimators._showing import PathMixin
@@ -83,7 +85,7 @@ class SmallTree(PathMixin, TreeEstimator):
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         budget = self._budget(rows)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
             judged, chosen, steps = self._steps(rows, budget, seed)
         strength = self._strength(judged.get(chosen))
@@ -163,6 +165,9 @@ class SmallTree(PathMixin, TreeEstimator):
             if family.start != "constant":
                 steps.update(walk(rows, family, budget, grow, seed))
         return judged, chosen, steps
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _threads(self) -> int:
         return int(effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs))
@@ -321,12 +326,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the tree.
 
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
+            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
         y : array of shape (n,)
             Classes.
         sample_weight : array of shape (n,), optional
@@ -335,6 +342,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         -------
         self
         """
+        if is_outside_memory(X):
+            return fit_tree_outside_memory(self, X, y, sample_weight)
         X = self._read(X)
         if y is None:
             raise ValueError("a classifier requires y to be passed, but the target y is None")
@@ -425,12 +434,14 @@ monotonic_cst, missing, n_jobs, random_state
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the tree.
 
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
+            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
 
@@ -440,6 +451,8 @@ monotonic_cst, missing, n_jobs, random_state
         """
         if self.linear_leaves and self.monotonic_cst is not None:
             raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
+        if is_outside_memory(X):
+            return fit_tree_outside_memory(self, X, y, sample_weight)
         X = self._read(X)
         if y is None:
             raise ValueError("a regressor requires y to be passed, but the target y is None")

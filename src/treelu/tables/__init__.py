@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from treelu.tables.errors import TableError
     from treelu.tables.files import iterate_table, read_table
     from treelu.tables.model import TableModel
-    from treelu.tables.pieces import RowStore, draw_rows, find_files, iterate_files
+    from treelu.tables.pieces import RowStore, draw_rows, draw_table, find_files, iterate_files, iterate_pieces
     from treelu.tables.targets import TableTargets, Task, read_targets
 
 __all__ = [
@@ -26,8 +26,10 @@ __all__ = [
     "Task",
     "check_columns",
     "draw_rows",
+    "draw_table",
     "find_files",
     "iterate_files",
+    "iterate_pieces",
     "iterate_table",
     "read_table",
     "read_targets",
@@ -37,8 +39,9 @@ _HOMES = {
     **dict.fromkeys(("Encoded", "TableEncoder", "check_columns"), "encoder"),
     **dict.fromkeys(("iterate_table", "read_table"), "files"),
     **dict.fromkeys(("TableTargets", "Task", "read_targets"), "targets"),
-    **dict.fromkeys(("RowStore", "draw_rows", "find_files", "iterate_files"), "pieces"),
+    **dict.fromkeys(("RowStore", "draw_rows", "draw_table", "iterate_files", "iterate_pieces"), "pieces"),
     "TableError": "errors",
+    "find_files": "found",
     "TableModel": "model",
 }
 

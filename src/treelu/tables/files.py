@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.tables.errors import TableError
+from treelu.tables.errors import EmptyTableError, TableError
 from treelu.tables.layout import (
     BLANKS,
     Layout,
@@ -81,7 +81,7 @@ def read_table(
             frame = _parquet_file(path).read().to_pandas() if kind == "parquet" else _read_sheet(path, text, note)
     frame = _named(frame, path)
     if not len(frame):
-        raise TableError(f"{path} has a header but no rows; add rows below it")
+        raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
     return frame
 
 
@@ -93,8 +93,12 @@ def iterate_table(
     decimal: str | None = None,
     encoding: str | None = None,
     text: Collection[str] = (),
+    all_text: bool = False,
 ) -> Iterator[pd.DataFrame]:
-    """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`."""
+    """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`.
+
+    `all_text` leaves all cells of a text table as they stand.
+    """
     with plain_errors(path):
         kind = file_kind(path)
     with _reader_errors(path):
@@ -105,7 +109,7 @@ def iterate_table(
             pieces = (sheet.iloc[first : first + rows] for first in range(0, len(sheet), rows))
         else:
             file, layout = _look(path, delimiter, encoding)
-            pieces = iter(_read_csv(file, layout, decimal, text, chunksize=rows))
+            pieces = iter(_read_csv(file, layout, decimal, layout.names if all_text else text, chunksize=rows))
     empty = True
     while True:
         with _reader_errors(path):
@@ -116,7 +120,7 @@ def iterate_table(
             empty = False
             yield _named(piece, path)
     if empty:
-        raise TableError(f"{path} has a header but no rows; add rows below it")
+        raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
 
 
 # Text

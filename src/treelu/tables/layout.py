@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from treelu.tables.errors import TableError
+from treelu.tables.errors import EmptyTableError, TableError
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 BLANKS = r"\s+"  # as pandas writes "any number of blanks"
@@ -95,7 +95,7 @@ def look_at_text(path: str | Path, *, delimiter: str | None = None, encoding: st
 def look_at_sample(sample: bytes, path: str | Path, *, delimiter: str | None, encoding: str | None) -> Layout:
     """The same for the first bytes of a table."""
     if not sample.strip():
-        raise TableError(f"{path} is empty; a table needs a line of column names and rows below it")
+        raise EmptyTableError(f"{path} is empty; a table needs a line of column names and rows below it")
     encoding = encoding or recognise_encoding([sample], path)
     try:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
@@ -111,7 +111,7 @@ def look_at_sample(sample: bytes, path: str | Path, *, delimiter: str | None, en
     found = delimiter or recognise_delimiter(text, usual, path)
     records = _records(text, found)
     if not records:
-        raise TableError(f"{path} is empty; a table needs a line of column names and rows below it")
+        raise EmptyTableError(f"{path} is empty; a table needs a line of column names and rows below it")
     header = [name.removeprefix("\ufeff").strip() for name in records[0][1]]
     names = tuple(name or f"Unnamed: {place}" for place, name in enumerate(header))
     remarks = []

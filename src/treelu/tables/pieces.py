@@ -2,105 +2,111 @@
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.errors import TableError
-from treelu.tables.files import iterate_table
+from treelu.tables.errors import EmptyTableError, TableError
+from treelu.tables.files import iterate_table, read_table
+from treelu.tables.found import check_alike, find_files, partition
 from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Drawn", "RowStore", "draw_rows", "find_files", "iterate_files"]
+__all__ = ["Drawn", "Piece", "RowStore", "draw_rows", "draw_table", "find_files", "iterate_files", "iterate_pieces"]
 
 PIECE_ROWS = 50_000
-_ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".csv.gz", ".tsv.gz", ".txt.gz")
+MOST_CLASSES = 1000  # different targets of which each has a row drawn; more are values
+_KINDS = {"b": "truth values", "M": "dates", "O": "text", "T": "text", **dict.fromkeys("iuf", "numbers")}
 
 
-def find_files(data: str | Path) -> list[str]:
-    """The files that a path, a folder or a pattern names, in the order of their names.
+class Piece(NamedTuple):
+    """Some rows of a file: its path, the rows, and how many of its rows come before them."""
 
-    Parameters
-    ----------
-    data : str or path
-        A file; a folder, whose tables are taken, those in folders below too; or a pattern such as ``data/*.parquet``.
-
-    Examples
-    --------
-    >>> find_files("no/such/*.csv")
-    Traceback (most recent call last):
-    ...
-    treelu.tables.errors.TableError: no file matches no/such/*.csv; check the pattern
-    """
-    text = str(data)
-    if Path(text).is_dir():
-        found = [str(path) for path in Path(text).rglob("*") if path.name.endswith(_ENDINGS) and path.is_file()]
-        if not found:
-            raise TableError(f"the folder {text} has no table; tables end in {', '.join(_ENDINGS)}")
-        return sorted(found)
-    if glob.has_magic(text) and not Path(text).exists():
-        found = glob.glob(text, recursive=True)
-        if not found:
-            raise TableError(f"no file matches {text}; check the pattern")
-        return sorted(found)
-    return [text]
+    path: str
+    frame: pd.DataFrame
+    first_row: int
 
 
-def iterate_files(files: Sequence[str], rows: int = PIECE_ROWS, **reading: Any) -> Iterator[pd.DataFrame]:
+def iterate_pieces(
+    files: Sequence[str], rows: int = PIECE_ROWS, *, note: Callable[[str], None] | None = None, **reading: Any
+) -> Iterator[Piece]:
     """The rows of several tables with the same columns, at most `rows` at a time.
 
-    The names of folders such as ``year=2024`` become columns, as in a partitioned data set.
+    The names of folders such as ``year=2024`` become columns, as in a partitioned data set. A file without rows is
+    passed over; other columns, or columns of another kind, than in the first file are a TableError.
 
     Parameters
     ----------
     files : sequence of str
     rows : int
+    note : callable, optional
+        Told of the files that are passed over.
     **reading
         As for `iterate_table`.
     """
-    first: list[str] | None = None
+    first: _Columns | None = None
     for path in files:
-        partition = _partition(path)
-        for piece in iterate_table(path, rows, **reading):
-            for name, value in partition.items():
-                piece[name] = value
-            names = [str(name) for name in piece.columns]
-            if first is None:
-                first = names
-            elif names != first:
-                piece = _like_first(piece, names, first, files[0], path)
-            yield piece
+        columns, n_before = partition(path), 0
+        try:
+            for piece in iterate_table(path, rows, **reading):
+                for name, value in columns.items():
+                    piece[name] = value
+                first = first or _Columns(path, tuple(map(str, piece.columns)), {})
+                yield Piece(path, first.put_in_order(piece, path), n_before)
+                n_before += len(piece)
+        except EmptyTableError:
+            if len(files) == 1:
+                raise
+            if note is not None:
+                note(f"{path} has no rows and is passed over")
+    if first is None:
+        raise TableError(f"none of the {len(files)} files has rows; add some")
 
 
-def _partition(path: str) -> dict[str, str]:
-    """The columns that a path's folders give: ``sales/year=2024/part.csv`` → {"year": "2024"}.
-
-    Examples
-    --------
-    >>> _partition("sales/year=2024/month=05/part.csv")
-    {'year': '2024', 'month': '05'}
-    """
-    pairs = (folder.split("=", 1) for folder in Path(path).parts[:-1] if "=" in folder.strip("="))
-    return {name: value for name, value in pairs if name}
+def iterate_files(files: Sequence[str] | str, rows: int = PIECE_ROWS, **reading: Any) -> Iterator[pd.DataFrame]:
+    """The rows of `iterate_pieces` alone; `files` may be a path, a folder or a pattern."""
+    found = find_files(files) if isinstance(files, str) else files
+    return (piece.frame for piece in iterate_pieces(found, rows, **reading))
 
 
-def _like_first(
-    piece: pd.DataFrame, names: Sequence[str], first: Sequence[str], first_path: str, path: str
-) -> pd.DataFrame:
-    """The columns in the order of the first file; a TableError where they are not the same."""
-    missing = [name for name in first if name not in names]
-    added = [name for name in names if name not in first]
-    if missing or added:
-        what = f"no column {missing[0]!r}" if missing else f"a column {added[0]!r} more"
-        raise TableError(f"{path} has {what} than {first_path}; all files must have the same columns")
-    return piece[list(first)]
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of the first file, and what they have been found to hold."""
+
+    path: str
+    names: tuple[str, ...]
+    kinds: dict[str, tuple[str, str]]  # by column: what it holds, and the file that showed it
+
+    def put_in_order(self, piece: pd.DataFrame, path: str) -> pd.DataFrame:
+        """The columns in the order of the first file; a TableError where they are not the same."""
+        names = tuple(map(str, piece.columns))
+        if names != self.names:
+            missing = [name for name in self.names if name not in names]
+            added = [name for name in names if name not in self.names]
+            if missing or added:
+                what = f"no column {missing[0]!r}, unlike" if missing else f"a column {added[0]!r} more than"
+                raise TableError(f"{path} has {what} {self.path}; all files must have the same columns")
+            piece = piece[list(self.names)]
+        if path != self.path or not self.kinds:
+            self._check_kinds(piece, path)
+        return piece
+
+    def _check_kinds(self, piece: pd.DataFrame, path: str) -> None:
+        """Numbers in one Parquet file and text in another are two tables; in text files the cells decide."""
+        for name, dtype in zip(self.names, piece.dtypes, strict=True):
+            kind = _KINDS.get(getattr(dtype, "kind", "O"), str(dtype))
+            known, where = self.kinds.get(name, (kind, path))
+            if known != kind and "text" in (known, kind) and path.endswith(".parquet") and piece[name].notna().any():
+                raise TableError(f"{path}: column {name!r} holds {kind}, but in {where} {known}; make the files alike")
+            if piece[name].notna().any():
+                self.kinds.setdefault(name, (kind, path))
 
 
 @dataclass(frozen=True)
@@ -122,10 +128,66 @@ class Drawn:
     n_rows: int
 
 
-def draw_rows(pieces: Iterator[pd.DataFrame], n_rows: int, seed: int) -> Drawn:
+def draw_table(
+    files: Sequence[str],
+    n_rows: int,
+    seed: int,
+    *,
+    classes: str | None = None,
+    text: Sequence[str] = (),
+    note: Callable[[str], None] | None = None,
+    told: Callable[[int], None] | None = None,
+    **reading: Any,
+) -> Drawn:
+    """Draw rows from the tables of some files, read as `read_table` would read one file of these rows.
+
+    Parameters
+    ----------
+    files : sequence of str
+        Of one kind.
+    n_rows, seed, classes
+        As for `draw_rows`.
+    text : sequence of str
+        Columns to be read as text.
+    note : callable, optional
+        Told of files that are passed over.
+    told : callable, optional
+        Told after each piece how many rows it had.
+    **reading
+        delimiter, decimal and encoding, as for `read_table`.
+    """
+
+    def frames() -> Iterator[pd.DataFrame]:
+        for piece in iterate_pieces(files, note=note, text=text, all_text=kind == "text", **reading):
+            yield piece.frame
+            if told is not None:
+                told(len(piece.frame))
+
+    kind = check_alike(files)
+    drawn = draw_rows(frames(), n_rows, seed, classes=classes)
+    if kind != "text":
+        return drawn
+    # What a column holds is recognised from all drawn rows together, not in each piece.
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn.csv"
+        drawn.frame.to_csv(path, index=False)
+        decimal = reading.get("decimal")
+        frame = read_table(path, delimiter=",", encoding="utf-8", decimal=decimal, text=text)
+    return Drawn(frame, drawn.numbers, drawn.n_rows)
+
+
+def draw_rows(pieces: Iterable[pd.DataFrame], n_rows: int, seed: int, *, classes: str | None = None) -> Drawn:
     """Draw rows from a stream of unknown length, each set of `n_rows` rows with the same chance.
 
     Each row gets a random number; those with the smallest are kept.
+
+    Parameters
+    ----------
+    pieces : iterable of DataFrame
+    n_rows, seed : int
+    classes : str, optional
+        A column: the first row of each of its values is drawn in any case, as long as there are no more than
+        `MOST_CLASSES`.
 
     Examples
     --------
@@ -140,18 +202,25 @@ def draw_rows(pieces: Iterator[pd.DataFrame], n_rows: int, seed: int) -> Drawn:
     rng = np.random.default_rng(seed)
     kept: list[pd.DataFrame] = []
     keys, numbers, seen, limit = np.empty(0), np.empty(0, np.int64), 0, 1.0
+    known: set[Any] = set()
     for piece in pieces:
         new = rng.random(len(piece))
+        if classes in piece.columns and len(known) <= MOST_CLASSES:
+            first = ~piece[classes].duplicated() & piece[classes].notna() & ~piece[classes].isin(known)
+            known.update(piece[classes][first])
+            if len(known) > MOST_CLASSES:  # values: none is needed for its own sake
+                keys = np.abs(keys)
+            else:
+                new[first.to_numpy()] *= -1
         chosen = np.flatnonzero(new < limit)
         kept.append(piece.iloc[chosen])
         keys, numbers = np.concatenate([keys, new[chosen]]), np.concatenate([numbers, seen + chosen])
         seen += len(piece)
-        if len(keys) > 2 * n_rows:
+        if len(keys) > 1.25 * n_rows:
             kept, keys, numbers = _smallest(kept, keys, numbers, n_rows)
             limit = keys.max()
     kept, keys, numbers = _smallest(kept, keys, numbers, n_rows)
-    frame = pd.concat(kept, ignore_index=True)
-    return Drawn(frame, numbers, seen)
+    return Drawn(pd.concat(kept, ignore_index=True), numbers, seen)
 
 
 def _smallest(

@@ -86,6 +86,11 @@ class BlockRows(ABC):
             for start in range(0, len(order), per_window):
                 yield self.read(order[start : start + per_window])
 
+    def windows_in_order(self) -> Iterator[Window]:
+        """All rows once, in windows of `WINDOW_BYTES`."""
+        for start in range(0, self.n_blocks, self.blocks_per_window):
+            yield self.read(np.arange(start, min(start + self.blocks_per_window, self.n_blocks)))
+
     @property
     def blocks_per_window(self) -> int:
         """How many blocks are in memory at a time."""
@@ -113,11 +118,17 @@ class BlockRows(ABC):
 
 
 def stacked(parts: list[Window]) -> Window:
-    """The rows of several windows, one below the other."""
-    features = [part.X for part in parts]
+    """The rows of several windows, one below the other; DataFrames stay such."""
+    features: list[Any] = [part.X for part in parts]
     weights = [part.weight for part in parts if part.weight is not None]
+    if hasattr(features[0], "columns"):
+        import pandas as pd
+
+        X: Any = pd.concat(features)
+    else:
+        X = sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features)
     return Window(
-        sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features),
+        X,
         np.concatenate([part.y for part in parts]),
         np.concatenate(weights) if weights else None,
     )

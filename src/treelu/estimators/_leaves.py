@@ -1,0 +1,105 @@
+"""The small tree on rows outside memory: its questions from a sample, the values of its leaves from all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
+from treelu.estimators._targets import encode_classes
+from treelu.training.small.choice import STRENGTH
+from treelu.training.small.leaves import in_order, shrunk_means
+from treelu.training.small.soft_tree import node_sums, weighted_sums
+
+if TYPE_CHECKING:
+    from treelu.estimators.small import SmallTree
+
+
+@dataclass(frozen=True)
+class LeafSums:
+    """What the values of a tree's leaves follow from; those of several parts of the rows add up.
+
+    Attributes
+    ----------
+    sums : array of shape (leaves, K)
+        The weighted sum of the targets: weights of the classes, or values.
+    mass : array of shape (leaves,)
+        The weight of the rows.
+    counts : array of shape (K,)
+        The rows of each class; zeros in regression.
+    n_rows : int
+    """
+
+    sums: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    n_rows: int
+
+    @classmethod
+    def of(cls, estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | None) -> LeafSums:
+        """Those of some rows."""
+        tree = estimator.tree_
+        leaf = tree.apply(estimator._rows(X)) - tree.n_splits
+        weight = np.ones(len(leaf)) if weight is None else np.asarray(weight, np.float64)
+        if is_classifier(estimator):
+            number = encode_classes(y, estimator.classes_)[1]
+            counts = np.bincount(number, minlength=len(estimator.classes_))
+            target = np.eye(len(estimator.classes_))[number]
+        else:
+            target = np.asarray(y, np.float64).reshape(len(leaf), -1)
+            counts = np.zeros(target.shape[1], np.int64)
+        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts, len(leaf))
+
+    def __add__(self, other: LeafSums) -> LeafSums:
+        return LeafSums(
+            self.sums + other.sums, self.mass + other.mass, self.counts + other.counts, self.n_rows + other.n_rows
+        )
+
+
+def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any) -> Any:
+    """`fit` for what `is_outside_memory`."""
+    refuse_linear_leaves(estimator)
+    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator)) as rows:
+        part = rows.sample(SAMPLE_ROWS, np.random.default_rng(estimator._seed()))
+        estimator.fit(part.X, part.y, sample_weight=part.weight)
+        if len(part.y) < len(rows):
+            parts = (LeafSums.of(estimator, *window) for window in rows.windows_in_order())
+            set_leaf_values(estimator, reduce(add, parts))
+    return estimator
+
+
+def refuse_linear_leaves(estimator: Any) -> None:
+    """Raise where leaves are more than their means."""
+    if getattr(estimator, "linear_leaves", False):
+        raise ValueError("linear_leaves=True needs its rows in memory: give arrays, or leave it out")
+
+
+def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
+    """Give the fitted tree the values and counts of other rows than it was fitted to."""
+    tree, sums, mass = estimator.tree_, total.sums, total.mass
+    if is_classifier(estimator) and estimator.class_weight is not None:
+        sums = sums * _class_weights(estimator, total.counts)
+        mass = sums.sum(axis=1)
+    unit = mass.sum() / total.n_rows  # the strength is a number of rows
+    strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
+    values = shrunk_means(tree.children, sums / unit, mass / unit, strength)
+    signs = estimator._signs(tree.n_features, sums.shape[1])
+    if signs is not None:
+        weights: Any = tree.weights
+        values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
+    _, counts = node_sums(tree.children, sums, mass)
+    estimator.tree_ = replace(tree, values=values, n_samples=counts)
+    estimator.path_trees_[int(estimator.path_["chosen"].to_numpy().argmax())] = estimator.tree_
+    estimator.feature_importances_ = estimator.tree_.feature_importances()
+
+
+def _class_weights(estimator: Any, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    if estimator.class_weight == "balanced":
+        return counts.sum() / (len(counts) * np.maximum(counts, 1))
+    return np.array([estimator.class_weight.get(label, 1.0) for label in estimator.classes_.tolist()])
