@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +13,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
-from treelu import LCNClassifier
+from treelu import LCNClassifier, LCNRegressor
 
 pytest.importorskip("dask.distributed", reason="needs Dask: pip install 'treelu[distributed]'")
 
@@ -21,7 +25,7 @@ import dask.dataframe as dd
 from dask.distributed import Client, LocalCluster
 
 import treelu.dask as on_dask
-from treelu.dask import DaskLCNClassifier, DaskLCNRegressor
+from treelu.dask import DaskLCNClassifier, DaskLCNRegressor, DaskObliqueTreeClassifier, DaskObliqueTreeRegressor
 
 SETTING: dict[str, Any] = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
@@ -113,6 +117,45 @@ def test_bad_input(client: Client) -> None:
         DaskLCNClassifier(**SETTING).fit(rows, y > 0)
 
 
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_a_small_tree_has_the_leaf_values_of_all_rows(client: Client, kind: str) -> None:
+    X, y = table()
+    labels = np.where(y > 0, "high", "low") if kind == "classes" else y
+    cls: Any = DaskObliqueTreeClassifier if kind == "classes" else DaskObliqueTreeRegressor
+    setting = {"max_leaf_nodes": 4, "selection": "largest", "n_updates": 50, "shrinkage": 0.0, "random_state": 0}
+    model = cls(**setting).fit(da.from_array(X, chunks=(400, 4)), da.from_array(labels, chunks=400))
+    tree = model.tree_
+    assert tree.n_samples[0] == 2000
+    leaf = tree.apply(X) - tree.n_splits
+    for number in range(tree.n_leaves):
+        here = labels[leaf == number]
+        wanted = [np.mean(here == name) for name in tree.classes] if kind == "classes" else [here.mean()]
+        np.testing.assert_allclose(tree.values[number], wanted, atol=1e-9)
+    SEEN_TREES.setdefault(kind, tree.values)
+    np.testing.assert_allclose(tree.values, SEEN_TREES[kind], atol=1e-12)  # whatever the number of workers
+    lazy = model.predict(da.from_array(X, chunks=(500, 4)))
+    np.testing.assert_array_equal(lazy.compute(), model.to_local().predict(X))
+
+
+SEEN_TREES: dict[str, np.ndarray] = {}
+
+
+def test_linear_leaves_need_memory(client: Client) -> None:
+    X, y = table()
+    with pytest.raises(ValueError, match="linear_leaves=True needs its rows in memory"):
+        DaskObliqueTreeRegressor(linear_leaves=True).fit(
+            da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400)
+        )
+
+
+def test_few_features_stay_few(client: Client) -> None:
+    X, y = table()
+    model = DaskLCNRegressor(**SETTING, max_features=2)
+    model.fit(da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400))
+    assert model.n_rounds_ > 0
+    assert np.count_nonzero(model.feature_importances_) == 2
+
+
 THREADS: set[str] = set()
 
 
@@ -132,3 +175,39 @@ def test_many_fits_run_on_the_cluster_through_joblib(client: Client) -> None:
     assert len(on_workers) == (0 if len(client.nthreads()) == 1 else len(THREADS))  # joblib sends nothing to one worker
     for here, there in zip(alone.predict_proba(X), model.predict_proba(X), strict=True):
         np.testing.assert_allclose(here, there, atol=1e-6)
+
+
+def test_a_search_runs_on_the_cluster_through_joblib(client: Client) -> None:
+    X, y = table(300)
+    grid = {"depth": [1, 2, 3]}
+    search = GridSearchCV(LCNRegressor(drop_connect=0.0, epochs=2, random_state=0), grid, cv=2)
+    here = clone(search).fit(X, y)
+    with joblib.parallel_config("dask"):
+        there = clone(search).fit(X, y)
+    np.testing.assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=1e-4)
+
+
+def test_a_killed_worker_costs_no_fit_and_one_that_joins_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes one is killed after a round, and another joins: the model is that of a quiet fit."""
+    X, y = table()
+    rows, values = da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400)
+    average, done = on_dask._average, []
+
+    def disturbed(*arguments: Any) -> Any:
+        if not done:
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+            cluster.scale(3)
+            client.wait_for_workers(3, timeout=60)
+            done.append(set(client.scheduler_info()["workers"]))
+        return average(*arguments)
+
+    options: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
+        quiet = DaskLCNRegressor(**SETTING).fit(rows, values)
+        monkeypatch.setattr(on_dask, "_average", disturbed)
+        model = DaskLCNRegressor(**SETTING).fit(rows, values)
+        counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
+    np.testing.assert_allclose(model.to_local().predict(X), quiet.to_local().predict(X), atol=1e-6)
+    assert model.n_rounds_ == quiet.n_rounds_
+    assert len(counts) == 3
+    assert all(count > 0 for count in counts.values())

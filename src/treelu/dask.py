@@ -17,15 +17,26 @@ number of workers, and what a lost worker had is done again by another.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, ClassVar, Self
+from abc import abstractmethod
+from dataclasses import replace
+from functools import partial, reduce
+from operator import add
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from treelu.estimators import LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
-from treelu.estimators._large import BATCH_ROWS, RATE, ROW_VISITS, SAMPLE_ROWS, as_sample
+from treelu.estimators import (
+    LCNClassifier,
+    LCNRegressor,
+    LLNClassifier,
+    LLNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
+)
+from treelu.estimators._large import BATCH_ROWS, RATE, ROW_VISITS, SAMPLE_ROWS, as_sample, finish_training
+from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import train
 from treelu.training.loop import learning_rate_factor
 from treelu.training.store import Window, stacked
@@ -38,7 +49,14 @@ try:
 except ImportError as error:
     raise ImportError("treelu.dask needs Dask: pip install 'treelu[distributed]'") from error
 
-__all__ = ["DaskLCNClassifier", "DaskLCNRegressor", "DaskLLNClassifier", "DaskLLNRegressor"]
+__all__ = [
+    "DaskLCNClassifier",
+    "DaskLCNRegressor",
+    "DaskLLNClassifier",
+    "DaskLLNRegressor",
+    "DaskObliqueTreeClassifier",
+    "DaskObliqueTreeRegressor",
+]
 
 ROUNDS_A_PASS = 8  # how often the networks are averaged while all rows are gone through once
 
@@ -93,7 +111,11 @@ class _DaskEstimator(BaseEstimator):
         self
         """
         client = self.client or default_client()
-        parts = _persist(client, X, y, sample_weight)
+        return self._fit_parts(client, _windows(X, y, sample_weight))
+
+    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+        """`fit` on delayed `Window`s."""
+        parts: list[Any] = client.compute(windows, sync=False)
         sizes = np.array(client.gather(client.map(_n_rows, parts, pure=False)))
         if not sizes.sum():
             raise ValueError("X has no rows")
@@ -111,22 +133,9 @@ class _DaskEstimator(BaseEstimator):
     def _seed(self) -> list[int]:
         return self.estimator._seeds(1)
 
+    @abstractmethod
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
-        """Rounds of training on all partitions, the networks averaged after each."""
-        local = self.local_
-        network = local._unfolded(local.network_)
-        n_passes = max(1, -(-ROW_VISITS // int(sizes.sum())))
-        n_rounds = n_passes * ROUNDS_A_PASS
-        for number in range(1, n_rounds + 1):
-            rate = RATE * local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
-            start = client.scatter((local, network), broadcast=True, hash=False)
-            futures = client.map(
-                _train_part, parts, range(len(parts)), start=start, round=number, rate=rate, seed=seed, pure=False
-            )
-            network.load_state(_average(client.gather(futures), sizes))
-        local.network_ = local._folded(network)
-        local._describe_rows(network, as_sample(local, sample), n_passes=local.n_passes_)
-        self.n_rounds_ = n_rounds
+        """Go on from the estimator that was fitted to the sample, with all rows."""
 
     def to_local(self) -> Any:
         """The fitted estimator without Dask."""
@@ -155,41 +164,117 @@ class _DaskEstimator(BaseEstimator):
         return call(X)
 
 
-class _DaskClassifier(_DaskEstimator):
+class _DaskNetwork(_DaskEstimator):
+    """A network, averaged over the partitions."""
+
+    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
+        """Rounds of training on all partitions, the networks averaged after each."""
+        local = self.local_
+        network = local._unfolded(local.network_)
+        network.leaf_corrections = None
+        n_features, chosen = network.in_features, None
+        if local.max_features is not None:
+            chosen = np.flatnonzero((network.weight != 0).any(axis=1))
+            network = network.narrow(chosen)
+        n_passes = max(1, -(-ROW_VISITS // int(sizes.sum())))
+        n_rounds = n_passes * ROUNDS_A_PASS
+        for number in range(1, n_rounds + 1):
+            rate = RATE * local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
+            # A task, not scattered data: what a lost worker held of it is made again.
+            start = client.submit(_same, _Start(local, network.copy(), chosen), pure=False)
+            futures = client.map(
+                _train_part, parts, range(len(parts)), start=start, round=number, rate=rate, seed=seed, pure=False
+            )
+            network.load_state(_average(client.gather(futures), sizes))
+        network = network if chosen is None else network.widen(chosen, n_features)
+        finish_training(local, network, as_sample(local, sample), local.n_passes_)
+        local.network_ = local._folded(network)
+        self.n_rounds_ = n_rounds
+
+
+class _DaskTree(_DaskEstimator):
+    """The small tree: its questions are those of the sample, the values of its leaves follow from all rows."""
+
+    def _seed(self) -> list[int]:
+        return [self.estimator._seed()]
+
+    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+        refuse_linear_leaves(self.estimator)
+        return super()._fit_parts(client, windows)
+
+    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
+        """Sums of the leaves' targets in each partition, added up in the order of the partitions."""
+        start = client.submit(_same, self.local_, pure=False)
+        sums = client.gather(client.map(_leaf_sums, parts, start=start, pure=False))
+        set_leaf_values(self.local_, reduce(add, sums))
+        self.n_rounds_ = 1
+
+
+class _ProbabilityMixin:
+    _lazily: Any
+
     def predict_proba(self, X: Any) -> Any:
         """Class probabilities of each partition when they are computed; an array where X is one."""
         return self._lazily("predict_proba", X)
 
 
-class DaskLCNClassifier(_DaskClassifier):
+class DaskLCNClassifier(_ProbabilityMixin, _DaskNetwork):
     """`LCNClassifier` on a Dask cluster; see the module's first lines for how a fit goes."""
 
     _local_class = LCNClassifier
 
 
-class DaskLCNRegressor(_DaskEstimator):
+class DaskLCNRegressor(_DaskNetwork):
     """`LCNRegressor` on a Dask cluster."""
 
     _local_class = LCNRegressor
 
 
-class DaskLLNClassifier(_DaskClassifier):
+class DaskLLNClassifier(_ProbabilityMixin, _DaskNetwork):
     """`LLNClassifier` on a Dask cluster."""
 
     _local_class = LLNClassifier
 
 
-class DaskLLNRegressor(_DaskEstimator):
+class DaskLLNRegressor(_DaskNetwork):
     """`LLNRegressor` on a Dask cluster."""
 
     _local_class = LLNRegressor
 
 
+class DaskObliqueTreeClassifier(_ProbabilityMixin, _DaskTree):
+    """`ObliqueTreeClassifier` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+
+    _local_class = ObliqueTreeClassifier
+
+
+class DaskObliqueTreeRegressor(_DaskTree):
+    """`ObliqueTreeRegressor` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+
+    _local_class = ObliqueTreeRegressor
+
+
 # What runs on the workers: functions of one partition.
+
+
+class _Start(NamedTuple):
+    """Where a round begins: the estimator, the network, and the features that it reads (None: all)."""
+
+    local: Any
+    network: Any
+    chosen: np.ndarray | None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _n_rows(part: Window) -> int:
     return len(part.y)
+
+
+def _leaf_sums(part: Window, *, start: Any) -> LeafSums:
+    return LeafSums.of(start, part.X, part.y, part.weight)
 
 
 def _draw(part: Window, number: int, *, share: float, seed: int) -> Window:
@@ -205,17 +290,17 @@ def _fit_sample(local: Any, sample: Window) -> Any:
     return local.fit(sample.X, sample.y, sample_weight=sample.weight)
 
 
-def _train_part(part: Window, number: int, *, start: tuple[Any, Any], round: int, rate: float, seed: int) -> Any:
+def _train_part(part: Window, number: int, *, start: _Start, round: int, rate: float, seed: int) -> Any:
     """The network after one pass over this round's share of a partition's rows."""
-    local, network = start
-    network = network.copy()
+    local, network = start.local, start.network.copy()
     in_pass, place = divmod(round - 1, ROUNDS_A_PASS)
     order = np.random.default_rng([seed, 1 + in_pass, number]).permutation(len(part.y))
     rows = np.sort(order[place::ROUNDS_A_PASS])
     if len(rows):
+        sample = as_sample(local, part.take(rows))
         train(
             network,
-            as_sample(local, part.take(rows)),
+            sample if start.chosen is None else replace(sample, table=sample.table.columns(start.chosen)),
             epochs=1,
             batch_size=BATCH_ROWS,
             optimizer=local.optimizer,
@@ -252,17 +337,15 @@ def _as_frame(call: Any, part: Any) -> Any:
 # Partitions
 
 
-def _persist(client: Client, X: Any, y: Any, sample_weight: Any) -> list[Any]:
-    """One future for each partition, a `Window`, on the worker that has it."""
+def _windows(X: Any, y: Any, sample_weight: Any) -> list[Any]:
+    """A delayed `Window` for each partition."""
     columns = [_delayed(name, value) for name, value in (("X", X), ("y", y), ("sample_weight", sample_weight))]
     n_parts = len(columns[0])
     for name, parts in zip(("y", "sample_weight"), columns[1:], strict=True):
         if parts is not None and len(parts) != n_parts:
             raise ValueError(f"{name} must have the {n_parts} partitions of X, got {len(parts)}; repartition it")
     weights = columns[2] or [None] * n_parts
-    windows = [dask.delayed(_window)(*part) for part in zip(columns[0], columns[1], weights, strict=True)]
-    futures: list[Any] = client.compute(windows, sync=False)
-    return futures
+    return [dask.delayed(_window)(*part) for part in zip(columns[0], columns[1], weights, strict=True)]
 
 
 def _delayed(name: str, value: Any) -> Any:

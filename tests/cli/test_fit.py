@@ -495,7 +495,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_training(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("treelu.cli.fit.prepare", refuse)  # not reached
+    monkeypatch.setattr("treelu.cli.fit.prepare_files", refuse)  # not reached
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "new" / "m")
     assert typed.code == 2

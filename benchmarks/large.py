@@ -1,0 +1,397 @@
+"""Tables larger than memory: `treelu fit` on files of 100 million rows, beside a fit in memory and reading alone.
+
+    python -m benchmarks.large --rows 100_000_000 --folder DIR           # 12 GB of files, 13 GB of encoded rows
+    python -m benchmarks.large --rows 2_000_000 --only files,memory      # a small one
+    python -m benchmarks.large --only stream                             # partial_fit beside fit on five tables
+    python -m benchmarks.large --rows 20_000_000 --only workers          # two Dask workers beside one process
+    python -m benchmarks.large --only killed                             # workers that are killed
+    python -m benchmarks.large --rows 20_000_000 --only limited          # under a limit of memory
+
+Each part adds to ``results/large.json``. Fits run in processes of their own, of which the system tells the time and the
+largest resident memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import facts
+
+RESULTS = Path(__file__).parent / "results" / "large.json"
+N_FEATURES = 30
+FILE_ROWS = 2_500_000
+GROUP_ROWS = 100_000  # of a Parquet row group
+TEST_ROWS = 500_000
+MEMORY_ROWS = 5_000_000  # in memory: with their scaled copy, what 2 GB hold
+LIMIT = 2 * 2**30  # bytes of data, for the run under a limit
+STREAM_TABLES = ("phoneme", "satimage", "magic", "spambase", "houses")
+PIECES, SEEDS = 10, 3
+
+
+# Data
+
+
+def make_rows(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Normal features and two classes: three linear rules of which two others decide, and noise.
+
+    Examples
+    --------
+    >>> X, y = make_rows(1000, seed=0)
+    >>> X.shape, X.dtype, bool(0.4 < y.mean() < 0.6)
+    ((1000, 30), dtype('float32'), True)
+    """
+    rules = np.random.default_rng(12345).normal(size=(5, N_FEATURES)).astype(np.float32)
+    rng = np.random.default_rng([seed, 1])
+    X = rng.standard_normal((n_rows, N_FEATURES), dtype=np.float32)
+    s = X @ rules.T
+    score = np.where(s[:, 3] > 0, s[:, 0], np.where(s[:, 4] > 0, s[:, 1], s[:, 2]))
+    noise = rng.standard_normal(n_rows, dtype=np.float32)
+    return X, (score + 2 * noise > 0).astype(np.int8)
+
+
+def write_files(folder: Path, n_rows: int) -> list[str]:
+    """Parquet files of the rows, those that are there already left alone."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, start in enumerate(range(0, n_rows, FILE_ROWS)):
+        path = folder / f"part-{number:04}.parquet"
+        paths.append(str(path))
+        if path.exists():
+            continue
+        X, y = make_rows(min(FILE_ROWS, n_rows - start), seed=1000 + number)
+        table = pa.table({**{f"x{i}": X[:, i] for i in range(N_FEATURES)}, "y": y})
+        parquet.write_table(table, f"{path}.new", row_group_size=GROUP_ROWS, compression="none", use_dictionary=False)
+        os.replace(f"{path}.new", path)
+    return paths
+
+
+# Processes
+
+
+def measured(code: str, *arguments: str, limit: int | None = None) -> dict[str, Any]:
+    """Run Python code in a process of its own: its seconds, its largest resident memory, and the JSON it printed."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        started = time.perf_counter()
+        pid = os.fork()
+        if pid == 0:
+            os.dup2(out.fileno(), 1)
+            os.dup2(errors.fileno(), 2)
+            if limit is not None:
+                resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            os.execv(sys.executable, [sys.executable, "-c", code, *arguments])
+        _, status, usage = os.wait4(pid, 0)
+        seconds = time.perf_counter() - started
+        out.seek(0)
+        errors.seek(0)
+        told, said = out.read(), errors.read()
+    found = {
+        "exit_code": os.waitstatus_to_exitcode(status),
+        "seconds": round(seconds, 1),
+        "processor_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "resident_mb": round(usage.ru_maxrss / 1024),
+    }
+    if found["exit_code"] != 0:
+        return {**found, "error": said.strip().splitlines()[-1][-200:] if said.strip() else ""}
+    return {**found, "told": json.loads(told)} if told.strip().startswith("{") else found
+
+
+TREELU = "import sys; from treelu.cli import main; sys.exit(main(sys.argv[1:]))"
+SCORE = """
+import json, sys
+from benchmarks.large import TEST_ROWS, make_rows
+import treelu, numpy as np, pandas as pd
+from sklearn.metrics import roc_auc_score
+model = treelu.load(sys.argv[1])
+X, y = make_rows(TEST_ROWS, seed=7)
+frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+chances = (model.predict_proba(frame) if hasattr(model, "encoder") else model.predict_proba(X))[:, 1]
+print(json.dumps({"accuracy": float(np.mean((chances > 0.5) == y)), "auc": float(roc_auc_score(y, chances))}))
+"""
+READ = """
+import sys, pyarrow.parquet as parquet
+n = 0
+for path in sys.argv[1:]:
+    for batch in parquet.ParquetFile(path).iter_batches(batch_size=50_000):
+        n += float(batch.column(0).to_numpy()[0]) is not None
+"""
+IN_MEMORY = """
+import json, sys
+import numpy as np
+from benchmarks.large import make_rows
+from treelu import LCNClassifier
+n_rows, out = int(sys.argv[1]), sys.argv[2]
+X, y = make_rows(n_rows, seed=1)
+model = LCNClassifier(random_state=0).fit(X, y)
+model.save(out)
+print(json.dumps({"depth": int(model.depth_), "drop_connect": float(model.drop_connect_)}))
+"""
+WHOLE = """
+import sys, pandas as pd
+from treelu import LCNClassifier
+table = pd.concat([pd.read_parquet(path) for path in sys.argv[1:]])
+LCNClassifier(random_state=0).fit(table.drop(columns="y"), table.y)
+"""
+
+
+def score(model: str) -> dict[str, float]:
+    """Accuracy and AUC of a saved model on rows that no training saw."""
+    return {name: round(value, 5) for name, value in measured(SCORE, model)["told"].items()}
+
+
+# Parts
+
+
+def run_files(folder: Path, n_rows: int) -> dict[str, Any]:
+    """`treelu fit` and `treelu predict` on files, and reading them alone."""
+    files = write_files(folder / "data", n_rows)
+    n_bytes = sum(Path(path).stat().st_size for path in files)
+    reading = measured(READ, *files)
+    found: dict[str, Any] = {"rows": n_rows, "files": len(files), "bytes": n_bytes, "reading": reading}
+    (folder / "store").mkdir(exist_ok=True)
+    for method in ("lcn", "tree"):
+        out = folder / f"model-{method}"
+        shutil.rmtree(out, ignore_errors=True)
+        fitted = measured(
+            TREELU, "fit", str(folder / "data" / "*.parquet"), "--target", "y", "--method", method, "--out", str(out),
+            "--store", str(folder / "store"), "--json", "--no-cart",
+        )  # fmt: skip
+        told = fitted.pop("told", {})
+        found[method] = fitted | {
+            "parameters": told.get("parameters"),
+            "rows_a_second": round(n_rows / fitted["seconds"]),
+        }
+        if fitted["exit_code"] == 0:
+            found[method]["test"] = score(str(out))
+        found[method]["store_left"] = len(list((folder / "store").iterdir()))
+    some = files[: max(1, len(files) // 10)]
+    parts = folder / "some"
+    shutil.rmtree(parts, ignore_errors=True)
+    parts.mkdir()
+    for path in some:
+        os.link(path, parts / Path(path).name)
+    predicted = measured(TREELU, "predict", str(folder / "model-lcn"), str(parts), "--out", str(folder / "scores.csv"))
+    found["predict"] = predicted | {"rows": sum(_n_rows(path) for path in some)}
+    (folder / "scores.csv").unlink(missing_ok=True)
+    return found
+
+
+def _n_rows(path: str) -> int:
+    from pyarrow import parquet
+
+    return int(parquet.ParquetFile(path).metadata.num_rows)
+
+
+def run_memory(folder: Path, n_rows: int) -> dict[str, Any]:
+    """`LCNClassifier.fit` on arrays, with as many rows as 2 GB hold."""
+    count, out = min(n_rows, MEMORY_ROWS), folder / "model-memory"
+    fitted = measured(IN_MEMORY, str(count), str(out))
+    return {"rows": count, **fitted, "test": score(str(out)) if fitted["exit_code"] == 0 else None}
+
+
+def run_limited(folder: Path, n_rows: int) -> dict[str, Any]:
+    """The same files under a limit of data memory: read as a whole, and by `treelu fit`."""
+    files = write_files(folder / "data", n_rows)
+    (folder / "store").mkdir(exist_ok=True)
+    out = folder / "model-limited"
+    shutil.rmtree(out, ignore_errors=True)
+    whole = measured(WHOLE, *files, limit=LIMIT)
+    fitted = measured(
+        TREELU, "fit", str(folder / "data" / "*.parquet"), "--target", "y", "--method", "lcn", "--out", str(out),
+        "--store", str(folder / "store"), "--json", "--no-cart", limit=LIMIT,
+    )  # fmt: skip
+    fitted.pop("told", None)
+    return {"rows": n_rows, "limit_bytes": LIMIT, "as_a_whole": whole, "treelu fit": fitted}
+
+
+def run_stream(folder: Path, n_rows: int) -> dict[str, Any]:
+    """`partial_fit` in pieces beside `fit`, on rows held out."""
+    from benchmarks.size import data_home, read_table
+    from treelu import LCNClassifier, LCNRegressor
+
+    found: dict[str, Any] = {}
+    for name in STREAM_TABLES:
+        path = next((data_home() / "tables").glob(f"*/{name}.csv.gz"))
+        kind: Any = LCNClassifier if path.parent.name == "classification" else LCNRegressor
+        X, y = read_table(path)
+        scores: dict[str, list[float]] = {"fit": [], "partial_fit": [], "fit_seconds": [], "partial_fit_seconds": []}
+        for seed in range(SEEDS):
+            order = np.random.default_rng(seed).permutation(len(y))
+            test, train = order[: len(y) // 5], order[len(y) // 5 :]
+            started = time.process_time()
+            whole = kind(random_state=seed).fit(X[train], y[train])
+            between = time.process_time()
+            model = kind(random_state=seed)
+            first = {"classes": np.unique(y)} if kind is LCNClassifier else {}
+            for piece in np.array_split(train, PIECES):
+                model.partial_fit(X[piece], y[piece], **first)
+            scores["partial_fit_seconds"].append(round(time.process_time() - between, 2))
+            scores["fit_seconds"].append(round(between - started, 2))
+            scores["fit"].append(round(whole.score(X[test], y[test]), 4))
+            scores["partial_fit"].append(round(model.score(X[test], y[test]), 4))
+        found[name] = {"rows": len(y), "features": X.shape[1], **scores}
+    return found
+
+
+def run_workers(folder: Path, n_rows: int) -> dict[str, Any]:
+    """Two Dask workers beside one process, on the same rows."""
+    found = {}
+    for n_workers in (1, 2):
+        found[f"{n_workers} workers"] = measured(
+            WORKERS, str(n_workers), str(n_rows), str(folder / f"dask-{n_workers}")
+        )
+        found[f"{n_workers} workers"]["test"] = score(str(folder / f"dask-{n_workers}"))
+    store = measured(ONE_PROCESS, str(n_rows), str(folder), str(folder / "one"))
+    return {"rows": n_rows, **found, "one process, a store": store | {"test": score(str(folder / "one"))}}
+
+
+WORKERS = """
+import json, pickle, sys, time
+import dask, dask.array as da
+from dask.distributed import Client, LocalCluster
+from benchmarks.large import N_FEATURES, make_rows
+from treelu.dask import DaskLCNClassifier
+if __name__ == "__main__":
+    n_workers, n_rows, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    n_parts = max(2, n_rows // 1_000_000)
+    size = n_rows // n_parts
+    parts = [dask.delayed(make_rows, nout=2)(size, 1000 + part) for part in range(n_parts)]
+    X = da.concatenate([da.from_delayed(X, (size, N_FEATURES), "float32") for X, _ in parts])
+    y = da.concatenate([da.from_delayed(y, (size,), "int8") for _, y in parts])
+    cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    with cluster, Client(cluster) as client:
+        X, y = dask.persist(X, y)
+        dask.distributed.wait([X, y])
+        before = sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+        started = time.perf_counter()
+        model = DaskLCNClassifier(random_state=0).fit(X, y)
+        seconds = time.perf_counter() - started
+        sent = sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values()) - before
+    local = model.to_local()
+    state = len(pickle.dumps(local._unfolded(local.network_).state()))
+    local.save(out)
+    print(json.dumps({
+        "fit_seconds": round(seconds, 1), "rounds": model.n_rounds_, "partitions": n_parts,
+        "bytes_of_a_network": state, "bytes_of_networks": state * model.n_rounds_ * (n_parts + n_workers),
+        "bytes_between_workers": sent, "bytes_of_rows": n_rows * N_FEATURES * 4,
+    }))
+"""
+ONE_PROCESS = """
+import json, sys, time
+from benchmarks.large import make_rows
+from treelu import LCNClassifier
+from treelu.training.store import RowStore
+n_rows, folder, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+n_parts = max(2, n_rows // 1_000_000)
+with RowStore.create(folder, 30, are_classes=True) as store:
+    for part in range(n_parts):
+        store.append(*make_rows(n_rows // n_parts, 1000 + part))
+    started = time.perf_counter()
+    model = LCNClassifier(random_state=0).fit(store)
+    seconds = time.perf_counter() - started
+model.save(out)
+print(json.dumps({"fit_seconds": round(seconds, 1)}))
+"""
+
+
+def run_killed(folder: Path, n_rows: int) -> dict[str, Any]:
+    """Workers killed at three random moments: the fit ends with the same model."""
+    found = measured(KILLED, str(min(n_rows, 2_000_000)))
+    return found.pop("told", {}) | found
+
+
+KILLED = """
+import json, os, random, signal, sys, threading, time
+import dask, dask.array as da, numpy as np
+from dask.distributed import Client, LocalCluster
+from benchmarks.large import N_FEATURES, make_rows
+from treelu.dask import DaskLCNClassifier
+
+def fitted(client, n_rows):
+    size = n_rows // 8
+    parts = [dask.delayed(make_rows, nout=2)(size, 1000 + part) for part in range(8)]
+    X = da.concatenate([da.from_delayed(X, (size, N_FEATURES), "float32") for X, _ in parts])
+    y = da.concatenate([da.from_delayed(y, (size,), "int8") for _, y in parts])
+    started = time.perf_counter()
+    model = DaskLCNClassifier(depth=8, drop_connect=0.05, random_state=0).fit(X, y)
+    return model.to_local().predict_proba(make_rows(20_000, 7)[0]), time.perf_counter() - started
+
+def kill(client, seconds, killed):
+    for _ in range(3):
+        time.sleep(random.uniform(0.15, 0.3) * seconds)
+        pids = list(client.run(os.getpid).values())
+        os.kill(random.choice(pids), signal.SIGKILL)
+        killed.append(round(time.perf_counter() - begun, 1))
+
+if __name__ == "__main__":
+    dask.config.set({"distributed.scheduler.allowed-failures": 10})
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    with cluster, Client(cluster) as client:
+        plain, seconds = fitted(client, int(sys.argv[1]))
+        killed, begun = [], time.perf_counter()
+        thread = threading.Thread(target=kill, args=(client, seconds, killed))
+        thread.start()
+        again, longer = fitted(client, int(sys.argv[1]))
+        thread.join()
+    print(json.dumps({
+        "rows": int(sys.argv[1]), "seconds": round(seconds, 1), "seconds_with_kills": round(longer, 1),
+        "killed_after_seconds": killed, "largest_difference": float(np.abs(plain - again).max()),
+    }))
+"""
+
+PARTS: dict[str, Callable[[Path, int], dict[str, Any]]] = {
+    "files": run_files, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
+    "killed": run_killed,
+}  # fmt: skip
+
+
+def record(name: str, found: dict[str, Any]) -> None:
+    """Add one part to the results."""
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    results[name] = {"machine": facts(), **found}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--only", default="files,memory", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--folder", type=Path, help="for files and stores; by default a temporary one")
+    options = parser.parse_args(arguments)
+    with _folder(options.folder) as folder:
+        for part in options.only.split(","):
+            found = PARTS[part](folder, options.rows)
+            print(part, json.dumps(found), flush=True)
+            name = part if part in ("stream", "killed") else f"{part}, {options.rows:,} rows"
+            record(name, found)
+
+
+@contextmanager
+def _folder(path: Path | None) -> Iterator[Path]:
+    """The folder given, or a temporary one that is removed."""
+    if path is not None:
+        path.mkdir(parents=True, exist_ok=True)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+if __name__ == "__main__":
+    main()
