@@ -13,12 +13,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tests.estimators.tables import three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
 from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
-from treelu.estimators.small import terms_of
+from treelu.estimators.small import first_splits, terms_of
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 
@@ -144,6 +145,20 @@ def test_rounded_weights_send_rows_the_same_way() -> None:
     short = clone(model).set_params(round_weights=0.0).fit(X, y)
     assert (model.predict(X) == short.predict(X)).all()
     assert any("rounded" in note for tree in short.path_trees_ for note in tree.notes)
+
+
+def test_the_first_splits_are_the_tree_of_fewer_leaves() -> None:
+    X, y = three_classes()
+    large = DecisionTreeClassifier(max_leaf_nodes=9, random_state=0).fit(X, y)
+    for size in range(2, 10):
+        small = DecisionTreeClassifier(max_leaf_nodes=size, random_state=0).fit(X, y).tree_
+        children, feature, threshold = first_splits(large.tree_, size)
+        inner = small.children_left >= 0
+        assert sorted(zip(feature, threshold, strict=True)) == sorted(
+            zip(small.feature[inner], small.threshold[inner], strict=True)
+        )
+        assert sorted(children.ravel()) == list(range(1, 2 * len(feature) + 1))
+        assert (children > np.arange(len(feature))[:, None]).all()
 
 
 def test_many_columns_are_screened() -> None:

@@ -33,7 +33,6 @@ from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
-from treelu.tree.from_sklearn import split_numbers
 
 LEAVES = 16  # at most by default, or twice the classes
 MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
@@ -142,8 +141,14 @@ class SmallTree(PathMixin, TreeEstimator):
     def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree]]:
         """What was judged, the key that was chosen, and the trees of the path, trained on all rows."""
 
+        grown: dict[tuple[int, str], tuple[Rows, Any]] = {}  # rows are kept, so that no others get their id
+
         def grow(rows: Rows, size: int, criterion: str) -> Any:
-            return ordinary_tree(rows, size, criterion, self.max_depth, self.min_samples_leaf, seed)
+            key = id(rows), criterion
+            if key not in grown:
+                limits = budget.max_leaves, self.max_depth, self.min_samples_leaf
+                grown[key] = rows, ordinary_tree(rows, criterion, *limits, seed)
+            return first_splits(grown[key][1], size)
 
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
             constant = Key(Family("constant"), 1, 0)
@@ -517,18 +522,33 @@ def _correlation(
     return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)
 
 
-def ordinary_tree(rows: Rows, size: int, criterion: str, max_depth: int | None, min_samples: int, seed: int) -> Any:
-    """Children, features and thresholds of scikit-learn's tree, grown best first."""
+def ordinary_tree(
+    rows: Rows, criterion: str, max_leaves: int, max_depth: int | None, min_samples: int, seed: int
+) -> Any:
+    """scikit-learn's tree, grown best first."""
     common: dict[str, Any] = {
-        "criterion": criterion, "max_leaf_nodes": size, "max_depth": max_depth, "min_samples_leaf": min_samples,
+        "criterion": criterion, "max_leaf_nodes": max_leaves, "max_depth": max_depth, "min_samples_leaf": min_samples,
         "random_state": seed, "monotonic_cst": None if rows.signs is None else rows.signs.astype(np.int8),
     }  # fmt: skip
     if rows.is_classifier:
-        grown = DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
-    else:
-        grown = DecisionTreeRegressor(**common).fit(rows.X[:, :-1], rows.target, rows.weight).tree_
-    splits, _, children = split_numbers(grown.children_left, grown.children_right)
-    return children, grown.feature[splits], grown.threshold[splits]
+        return DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
+    return DecisionTreeRegressor(**common).fit(rows.X[:, :-1], rows.target, rows.weight).tree_
+
+
+def first_splits(tree: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Children, features and thresholds of scikit-learn's tree as it was when it had `size` leaves.
+
+    A tree that is grown best first numbers the children of a node when it splits it.
+    """
+    left, right = tree.children_left, tree.children_right
+    splits = np.flatnonzero(left >= 0)
+    splits = np.sort(splits[np.argsort(left[splits])][: size - 1])
+    below = np.sort(np.concatenate([left[splits], right[splits]]))
+    number = np.zeros(len(left), np.int64)
+    number[splits] = np.arange(len(splits))
+    leaves = np.setdiff1d(below, splits)
+    number[leaves] = len(splits) + np.arange(len(leaves))
+    return np.column_stack([number[left[splits]], number[right[splits]]]), tree.feature[splits], tree.threshold[splits]
 
 
 def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
