@@ -157,19 +157,19 @@ def score(model: str) -> dict[str, float]:
 # Parts
 
 
-def run_files(folder: Path, n_rows: int) -> dict[str, Any]:
+def run_files(folder: Path, n_rows: int, methods: tuple[str, ...] = ("lcn",)) -> dict[str, Any]:
     """`treelu fit` and `treelu predict` on files, and reading them alone."""
     files = write_files(folder / "data", n_rows)
     n_bytes = sum(Path(path).stat().st_size for path in files)
     reading = measured(READ, *files)
     found: dict[str, Any] = {"rows": n_rows, "files": len(files), "bytes": n_bytes, "reading": reading}
     (folder / "store").mkdir(exist_ok=True)
-    for method in ("lcn", "tree"):
+    for method in methods:
         out = folder / f"model-{method}"
         shutil.rmtree(out, ignore_errors=True)
         fitted = measured(
             TREELU, "fit", str(folder / "data" / "*.parquet"), "--target", "y", "--method", method, "--out", str(out),
-            "--store", str(folder / "store"), "--json", "--no-cart",
+            "--store", str(folder / "store"), "--json", "--no-cart", "--no-compare",
         )  # fmt: skip
         told = fitted.pop("told", {})
         found[method] = fitted | {
@@ -195,6 +195,11 @@ def _n_rows(path: str) -> int:
     from pyarrow import parquet
 
     return int(parquet.ParquetFile(path).metadata.num_rows)
+
+
+def run_tree(folder: Path, n_rows: int) -> dict[str, Any]:
+    """The same with the small tree."""
+    return run_files(folder, n_rows, ("lcn", "tree"))
 
 
 def run_memory(folder: Path, n_rows: int) -> dict[str, Any]:
@@ -355,7 +360,7 @@ if __name__ == "__main__":
 """
 
 PARTS: dict[str, Callable[[Path, int], dict[str, Any]]] = {
-    "files": run_files, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
+    "files": run_files, "tree": run_tree, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
     "killed": run_killed,
 }  # fmt: skip
 
