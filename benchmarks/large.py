@@ -360,7 +360,8 @@ if __name__ == "__main__":
 """
 
 PARTS: dict[str, Callable[[Path, int], dict[str, Any]]] = {
-    "files": run_files, "tree": run_tree, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
+    "files": run_files,
+    "tree": run_tree, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
     "killed": run_killed,
 }  # fmt: skip
 

@@ -250,3 +250,38 @@ def test_a_store_does_not_outlive_its_fit(tmp_path: Path, type_: Type, number: i
     assert not (tmp_path / "m").exists()
     stores.RowStore.create(tmp_path / "store", 1).remove()
     assert not list((tmp_path / "store").iterdir())
+
+
+@pytest.mark.parametrize("method", ["lcn", "tree"])
+def test_a_fit_on_a_cluster(tmp_path: Path, type_: Type, tiny_memory: None, method: str) -> None:
+    distributed = pytest.importorskip("distributed")
+    write_parts(tmp_path / "data", rows(), ".csv")
+    quick = ("--depth", 3, "--epochs", 30) if method == "lcn" else ("--leaves", 4)
+    with distributed.LocalCluster(
+        n_workers=2, processes=False, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        typed = type_(
+            "fit", tmp_path / "data", "--target", "kind", "--method", method, *quick, "--out", tmp_path / "m", "--json",
+            "--scheduler", cluster.scheduler_address,
+        )  # fmt: skip
+    assert typed.code == 0, typed.err
+    assert "900 rows in 3 files, which the workers read themselves" in typed.err
+    told = json.loads(typed.out)
+    assert (told["n_training_rows"], told["n_hold_out_rows"]) == (850, 50)
+    model, new = treelu.load(tmp_path / "m"), rows(300, seed=1)
+    assert np.mean(model.predict(new) == new.kind) > 0.5
+    if method == "tree":
+        assert model.trees[0].n_samples[0] == 850
+
+
+def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("treelu.cli.cluster.PATIENCE", "1s")
+    write_parts(tmp_path / "data", rows(), ".csv")
+    words = ("fit", tmp_path / "data", "--target", "kind", *QUICK, "--out", tmp_path / "m", "--scheduler")
+    typed = type_(*words, "tcp://127.0.0.1:1")
+    assert typed.code == 2
+    assert "--scheduler tcp://127.0.0.1:1: no Dask scheduler answers there" in typed.err
+    typed = type_(*words, "local", "--method", "alcn")
+    assert typed.code == 2
+    assert "--scheduler goes with --method tree, lcn or lln" in typed.err

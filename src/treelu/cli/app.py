@@ -222,6 +222,14 @@ def fit(
             metavar="DIR",
         ),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        _option(
+            "Fit on a Dask cluster, whose workers must see the files: tcp://HOST:PORT, or local for the processors of "
+            "this machine.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -267,6 +275,7 @@ def fit(
         columns=columns,
         reading=reading,
         store=store,
+        scheduler=scheduler,
         threshold=threshold,
         hold_out=hold_out,
         valid=valid,

@@ -48,6 +48,7 @@ def fit_table(
     columns: ColumnChoice,
     reading: Reading,
     store: Path | None = None,
+    scheduler: str | None = None,
     threshold: float | None,
     hold_out: float,
     valid: str | None,
@@ -73,6 +74,7 @@ def fit_table(
         seed=seed,
         notes=Notes(quiet=quiet),
         store=store,
+        on_cluster=scheduler is not None,
     )
     with prepared as table:
         check_files(out, table)
@@ -83,7 +85,7 @@ def fit_table(
             rows = f"{count(table.n_rows, 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
             depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
             say(f"training {type(estimator).__name__}{depth} on {rows}")
-        model = train(estimator, table, quiet=quiet, with_cart=with_cart)
+        model = train(estimator, table, quiet=quiet, with_cart=with_cart, scheduler=scheduler)
         n_training_rows = table.n_rows
     if threshold is not None:
         model = replace(model, threshold=threshold)
@@ -107,7 +109,7 @@ def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict
     """The small tree beside the large one; None where no rows are held out or the table is large."""
     if table.held_out is None:
         return None
-    if table.store is not None or n_cells(table.training) > MOST_CELLS:
+    if table.is_sample or n_cells(table.training) > MOST_CELLS:
         if not quiet:
             say("the table is large: the large tree (LCN) is not fitted for comparison")
         return None
@@ -131,9 +133,13 @@ def _choose(
     """An unfitted estimator with the parameters given, and others chosen where so asked."""
     if method is None:
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
-    if method == "elcn" and table.store is not None:
+    if method == "elcn" and table.is_sample:
         raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
     estimator = make_estimator(method, table.task, parameters, seed)
+    if table.windows is not None:
+        from treelu.cli.cluster import dask_class
+
+        dask_class(estimator)  # or an error, before anything is trained
     if folds is not None:
         return tune(estimator, table.training, table.task, fixed=parameters, folds=folds, seed=seed, quiet=quiet)
     if method in ("lcn", "alcn") and table.task != "regression" and wants_choice(table.training, parameters):
@@ -176,7 +182,7 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     return kind(**parameters, random_state=seed)
 
 
-def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> TableModel:
+def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, scheduler: str | None = None) -> TableModel:
     """Fit the estimator and CART; returns them with the trees they are."""
     n_networks = len(table.targets) if table.task == "labels" else 1
     rounds = n_rounds(estimator, len(table.training))
@@ -184,13 +190,13 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
         rounds = n_rounds(estimator, min(SAMPLE_ROWS, len(table.store))) + n_windows(table.store)
     with progress_bar("training", rounds * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
-        calls_back = "callbacks" in estimator.get_params()
+        calls_back = "callbacks" in estimator.get_params() and scheduler is None
         if calls_back:
             estimator.set_params(callbacks=[lambda record, network: _go_on(advance)])
-        if table.store is None:
-            estimator.fit(table.training.X, table.training.y)
+        if table.is_sample:
+            _fit_all(estimator, table, scheduler)
         else:
-            _fit_store(estimator, table)
+            estimator.fit(table.training.X, table.training.y)
         for fitted in (estimator, *getattr(estimator, "estimators_", ())) if calls_back else ():
             fitted.set_params(callbacks=None)
     model = TableModel(
@@ -205,7 +211,7 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
         positive=_positive(estimator, table),
         trained=datetime.now(UTC).date().isoformat(),
     )
-    counted = table.training if table.store is None or model.method != "tree" else None
+    counted = None if table.is_sample and model.method == "tree" else table.training
     model = replace(model, trees=visited_trees(model, counted, table.held_out))
     if with_cart:
         if not quiet:
@@ -214,10 +220,14 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool) -> T
     return model
 
 
-def _fit_store(estimator: Any, table: Prepared) -> None:
-    """Fit to all rows, and give the estimator their features' names, which a store has not."""
-    assert table.store is not None
-    estimator.fit(table.store)
+def _fit_all(estimator: Any, table: Prepared, scheduler: str | None) -> None:
+    """Fit to all rows, and give the estimator their features' names, which stored rows have not."""
+    if scheduler is None:
+        estimator.fit(table.store)
+    else:
+        from treelu.cli.cluster import fit_on_cluster
+
+        fit_on_cluster(estimator, table, scheduler)
     if hasattr(table.training.X, "columns"):
         estimator.feature_names_in_ = np.array(table.training.X.columns, dtype=object)
 

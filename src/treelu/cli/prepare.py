@@ -117,11 +117,20 @@ class Prepared:
     digest: RowDigest | None = None
     store: RowStore | None = None  # all training rows, where they do not fit into memory; `training` is a sample
     held_out_numbers: NDArray[np.int64] | None = None  # in the table that was drawn from
+    windows: list[Any] | None = None  # the training rows of each file as a delayed window, for a Dask cluster
+    n_rows_elsewhere: int = 0  # in these windows
 
     @property
     def n_rows(self) -> int:
         """How many rows are trained on."""
+        if self.windows is not None:
+            return self.n_rows_elsewhere
         return len(self.training) if self.store is None else len(self.store)
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether `training` is a part of the training rows only."""
+        return self.store is not None or self.windows is not None
 
 
 def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> list[str]:
@@ -156,6 +165,7 @@ def prepare_files(
     notes: Notes,
     store: Path | None = None,
     in_memory: bool = False,
+    on_cluster: bool = False,
 ) -> Iterator[Prepared]:
     """Read a table, decide what its columns are, and part its rows.
 
@@ -163,20 +173,28 @@ def prepare_files(
     not fit into memory, from a sample of them, and all of them are in a store until the end of the block.
     """
     share = None if in_memory else hold_out if valid is None else 0.0
-    drawn = _draw(data, targets, columns, reading, share, seed, notes)
+    drawn = _draw(data, targets, columns, reading, share, seed, notes, on_cluster=on_cluster)
     table, reader = prepare_frame(
         data, drawn.frame, targets, task=task, columns=columns, reading=reading, hold_out=hold_out, valid=valid,
         seed=seed, notes=notes,
     )  # fmt: skip
-    if len(drawn.frame) == drawn.n_rows:
+    if len(drawn.frame) == drawn.n_rows and not on_cluster:
         yield table
+        return
+    if table.task == "labels":
+        where = (
+            "a cluster takes one --target" if on_cluster else f"{data} does not fit into memory, as several labels must"
+        )
+        raise InputError(f"{where}; fit one --target at a time")
+    if table.held_out_numbers is not None:
+        table = replace(table, held_out_numbers=drawn.numbers[table.held_out_numbers])
+    if on_cluster:
+        from treelu.cli.cluster import with_windows
+
+        yield with_windows(table, drawn, find_files(data), reader, notes.quiet)
         return
     from treelu.cli.large import stored
 
-    if table.task == "labels":
-        raise InputError(f"{data} does not fit into memory, as several labels must; fit one --target at a time")
-    if table.held_out_numbers is not None:
-        table = replace(table, held_out_numbers=drawn.numbers[table.held_out_numbers])
     with stored(table, find_files(data), reader, store, n_rows=drawn.n_rows, quiet=notes.quiet) as whole:
         yield whole
 
@@ -189,6 +207,8 @@ def _draw(
     hold_out: float | None,
     seed: int,
     notes: Notes,
+    *,
+    on_cluster: bool,
 ) -> Drawn:
     """The rows of a table, or a sample of them; all where `hold_out` is None."""
     from treelu.cli.large import MOST_ROWS, n_drawn
@@ -196,7 +216,7 @@ def _draw(
     as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
     files = [data] if data == "-" else find_files(data)
     most = MOST_ROWS if data == "-" or hold_out is None else n_drawn(files, hold_out)
-    if len(files) == 1 and most == MOST_ROWS and not partition(files[0]):
+    if len(files) == 1 and most == MOST_ROWS and not partition(files[0]) and not on_cluster:
         frame = read_table(files[0], text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
         return Drawn(frame, np.arange(len(frame)), len(frame))
     with progress_bar("reading", None, notes.quiet) as advance:

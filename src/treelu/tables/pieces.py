@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -121,11 +121,14 @@ class Drawn:
         Their numbers in the stream, from 0.
     n_rows : int
         How many rows the stream has.
+    file_rows : dict
+        How many rows each file has, where the stream is one of files.
     """
 
     frame: pd.DataFrame
     numbers: NDArray[np.int64]
     n_rows: int
+    file_rows: dict[str, int] = field(default_factory=dict)
 
 
 def draw_table(
@@ -160,11 +163,12 @@ def draw_table(
     def frames() -> Iterator[pd.DataFrame]:
         for piece in iterate_pieces(files, note=note, text=text, all_text=kind == "text", **reading):
             yield piece.frame
+            file_rows[piece.path] = piece.first_row + len(piece.frame)
             if told is not None:
                 told(len(piece.frame))
 
-    kind = check_alike(files)
-    drawn = draw_rows(frames(), n_rows, seed, classes=classes)
+    kind, file_rows = check_alike(files), dict[str, int]()
+    drawn = replace(draw_rows(frames(), n_rows, seed, classes=classes), file_rows=file_rows)
     if kind != "text":
         return drawn
     # What a column holds is recognised from all drawn rows together, not in each piece.
@@ -173,7 +177,7 @@ def draw_table(
         drawn.frame.to_csv(path, index=False)
         decimal = reading.get("decimal")
         frame = read_table(path, delimiter=",", encoding="utf-8", decimal=decimal, text=text)
-    return Drawn(frame, drawn.numbers, drawn.n_rows)
+    return replace(drawn, frame=frame)
 
 
 def draw_rows(pieces: Iterable[pd.DataFrame], n_rows: int, seed: int, *, classes: str | None = None) -> Drawn:

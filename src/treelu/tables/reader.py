@@ -14,6 +14,7 @@ from treelu.tables.errors import TableError
 from treelu.tables.numbers import to_numbers, to_texts
 from treelu.tables.pieces import PIECE_ROWS, Piece, iterate_pieces
 from treelu.tables.targets import TableTargets
+from treelu.training.store import Window, stacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +60,11 @@ class TableReader:
             here = skipped[(skipped >= n_before) & (skipped < n_before + len(piece.frame))] - n_before
             n_before += len(piece.frame)
             yield self.read(piece, here, note)
+
+    def window(self, path: str, skipped: NDArray[np.int64]) -> Window:
+        """The rows of one file, in memory."""
+        parts = [Window(piece.X, piece.y, None) for piece in self.iterate([path], skipped, _silent)]
+        return stacked(parts)
 
     def read(self, piece: Piece, skipped: NDArray[np.int64], note: Note) -> EncodedPiece:
         """The rows of a piece; errors and notes name its file."""
@@ -113,3 +119,7 @@ class TableReader:
     def classes(self) -> NDArray[Any]:
         """The distinct targets of the sample."""
         return np.unique(self.targets.y)
+
+
+def _silent(text: str) -> None:
+    """Workers have nobody to tell."""
