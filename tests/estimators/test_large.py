@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.utils.class_weight import compute_sample_weight
 
-from treelu import ELCNClassifier, LCNClassifier, LCNRegressor
-from treelu.estimators import _large
+from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor
+from treelu.estimators import _large, _leaves
 from treelu.training import store as stores
 from treelu.training.store import RowStore
 
@@ -108,3 +109,50 @@ def test_bad_pieces(X: Any, y: Any, message: str, tmp_path: Path) -> None:
 def test_an_ensemble_says_that_it_needs_arrays() -> None:
     with pytest.raises(ValueError, match="ELCNClassifier needs its rows in memory"):
         ELCNClassifier().fit(iter([(np.ones((2, 2)), [0, 1])]))
+
+
+SMALL: dict[str, Any] = {
+    "max_leaf_nodes": 4, "selection": "largest", "n_updates": 50, "shrinkage": 0.0, "random_state": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {True: 5.0, False: 1.0}])
+def test_a_small_tree_has_the_leaf_values_of_all_rows(class_weight: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    X, y = table()
+    labels = y > 0.5
+    model = ObliqueTreeClassifier(**SMALL, class_weight=class_weight).fit(pieces(X, labels))
+    weight = compute_sample_weight(class_weight, labels)
+    leaf = model.apply(X)
+    for place, row in enumerate(model.tree_.values):
+        here = leaf == model.tree_.n_splits + place
+        wanted = [weight[here & (labels == name)].sum() / weight[here].sum() for name in (False, True)]
+        np.testing.assert_allclose(row, wanted, atol=1e-9)
+    assert model.tree_.n_samples is not None
+    np.testing.assert_allclose(model.tree_.n_samples[0], weight.sum())
+    assert model.path_trees_[int(model.path_.chosen.to_numpy().argmax())] is model.tree_
+
+
+def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    X, y = table()
+    with RowStore.create(tmp_path, 4) as store:
+        for piece in pieces(X, y):
+            store.append(*piece, np.full(len(piece[1]), 2.0))
+        model = ObliqueTreeRegressor(**SMALL, monotonic_cst=[0, 0, 1, 0]).fit(store)
+        with pytest.raises(ValueError, match="linear_leaves=True needs its rows in memory"):
+            ObliqueTreeRegressor(linear_leaves=True).fit(store)
+    assert model.tree_.n_samples is not None
+    assert model.tree_.n_samples[0] == 4000
+    higher = X + np.array([0, 0, 1, 0], np.float32)
+    assert (model.predict(higher) >= model.predict(X)).all()
+    free = ObliqueTreeRegressor(**SMALL).fit(pieces(X, y))
+    means = [y[free.apply(X) == free.tree_.n_splits + leaf].mean() for leaf in range(free.tree_.n_leaves)]
+    np.testing.assert_allclose(free.tree_.values[:, 0], means, atol=1e-6)
+
+
+def test_few_features_stay_few() -> None:
+    X, y = table()
+    model = LCNRegressor(**SETTING, max_features=2).fit(pieces(X, y))
+    assert len(model.history_) > 5
+    assert np.count_nonzero(model.feature_importances_) == 2
