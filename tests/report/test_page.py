@@ -516,7 +516,7 @@ def test_other_trees_open_without_errors(browser, tmp_path_factory, kind):
 
 
 def messy_table(n_rows=240):
-    """Rows with categories, gaps, pounds, dates and a leaky name; the target depends on most of them."""
+    """Rows with categories, gaps, pounds, units, dates in two forms; the target depends on most of them."""
     rng = np.random.default_rng(3)
     sex, klass = rng.choice(["female", "male"], n_rows), rng.integers(1, 4, n_rows)
     age, fare = rng.normal(30, 12, n_rows).round(1), np.exp(rng.normal(6, 1, n_rows)).round(2)
@@ -532,7 +532,8 @@ def messy_table(n_rows=240):
     )
     frame = pd.DataFrame({
         "Class": klass, "Sex": sex, "Age": age, "Fare": [f"£{value:,.2f}" for value in fare], "Port": port,
-        "Day": day.strftime("%d/%m/%Y"), "Survived": (score > np.median(score)).astype(int),
+        "Day": day.strftime("%d/%m/%Y"), "Born": (day - pd.to_timedelta(365 * klass, unit="D")).strftime("%Y%m%d"),
+        "Trunk": [f"{value} kg" for value in klass * 7.5], "Survived": (score > np.median(score)).astype(int),
     })  # fmt: skip
     frame.loc[rng.choice(n_rows, 30, replace=False), "Age"] = np.nan
     frame.loc[rng.choice(n_rows, 9, replace=False), "Port"] = None
@@ -573,7 +574,7 @@ def test_a_pasted_row_gets_the_answer_of_the_model(browser, messy):
     for (message, result, leaf), wanted, chance in zip(
         page.execute_script(script, _one(page, "#row-text"), texts), leaves, chances, strict=True
     ):
-        assert message == "All 6 columns given. Not used: Survived."
+        assert message == "All 8 columns given. Not used: Survived."
         assert leaf == wanted
         assert f"Survived = {chance.argmax()}, {100 * chance.max():.0f} %" in result
     assert _console(page) == []
@@ -581,7 +582,7 @@ def test_a_pasted_row_gets_the_answer_of_the_model(browser, messy):
 
 def test_what_was_understood_is_shown_and_the_rest_refused(browser, messy):
     page = _open(browser, messy / "m" / "report.html")
-    _type_row(page, "Sex = female\nAge = 30\nPort = Atlantis\nDay = 24/03/1912")
+    _type_row(page, "Sex = female\nAge = 30\nPort = Atlantis\nDay = 24/03/1912\nBorn = 19110304\nTrunk = 12.5kg")
     shown = {
         item.find_element("tag name", "span").text: item.find_element("tag name", "b").text
         for item in _all(page, "#row-understood li")
@@ -589,13 +590,17 @@ def test_what_was_understood_is_shown_and_the_rest_refused(browser, messy):
     assert shown["Sex"] == "female"
     assert shown["Port"] == "Atlantis (not seen in training)"
     assert shown["Day"] == "1912-03-24"
+    assert shown["Born"] == "1911-03-04"
+    assert shown["Trunk"] == "12.5"
     assert shown["Class"].startswith("missing (as ")
-    assert _one(page, "#row-message").text == "4 columns given, 2 missing."
+    assert _one(page, "#row-message").text == "6 columns given, 2 missing."
     for text, message in {
         "Age = thirty": "Age: “thirty” is not a number.",
         "Day = 1912/13/45": "Day: “1912/13/45” is not a date like %d/%m/%Y.",
         "Height = 3": "There is no column “Height”.",
         "Fare = £1,00": "Fare: “£1,00” is not a number.",
+        "Trunk = 12 lb": "Trunk: “12 lb” is not a number.",
+        "Trunk = 5 kg 3": "Trunk: “5 kg 3” is not a number.",
     }.items():
         _type_row(page, text)
         assert _one(page, "#row-message").text == message

@@ -23,7 +23,7 @@ class NodePanel {
     const { tree } = app;
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
-    if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "weight"));
+    if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "term"));
     const parent = tree.parent[node];
     return h("header", {},
       h("div", { class: "panel-title" }, h("h3", {}, nodeName(tree, node)),
@@ -65,7 +65,7 @@ class NodePanel {
         h("button", { type: "button", class: "link", onclick: () => app.view.select(last) }, nodeName(tree, last)),
         h("span", {}), h("span", { class: "turn" })));
     }
-    const title = path === row?.path.nodes ? "Way of the row" : "Way here";
+    const title = path === row?.path.nodes ? "Path of the row" : "Path to here";
     return h("details", { class: "way", open: tree.isLeaf(node) || path === row?.path.nodes }, h("summary", {}, title), h("ol", {}, steps));
   }
 
