@@ -34,7 +34,8 @@ def accuracy(results: dict[str, Any]) -> Figure:
         axes.plot([min(means.values()), max(means.values())], [row, row], color="#d8d5cd", lw=2, zorder=1)
         for method, mean in means.items():
             colour, marker = METHODS[method]
-            axes.scatter(mean, row, color=colour, marker=marker, s=62, zorder=2, label=method if row == 0 else None)
+            shown = {"LCN": "LCN, one large tree"}.get(method, method)
+            axes.scatter(mean, row, color=colour, marker=marker, s=62, zorder=2, label=None if row else shown)
     axes.set_yticks(range(len(tables)), tables)
     axes.invert_yaxis()
     axes.set_xlabel("test accuracy, %, mean over runs")
@@ -60,10 +61,13 @@ def speed(results: dict[str, Any]) -> Figure:
         height=0.62,
     )
     for row, ratio in enumerate(ratios):
-        axes.text(max(ratio, 1) * 1.1, row, f"{ratio:.3g} ×", va="center", color=INK)
+        axes.text(
+            max(ratio, 1) * 1.1, row, f"{ratio:.2g} ×" if ratio < 100 else f"{ratio:.0f} ×", va="center", color=INK
+        )
     axes.axvline(1, color=INK, lw=1)
     axes.set_xscale("log")
     axes.set_xlim(0.3, 1000)
+    axes.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
     axes.set_yticks(range(len(lines)), names)
     axes.invert_yaxis()
     axes.set_xlabel("time of the other ÷ time of treelu; right of the line treelu is faster")

@@ -4,6 +4,7 @@ The notebook's picture needs Chromium and the packages of the extra ``test``.
 """
 
 import base64
+import re
 import sys
 import tempfile
 import time
@@ -55,7 +56,7 @@ def notebook_page() -> str:
     parts = []
     for cell in notebook.cells:
         if cell["cell_type"] == "markdown":
-            parts.append(f"<p>{cell['source'].lstrip('# ')}</p>")
+            parts += [_paragraph(text) for text in cell["source"].split("\n\n")]
             continue
         parts.append(f"<pre>{cell['source']}</pre>")
         for output in cell["outputs"]:
@@ -67,6 +68,13 @@ def notebook_page() -> str:
             else:
                 parts.append(f"<pre>{data['text/plain']}</pre>")
     return f"<!DOCTYPE html><meta charset=utf-8><style>{STYLE}</style>" + "\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of Markdown, as far as the notebook uses it."""
+    if text.startswith("#"):
+        return f"<h2>{text.lstrip('# ')}</h2>"
+    return "<p>" + re.sub(r"\*(\w+)\*", r"<i>\1</i>", re.sub(r"`([^`]+)`", r"<code>\1</code>", text)) + "</p>"
 
 
 def notebook(height: int = 1830) -> None:

@@ -58,7 +58,7 @@ class LeafTable {
   draw() {
     const { tree, summary, model } = this.app;
     show("leaves");
-    const several = summary.models.filter((each) => each.tree).length > 1 ? ` of ${model.name}` : "";
+    const several = summary.models.filter((each) => each.tree).length > 1 ? ` (${model.name})` : "";
     byId("leaves-about").textContent = `${plural(tree.nLeaves, "leaf", "leaves")}${several}. Choose a number to see the leaf in the tree.`;
     const columns = this.columns();
     const sorter = columns.find((column) => column.key === this.by) ?? columns[0];
