@@ -54,7 +54,7 @@ def identifier(text: str, fallback: str = "tree") -> str:
 
 
 def header(program: Program) -> list[str]:
-    """What stands at the top of each export: what the model is, and whence; safe in comments."""
+    """What stands at the top of each export: what the model is, and where it comes from; safe in comments."""
     lines = [
         f"{comment(program.name)}: {_contents(program)}",
         f"written by treelu {__version__}",

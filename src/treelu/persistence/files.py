@@ -34,7 +34,7 @@ _TRIES = 20  # of a reader, while others replace the model
 
 
 def save(model: Any, path: str | os.PathLike[str], *, beside: Mapping[str, bytes] | None = None) -> Path:
-    """Write a fitted estimator or a tree into a folder; an older model there is replaced at one stroke.
+    """Write a fitted estimator or a tree into a folder; an older model there is replaced in one step.
 
     Parameters
     ----------

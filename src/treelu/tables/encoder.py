@@ -101,9 +101,9 @@ class TableEncoder:
         frame : DataFrame
             The columns to use, training rows only.
         note : callable
-            Told, in a sentence, what is done with a column; at the end, in one block, which are left out.
+            Called with a sentence about each column, and at the end with a list of those that are left out.
         warn : callable, optional
-            Told what may be wrong with a column; by default `note`.
+            Called with what may be wrong with a column; by default `note`.
         text : sequence of str
             Columns to take for text even if they hold numbers.
         numbers : sequence of str
@@ -184,7 +184,7 @@ class TableEncoder:
         frame : DataFrame
             Must have all columns that were learned, but for those in `unused`; others are ignored.
         note : callable, optional
-            Told of values that training had not.
+            Called with a sentence about values that no training row had.
         lenient : bool
             Whether a text among numbers counts as missing; otherwise it is an error that names the row.
         first_row : int

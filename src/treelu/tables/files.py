@@ -54,7 +54,7 @@ def read_table(
     text : collection of str
         Columns to be read as text even if they hold numbers.
     note : callable, optional
-        Told what was recognised, where it is not what the file's name suggests.
+        Called with what was recognised, where it is not what the file's name suggests.
 
     Returns
     -------

@@ -64,7 +64,7 @@ def read_targets(
         None: several columns of 0 and 1 are labels; texts, truth values and up to ten different whole numbers are
         classes; other numbers are values.
     note : callable
-        Told what was decided and which rows are left out.
+        Called with what was decided and which rows are left out.
     varied : bool
         Whether a constant target is an error, as it is for training.
     decimal : {".", ","}, optional

@@ -185,7 +185,7 @@ class TableReader {
 
   help() {
     const names = this.columns.slice(0, 4).map((column) => short(tidy(column.name), 20)).join(", ");
-    return `Paste a header line and a line of values, or type one “column = value” per line: ${names}${this.columns.length > 4 ? ", …" : ""}. A column left out counts as missing.`;
+    return `Paste a header line and a line of values, or type one “column = value” per line (${names}${this.columns.length > 4 ? ", …" : ""}). A column left out counts as missing.`;
   }
 
   placeholder() {
