@@ -67,6 +67,34 @@ def test_a_row_takes_one_way_whatever_the_batch(n_features):
     np.testing.assert_array_equal(tree.predict(np.asfortranarray(x)), values)
 
 
+@pytest.mark.parametrize("size", [1e-320, 1e-170, 1.0, 1e150])
+@pytest.mark.parametrize("n_features", [5, 40, 300])
+def test_quick_sums_decide_only_where_their_sign_is_certain(n_features, size, monkeypatch):
+    """Rows on the planes themselves, of every size: the quick way and the fixed sum alone lead to the same leaves."""
+    rng = np.random.default_rng(n_features)
+    tree = random_tree(rng, 15, n_features, "identity")
+    unused = np.array(tree.weights)
+    unused[:, 0] = 0
+    tree = ObliqueTree(unused, tree.biases * size, tree.children, tree.values)
+    x = rows_on_boundaries(rng, ObliqueTree(unused, tree.biases / size, tree.children, tree.values), 200) * size
+    x[:, 0] = np.resize([np.nan, np.inf, 1e300, 0.0], 200)  # not read
+    monkeypatch.setattr("treelu.tree.rows._MANY", np.inf)
+    wanted = tree.apply(x)
+    monkeypatch.setattr("treelu.tree.rows._MANY", 0)
+    monkeypatch.setattr("treelu.tree.rows._WIDE", 0)
+    monkeypatch.setattr("treelu.tree.rows._BLOCK", 7 * n_features)
+    np.testing.assert_array_equal(tree.apply(x), wanted)
+    np.testing.assert_array_equal(tree.apply(x[::-1]), wanted[::-1])
+    with np.errstate(over="ignore"):
+        short = x[:, 1:].astype(np.float32)
+    narrow = ObliqueTree(unused[:, 1:], tree.biases, tree.children, tree.values)
+    monkeypatch.setattr("treelu.tree.rows._MANY", np.inf)
+    if np.isfinite(short).all():
+        wanted = narrow.apply(short)
+        monkeypatch.setattr("treelu.tree.rows._MANY", 0)
+        np.testing.assert_array_equal(narrow.apply(short), wanted)
+
+
 @given(tree=trees(), seed=st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
 def test_sparse_and_dense_rows_and_weights_give_the_same_bits(tree, seed):
