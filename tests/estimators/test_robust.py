@@ -8,13 +8,14 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
-from treelu import LCNClassifier, LCNRegressor, LLNRegressor
+from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 from treelu.nn.cpu.threads import limited
 from treelu.training.scaling import Scaling, fit_scaling
 
@@ -105,6 +106,79 @@ def test_a_constant_column_has_no_weight() -> None:
     assert not model.network_.weight[4].any()
     assert model.score(with_time, y) > 0.9
     assert np.array_equal(model.tree_.predict(with_time), model.predict(with_time))
+
+
+def bits() -> tuple[np.ndarray, np.ndarray]:
+    """Rare bits, some of which are never set, and one that always is."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((200, 60)) < 0.1).astype(float)
+    X[:, 20:40], X[:, 3] = 0, 1
+    return X, (X[:, :3].sum(axis=1) + X[:, 50:].sum(axis=1) > 0.5).astype(int)
+
+
+@pytest.mark.parametrize("standardize", ["auto", True])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("kind", [LCNClassifier, LLNClassifier, ELCNClassifier])
+def test_columns_that_do_not_vary_change_nothing(kind: Any, form: Any, standardize: Any) -> None:
+    """Not even a little: the network that is kept is the one that was trained, and rows that differ there do not."""
+    X, y = bits()
+    settings = {**QUICK, "standardize": standardize} | ({"n_estimators": 2} if kind is ELCNClassifier else {})
+    trained: list[np.ndarray] = []
+
+    def look(record: object, network: Any) -> None:
+        if hasattr(network, "weight"):
+            trained.append(np.flatnonzero(network.weight.any(axis=1)))
+
+    model = kind(**settings, callbacks=[look]).fit(form(X), y)
+    same = np.flatnonzero(X.min(axis=0) == X.max(axis=0))
+    assert all(not np.isin(same, weighted).any() for weighted in trained)
+    other = X.copy()
+    other[:, same] = 1 - other[:, same]
+    assert np.array_equal(model.decision_function(form(other)), model.decision_function(form(X)))
+
+
+@pytest.mark.parametrize("kind", [LCNClassifier, LLNClassifier])
+def test_the_last_epoch_is_what_is_kept(kind: Any) -> None:
+    """Once, weights of constant columns were taken away after training, and probabilities moved by up to 0.5."""
+    X, y = bits()
+    last: list[np.ndarray] = []
+
+    def look(record: object, network: Any) -> None:
+        last[:] = [network(X.astype(np.float32) * (np.arange(60) != 3))]
+
+    model = kind(**QUICK, callbacks=[look]).fit(sparse.csr_array(X), y)
+    scores = model.decision_function(X)
+    share = scores @ last[0][:, 0] / (last[0][:, 0] @ last[0][:, 0])  # tempered: divided by one number
+    np.testing.assert_allclose(scores, share * last[0][:, 0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_a_time_stamp_that_stays_the_same_in_pieces(form: Any) -> None:
+    X, y = some_rows()
+    with_time = np.column_stack([X, np.full(200, 1.7e18)])
+    model = LCNClassifier(**{**QUICK, "epochs": 40})
+    plain = LCNClassifier(**{**QUICK, "epochs": 40})
+    for start in range(0, 200, 50):
+        model.partial_fit(form(with_time[start : start + 50]), y[start : start + 50], classes=[0, 1])
+        plain.partial_fit(X[start : start + 50], y[start : start + 50], classes=[0, 1])
+    assert not model.network_.weight[4].any()
+    assert model.score(form(with_time), y) > plain.score(X, y) - 0.05
+    with_time[:, 4] += 1e17
+    assert model.score(form(with_time), y) > plain.score(X, y) - 0.05
+
+
+def test_a_constant_column_without_scaling_is_a_bias_and_stays_one() -> None:
+    X, y = some_rows()
+    last: list[np.ndarray] = []
+    rows = np.column_stack([X, np.ones(200)])
+
+    def look(record: object, network: Any) -> None:
+        last[:] = [network(rows.astype(np.float32))]
+
+    model = LLNClassifier(**QUICK, standardize=False, callbacks=[look]).fit(rows, y)
+    scores = model.decision_function(rows)
+    share = scores @ last[0][:, 0] / (last[0][:, 0] @ last[0][:, 0])
+    np.testing.assert_allclose(scores, share * last[0][:, 0], rtol=1e-3, atol=1e-4)
 
 
 # Sparse tables

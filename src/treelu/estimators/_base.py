@@ -30,7 +30,7 @@ from treelu.estimators._rows import (
 )
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for, trial_lines
-from treelu.estimators._trees import count_visits, feature_spread
+from treelu.estimators._trees import count_visits, feature_spread, unseen_features
 from treelu.estimators._words import OtherWords
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
@@ -143,7 +143,6 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         few = self.max_features is not None and self.max_features < sample.table.shape[1]
         self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
         self._describe_rows(network, sample, n_passes=len(history))
-        network.forget_features(self.spread_ == 0)
         self.network_, self.history_ = self._folded(network), history
         self.__dict__.pop("stream_", None)  # its rows are not these
 
@@ -171,7 +170,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         n_features = sample.table.shape[1]
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
-            network = self._new_network(n_features, part.targets.n_outputs, seed, self._activation_kind, setting)
+            network = self._network_for(part, seed, setting)
             penalise, taught = proximal_step(self.feature_penalty), replace(part, targets=lesson)
             self._run(network, taught, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
             return network
@@ -192,7 +191,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""
-        network = self._start(sample.table.shape[1], sample.targets.n_outputs, seed)
+        network = self._start(sample, seed)
         penalise = proximal_step(self.feature_penalty)
         if self.max_features is None or self.max_features >= sample.table.shape[1]:
             return network, self._run(network, sample, validation, seed, penalise)
@@ -206,7 +205,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         few_valid = None
         if validation is not None:
             few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
-        small = self._new_network(len(chosen), sample.targets.n_outputs, seed, self._activation_kind)
+        small = self._network_for(few, seed)
         history = self._run(small, few, few_valid, seed, penalise)
         return small.widen(chosen, network.in_features), history
 
@@ -261,10 +260,10 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     # The network
 
-    def _start(self, n_features: int, n_outputs: int, seed: int) -> NeuronChain:
+    def _start(self, sample: Sample, seed: int) -> NeuronChain:
         """A fresh network on scaled features, or with warm_start the fitted one."""
         if self.warm_start and hasattr(self, "network_"):
-            old, asked = self.network_, (n_features, self._setting().depth, n_outputs)
+            old, asked = self.network_, (sample.table.shape[1], self._setting().depth, sample.targets.n_outputs)
             if (old.in_features, old.depth, old.out_features) != asked:
                 raise ValueError(
                     f"warm_start=True continues a network of {old.in_features} features, depth {old.depth} and "
@@ -272,7 +271,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
                     "asked for; set warm_start=False"
                 )
             return self._unfolded(self.network_)
-        fresh = self._new_network(n_features, n_outputs, seed, self._activation_kind)
+        fresh = self._network_for(sample, seed)
         if hasattr(self, "start_from_"):  # a shallower network, from a search over depths
             fresh.start_with(self._unfolded(self.start_from_))
         return fresh
@@ -289,6 +288,18 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             for name in ("depth", "drop_connect", "weight_decay")
         )
         return Setting(int(depth), float(rate), float(decay))
+
+    def _network_for(self, sample: Sample, seed: int, setting: Setting | None = None) -> NeuronChain:
+        """A network for some rows, before training.
+
+        Features that are 0 in all rows begin without weight, in the neurons and above. All gradients there are then 0,
+        so that they end without weight too, and no part of what was trained rests on them.
+        """
+        network = self._new_network(
+            sample.table.shape[1], sample.targets.n_outputs, seed, self._activation_kind, setting
+        )
+        network.forget_features(unseen_features(sample.table))
+        return network
 
     def _new_network(
         self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, setting: Setting | None = None

@@ -16,7 +16,7 @@ from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight
-from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts
+from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, unseen_features
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.activations import ActivationKind
 from treelu.training import History, Sample, train
@@ -104,6 +104,7 @@ class EnsembleMixin(NetworkEstimator):
             return cast(LocallyConstantNetwork, self._new_network(n_features, n_outputs, seed, kind))
 
         def fit_network(network: LocallyConstantNetwork, sample: Sample, rng: np.random.Generator) -> History:
+            network.forget_features(unseen_features(sample.table))  # as in `_network_for`
             plan = plan_training(len(sample), self.epochs, self.batch_size)
             history = train(
                 network,

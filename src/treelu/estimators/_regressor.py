@@ -149,8 +149,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             return sample.targets
         teacher = _Teacher(**{name: getattr(self, name) for name in TEACHERS_SETTINGS})
         setting, temperature = teacher._choose_setting(sample, validation, seed, sample.targets)
-        n_features, n_outputs = sample.table.shape[1], sample.targets.n_outputs
-        network = teacher._new_network(n_features, n_outputs, seed, teacher._activation_kind, setting)
+        network = teacher._network_for(sample, seed, setting)
         teacher._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
         teacher._temper(network, sample, validation, temperature)
         y, rows = sample.targets.y.copy(), sample.rows

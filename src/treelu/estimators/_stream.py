@@ -184,8 +184,6 @@ def _go_on(estimator: NetworkEstimator, stream: Stream, piece: Stream, *, rescal
         rng=rng,
     )
     finish_training(estimator, network, kept, stream.n_pieces)
-    if stream.n_fitted:
-        network.forget_features(estimator.spread_ == 0)
     estimator.network_ = estimator._folded(network)
 
 

@@ -167,6 +167,27 @@ def add_up(tree: ObliqueTree, leaves: NDArray[Any]) -> NDArray[np.float64]:
     return counts
 
 
+def unseen_features(table: Table) -> NDArray[np.bool_]:
+    """Which features are 0 in every row, as constant ones are once they are scaled: training can say nothing of them.
+
+    Examples
+    --------
+    >>> unseen_features(Table(np.array([[0.0, 1.0], [0.0, 0.0]], np.float32)))
+    array([ True, False])
+    """
+    n, d = table.shape
+    seen = np.zeros(d, bool)
+    if table.is_sparse:
+        for start in range(0, len(table.values), ENTRIES):  # what is copied stays small
+            features, values = (array[start : start + ENTRIES] for array in (table.features, table.values))
+            seen[features[values != 0]] = True
+        return ~seen
+    step = max(1, ENTRIES // d)
+    for start in range(0, n, step):
+        seen |= table.values.reshape(n, d)[start : start + step].any(axis=0)
+    return ~seen
+
+
 def feature_spread(table: Table) -> NDArray[np.float64]:
     """The standard deviation of each feature."""
     n, d = table.shape

@@ -353,6 +353,11 @@ class LocallyConstantNetwork(NeuronChain):
     def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
         self.head.weight = np.ascontiguousarray(self.head.weight[:, :, features])
 
+    def forget_features(self, features: NDArray[np.bool_]) -> None:
+        """Give some features weights of zero, in place: the network reads them no more."""
+        super().forget_features(features)
+        self.head.weight[:, :, features] = 0
+
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         if annealing == 1.0:
             return self._by_pattern(rows)

@@ -57,6 +57,7 @@ QUARTILE_ROWS = 100_000  # are enough to know the quartiles
 
 
 SPREADS = 1e-120, 1e120  # between these a deviation, its square and its inverse are finite, and so is a folded network
+NOTHING = 1e120  # what is divided by it is 0 in float32
 ENTRIES = 2**18  # of a sparse table, summed at once
 DENSE_ENOUGH = 1 / 3  # of a sparse table's entries stored: it takes no more memory as a dense one of float32
 
@@ -74,7 +75,8 @@ def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
     standardize : bool or "auto"
         True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those that are
         not binary. Sparse features are centred only where most of them is stored anyway; others are divided by the
-        root mean square of their entries, so that zeros stay zeros. Constant features are centred and keep their scale.
+        root mean square of their entries, so that zeros stay zeros. Constant features become 0, to the last digit: they
+        are centred and keep their scale, and where nothing is centred they are divided by `NOTHING`.
     name : str
         What messages call the table.
     """
@@ -96,10 +98,12 @@ def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
 def _dense_scaling(X: NDArray[Any], standardize: bool | str) -> Scaling:
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
         center, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-    # not scale == 0: rounding gives a constant column a deviation
-    scale = np.where(X.max(axis=0) > X.min(axis=0), scale, 1.0)
+    # not scale == 0: rounding gives a constant column a deviation, and a mean beside its value
+    low = X.min(axis=0)
+    constant = X.max(axis=0) == low
+    center, scale = np.where(constant, low, center), np.where(constant, 1.0, scale)
     if standardize == "auto":
-        binary = ((X == 0) | (X == 1)).all(axis=0)
+        binary = ((X == 0) | (X == 1)).all(axis=0) & ~constant
         center, scale = np.where(binary, 0.0, center), np.where(binary, 1.0, scale)
         median, spread = _quartiles(X)
         heavy = (spread > 0) & (scale > HEAVY * spread) & ~binary
@@ -124,18 +128,35 @@ def _sparse_scaling(X: Any, standardize: bool | str) -> Scaling:
 
     with np.errstate(over="ignore", invalid="ignore"):
         squares = sums(lambda values, columns: values**2)
+        constant = _constant_entries(csr)
         if standardize != "auto":
-            return Scaling(np.zeros(n_features), np.where(squares > 0, np.sqrt(squares / n_rows), 1.0))
+            scale = np.where(squares > 0, np.sqrt(squares / n_rows), 1.0)
+            return Scaling(np.zeros(n_features), np.where(constant, NOTHING, scale))
         binary = sums(lambda values, columns: (values != 0) & (values != 1)) == 0
         if binary.all():
-            return Scaling.identity(n_features)
+            return Scaling(np.zeros(n_features), np.where(constant, NOTHING, 1.0))
         if csr.nnz >= DENSE_ENOUGH * n_rows * n_features:
             mean = sums(lambda values, columns: values) / n_rows
+            mean, binary = np.where(constant, csr[[0]].toarray()[0], mean), binary & ~constant
             stored = sums(lambda values, columns: np.ones(len(values)))
             far = sums(lambda values, columns: (values - mean[columns]) ** 2) + (n_rows - stored) * mean**2
             return Scaling(np.where(binary, 0.0, mean), np.where(binary | (far == 0), 1.0, np.sqrt(far / n_rows)))
         known = np.maximum(sums(lambda values, columns: values != 0), 1)
-        return Scaling(np.zeros(n_features), np.where(binary, 1.0, np.sqrt(squares / known)))
+        scale = np.where(binary, 1.0, np.sqrt(squares / known))
+        return Scaling(np.zeros(n_features), np.where(constant, NOTHING, scale))
+
+
+def _constant_entries(csr: Any) -> NDArray[np.bool_]:
+    """Which columns have one value, other than 0, in all rows."""
+    n_rows, n_features = csr.shape
+    first, count = np.zeros(n_features), np.zeros(n_features, np.int64)
+    if n_rows:
+        entries = slice(csr.indptr[0], csr.indptr[1])
+        first[csr.indices[entries]] = csr.data[entries]
+    for start in range(0, csr.nnz, ENTRIES):
+        values, columns = (part[start : start + ENTRIES] for part in (csr.data, csr.indices))
+        count += np.bincount(columns[values == first[columns]], minlength=n_features)
+    return (count == n_rows) & (first != 0)
 
 
 def _quartiles(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
