@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from numba.core.caching import CacheImpl
 
 import treelu
+from tests.read_only import run_read_only
 from treelu.nn import caching
 
 
@@ -27,6 +29,23 @@ def test_without_a_folder_to_write_to_it_compiles_all_the_same(monkeypatch: pyte
         kernels = [caching.njit(cache=True, nogil=True)(double) for _ in range(3)]
     assert len(told) == 1
     assert [kernel(4) for kernel in kernels] == [8, 8, 8]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
+def test_a_read_only_installation_without_a_home_is_imported(tmp_path: Path) -> None:
+    code = (
+        "import treelu, treelu.training.epochs, treelu.nn.cpu.evaluation, treelu.cli.app\n"
+        "from treelu.nn.cpu.kernels import patterns\n"
+        "from treelu.tree import ObliqueTree\n"
+        "tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])\n"
+        "print(treelu.__file__, tree.predict([[2.0]]))"
+    )
+    done = run_read_only(code, tmp_path)
+    if done is None:
+        pytest.skip("this process can write everywhere, and setpriv is missing or not permitted")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("installed/treelu/__init__.py [1.]")
+    assert done.stderr.count("cannot be kept on disk") == 1
 
 
 def test_other_errors_are_not_hidden() -> None:
