@@ -277,6 +277,36 @@ def test_what_training_constrained_is_proved(lend) -> None:
     assert lend("verify", "--falls", "income", model=model).code == 1
 
 
+def test_hostile_names_are_shown_on_one_line_and_cut(tmp_path: Path, type_: Type) -> None:
+    """0.1 printed them as they are: colours, turned text and new lines in every note and answer."""
+    red, turned, rows = "\x1b[31mred\x1b[0m", "\u202eevil", np.random.default_rng(0).standard_normal((60, 3))
+    frame = pd.DataFrame(rows.round(2), columns=["two\nlines", red, "x" * 3000])
+    frame[turned] = np.resize(["a\nb", red, "y" * 500], 60)
+    frame["the\ntarget"] = np.where(rows[:, 0] + rows[:, 1] > 0, "ye\ns", "\x1b[32mno")
+    data, model = tmp_path / "table.csv", tmp_path / "model"
+    frame.to_csv(data, index=False)
+    commands = [
+        ("fit", data, "--target", "the\ntarget", "--out", model, "--method", "lcn", "--depth", 2, "--epochs", 3),
+        ("ask", model, data),
+        ("ask", model, data, "--want", "ye\ns", "--nearest", 2),
+        ("ask", model, data, "--want", "\x1b[31m"),
+        ("ask", model, data, "--keep", "no\nne\x1b"),
+        ("verify", model, "--rises", red, "--independent", turned, "--at-most", 0.5),
+        ("export", model, "--format", "text"),
+    ]
+    for words in commands:
+        typed = type_(*words)
+        lines = (typed.out + typed.err).split("\n")
+        assert all(line.isprintable() for line in lines), words
+        assert max(map(len, lines)) <= 620, words
+        assert not {"lines", "target", "b", "s"} & set(lines), words  # what would follow a broken line
+    tree = treelu.load(model).trees[0]
+    found = tree.counterfactual(np.zeros(tree.n_features))
+    verdict = tree.rises(0)
+    for text in (str(found), str(verdict), found._repr_html_(), verdict._repr_html_()):
+        assert all(line.isprintable() for line in text.split("\n"))
+
+
 def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     """What is answered about a model of `treelu fit` is true of what `treelu predict` says."""
     model = tmp_path / "model"

@@ -17,6 +17,7 @@ from treelu.cli.messages import InputError, Notes
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
+from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import nearest_rows
 from treelu.tree.questions.permitted import permitted_rows
 from treelu.tree.questions.search import NearestSearch
@@ -131,7 +132,7 @@ def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, 
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = _shortened(x, found.row, options, holds)
         ways.append(Way(found.distance, item(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
-    return Answer(asked.target, now, _asked_for(asked, question, now), tuple(ways), question.n)
+    return Answer(asked.name, now, _asked_for(asked, question, now), tuple(ways), question.n)
 
 
 def _shortened(x: np.ndarray, found: np.ndarray, options: dict[str, Any], holds: Any) -> np.ndarray:
@@ -161,7 +162,7 @@ def _asked_for(asked: Asked, question: Question, now: Any) -> str:
     if not asked.labels:
         return " and ".join(limits)
     if limits:
-        return f"{question.want} with a probability of {' and '.join(limits)}"
+        return f"{shown_name(question.want)} with a probability of {' and '.join(limits)}"
     if question.want is not None:
-        return question.want
+        return shown_name(question.want)
     return f"anything but {shown(now)}"

@@ -13,6 +13,7 @@ from treelu.cli.trees import target_of
 from treelu.tables import TableModel
 from treelu.tables.questions import ColumnQuestions
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.questions.words import number
 
 
@@ -45,6 +46,11 @@ class Asked:
         self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
         self.output = self.k if model.task == "regression" else 0
         self.columns = ColumnQuestions(model.encoder)
+
+    @property
+    def name(self) -> str:
+        """The target as it is shown."""
+        return shown_name(self.target)
 
     @property
     def has_threshold(self) -> bool:
@@ -88,9 +94,9 @@ class Asked:
 
         if not self.labels:
             if question.want is not None:
-                raise InputError(f"--want {question.want}: {self.target} is a number; give --at-least or --at-most")
+                raise InputError(f"--want {question.want}: {self.name} is a number; give --at-least or --at-most")
             if not limits:
-                raise InputError(f"{self.target} is a number: give --at-least or --at-most")
+                raise InputError(f"{self.name} is a number: give --at-least or --at-most")
             return limits | {"output": self.output}, lambda X: between(self.predict(X))
         if question.want is None and limits:
             raise InputError("--at-least and --at-most need --want, the class whose probability is meant")
@@ -113,7 +119,7 @@ class Asked:
         """The number of a class that was typed."""
         names = [str(label) for label in self.labels]
         if text not in names:
-            raise InputError(f"--want {text}: {self.target} is {' or '.join(names[:8])}")
+            raise InputError(f"--want {text}: {self.name} is {' or '.join(map(shown_name, names[:8]))}")
         return names.index(text)
 
 
@@ -130,7 +136,7 @@ def item(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    return number(value) if isinstance(value, float) else str(value)
+    return number(value) if isinstance(value, float) else shown_name(value)
 
 
 def plain(value: Any) -> Any:

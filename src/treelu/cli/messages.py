@@ -60,14 +60,17 @@ class Notes:
 
 def _shown(text: str) -> str:
     """A note without control characters, whatever the names in it, and without endless lines."""
+    lines = text.split("\n")
+    if all(line.isprintable() and len(line) <= LONGEST_LINE for line in lines):
+        return text
     from treelu.tree.names import shown_name  # with the tree comes NumPy, which bad input is refused without
 
-    return "\n".join(shown_name(line, LONGEST_LINE) for line in text.split("\n"))
+    return "\n".join(shown_name(line, LONGEST_LINE) for line in lines)
 
 
 def say(text: str) -> None:
     """A line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(_shown(text), file=sys.stderr, flush=True)
 
 
 def write_json(value: Any) -> None:

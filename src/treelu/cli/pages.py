@@ -21,6 +21,7 @@ from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 
 Summaries = dict[str, dict[str, Any]]  # by target
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
@@ -275,20 +276,20 @@ def _metric_table(summary: dict[str, Any]) -> list[str]:
         for i, name in enumerate(names)
     ]
     if summary["classes"] is not None and len(summary["classes"]) == 2:
-        named = summary["classes"][summary["positive"]]
+        named = shown_name(summary["classes"][summary["positive"]])
         at = f" at a threshold of {summary['threshold']:g}" if summary["threshold"] != 0.5 else ""
-        lines += ["", f"  recall and precision are those of {summary['target']} = {named}{at}"]
+        lines += ["", f"  recall and precision are those of {shown_name(summary['target'])} = {named}{at}"]
     return [line.rstrip() for line in lines]
 
 
 def _target_table(summaries: Summaries) -> list[str]:
     metric = _first_metric(summaries)
-    width = max(len(metric["name"]), *map(len, summaries))
+    width = max(len(metric["name"]), *(len(shown_name(target)) for target in summaries))
     names = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
     lines = [f"  {metric['name']:<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
     for target, summary in summaries.items():
         cells = "".join(f"  {_interval(entry, metric['key']):<22}" for entry in summary["models"])
-        lines.append(f"  {target:<{width}}{cells}".rstrip())
+        lines.append(f"  {shown_name(target):<{width}}{cells}".rstrip())
     return lines
 
 

@@ -13,6 +13,7 @@ from treelu.cli.asked import Asked, in_columns, item, plain, shown
 from treelu.cli.messages import InputError, count, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.questions.properties import Verdict
 from treelu.tree.questions.words import number
 
@@ -57,13 +58,13 @@ def _verdicts(
     columns, tree = asked.columns, asked.tree
     permitted = columns.everywhere(within, whole)
     value: dict[str, Any] = permitted | {"output": asked.output}
-    name = asked.target
+    name = asked.name
     if asked.labels:
         k = asked.find_label(want) if want is not None else 1
         if want is None and len(asked.labels) > 2:
-            raise InputError(f"--want is needed: {name} is {' or '.join(map(str, asked.labels[:8]))}")
+            raise InputError(f"--want is needed: {name} is {' or '.join(map(shown_name, asked.labels[:8]))}")
         value["target"] = asked.labels[k]
-        name = f"the probability of {name} = {asked.labels[k]}"
+        name = f"the probability of {name} = {shown_name(asked.labels[k])}"
     elif want is not None:
         raise InputError(f"--want {want}: {name} is a number")
     rising = columns.number_columns(claims.rises, "--rises")
@@ -71,12 +72,15 @@ def _verdicts(
     result = []
     try:
         for column, place in rising.items():
-            result.append((f"{name} never falls when {column} rises", tree.rises(place, **value)))
+            result.append((f"{name} never falls when {shown_name(column)} rises", tree.rises(place, **value)))
         for column, place in falling.items():
-            result.append((f"{name} never rises when {column} rises", tree.falls(place, **value)))
+            result.append((f"{name} never rises when {shown_name(column)} rises", tree.falls(place, **value)))
         for column in columns.named(claims.independent, "--independent"):
             result.append(
-                (f"the predicted {asked.target} never depends on {column}", _independent(asked, column, permitted))
+                (
+                    f"the predicted {asked.name} never depends on {shown_name(column)}",
+                    _independent(asked, column, permitted),
+                )
             )
         if claims.at_most is not None:
             result.append((f"{name} is at most {number(claims.at_most)}", tree.at_most(claims.at_most, **value)))
@@ -119,7 +123,7 @@ class Checked:
         lines = [f"refuted: {self.claim}"]
         for place, row in enumerate(rows):
             differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
-            words = ", ".join(f"{name} {_cell(value)}" for name, value in differing.items())
+            words = ", ".join(f"{shown_name(name)} {_cell(value)}" for name, value in differing.items())
             start = "  with" if place == 0 else "  and then"
             lines.append(f"{start} {words}: {shown(self.verdict.outputs[place])}")
         return lines
@@ -137,4 +141,4 @@ class Checked:
 
 
 def _cell(value: float | str) -> str:
-    return number(value) if isinstance(value, float) else value
+    return number(value) if isinstance(value, float) else shown_name(value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from treelu.report.rows import Floats
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
 from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.permitted import Permitted, permitted_rows
@@ -65,7 +66,7 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
     def speak(before: Floats, after: Floats) -> list[str]:
         changed = np.flatnonzero(before != after).tolist()
-        return [f"{tree.feature_name(j)} were {after[j]:.6g} instead of {before[j]:.6g}" for j in changed]
+        return [f"{shown_name(tree.feature_name(j))} were {after[j]:.6g} instead of {before[j]:.6g}" for j in changed]
 
     names = [tree.feature_name(j) for j in range(tree.n_features)]
     return Asking(tree, {}, lambda row: (), speak, names, {name: j for j, name in enumerate(names)})
@@ -202,7 +203,7 @@ def _now(asking: Asking, row: Floats) -> Any:
 
 
 def _shown(prediction: Any) -> str:
-    return prediction if isinstance(prediction, str) else answer(prediction)
+    return shown_name(prediction) if isinstance(prediction, str) else answer(prediction)
 
 
 # Properties
@@ -217,13 +218,13 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int]) -> list[d
     names = {place: name for name, place in asking.columns.items()}
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
-    what = f"probability of {tree.classes[1]}" if tree.is_classifier else "prediction"  # type: ignore[index]
+    what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
     result = []
     for place in chosen:
         rising: Verdict = tree.rises(place, output=asking.output, **options)
         falling = tree.falls(place, output=asking.output, **options)
         result.append({"column": names[place], "proved": bool(rising) or bool(falling),
-                       "words": property_words(what, names[place], bool(rising), bool(falling))})  # fmt: skip
+                       "words": property_words(what, shown_name(names[place]), bool(rising), bool(falling))})  # fmt: skip
     return result
 
 

@@ -15,6 +15,7 @@ from treelu.report.dependence import FEATURES, partial_dependence
 from treelu.report.nodes import describe_tree
 from treelu.report.rows import Floats, HoldOut, hold_out_rows, sample_rows, spread, typical
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:  # a report needs no torch
     from treelu.training import History
@@ -332,7 +333,7 @@ def _add_classes(
     positive, threshold = cut
     flip = len(classes) == 2 and positive == 0
     shares = np.bincount(target, minlength=len(classes)) / len(target)
-    always = f"always {labels[int(shares.argmax())]}"
+    always = f"always {shown_name(labels[int(shares.argmax())])}"
     asked = predictions | {always: np.tile(shares, (len(target), 1))}
     if flip:
         target, labels = 1 - target, labels[::-1]

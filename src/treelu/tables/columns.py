@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import MARKS, PLAIN, NumberFormat, to_numbers, to_texts
+from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,17 +123,18 @@ class TextColumn:
         other = len(ranked) > max_categories
         kept = sorted(ranked[: max_categories - 1] if other else ranked)
         missing = bool(texts.isna().any())
+        name, shown = shown_name(column.name), [shown_name(text) for text in kept[:5]]
         message = f"column {column.name!r}: text with {len(ranked)} categories"
-        message += f" ({', '.join(kept)})" if len(kept) <= 5 else f" ({', '.join(kept[:4])}, …)"
-        message += f", one-hot encoded as '{column.name}={kept[0]}', …" if kept else ""
+        message += f" ({', '.join(shown)})" if len(kept) <= 5 else f" ({', '.join(shown[:4])}, …)"
+        message += f", one-hot encoded as '{name}={shown[0]}', …" if kept else ""
         if other:
             rest = sum(counts[text] for text in ranked[max_categories - 1 :])
             message += (
                 f"; the {len(kept)} most frequent have a feature each, the others ({rest:,} rows) share "
-                f"'{column.name}={OTHER}' (--max-categories)"
+                f"'{name}={OTHER}' (--max-categories)"
             )
         if missing:
-            message += f"; missing values are marked in '{column.name}={MISSING}'"
+            message += f"; missing values are marked in '{name}={MISSING}'"
         note(message)
         return cls(str(column.name), tuple(kept), other, missing)
 

@@ -16,6 +16,7 @@ from treelu.tables.columns import MISSING, OTHER, DateColumn, NumberColumn, Smil
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named, split_names
+from treelu.tree.names import shown_name
 from treelu.tree.questions.words import number
 
 
@@ -28,11 +29,16 @@ class ColumnChange:
     after: float | str
 
     def __str__(self) -> str:
+        column = shown_name(self.column)
         if isinstance(self.before, str) or isinstance(self.after, str):
-            return f"{self.column} were {self.after} instead of {self.before}"
+            return f"{column} were {_cell(self.after)} instead of {_cell(self.before)}"
         by = self.after - self.before
         how = "higher" if by > 0 else "lower"
-        return f"{self.column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
+        return f"{column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
+
+
+def _cell(value: float | str) -> str:
+    return shown_name(value) if isinstance(value, str) else number(value)
 
 
 class ColumnQuestions:
@@ -145,7 +151,9 @@ class ColumnQuestions:
             given = [*column.categories, *[OTHER] * column.other, *[MISSING] * column.missing]
             unknown = [one for one in wanted if one not in given]
             if unknown:
-                raise TableError(f"--within {text}: {name} has no {unknown[0]!r}; it has {', '.join(given[:8])}")
+                raise TableError(
+                    f"--within {text}: {name} has no {unknown[0]!r}; it has {', '.join(map(shown_name, given[:8]))}"
+                )
             return {place: (0.0, 0.0) for place, one in zip(places, given, strict=True) if one not in wanted}
         if not isinstance(column, NumberColumn):
             raise TableError(f"--within {text}: ranges are for columns of numbers and of texts")

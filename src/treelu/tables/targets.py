@@ -13,6 +13,7 @@ from treelu.tables.columns import Note
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
+from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,7 +218,7 @@ def _check_classes(name: str, y: NDArray[Any]) -> None:
 def _inference(name: str, task: Task, y: NDArray[Any]) -> str:
     if task == "regression":
         return f"target {name!r}: numbers from {y.min():.6g} to {y.max():.6g}, so regression"
-    classes = [str(label) for label in sorted(set(y.tolist()))]
+    classes = [shown_name(label) for label in sorted(set(y.tolist()))]
     shown = ", ".join(classes[:6]) + (", …" if len(classes) > 6 else "")
     hint = "" if isinstance(y[0], str) else " (--task regression if they are quantities)"
     return f"target {name!r}: {len(classes)} classes ({shown}), so classification{hint}"

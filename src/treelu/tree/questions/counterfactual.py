@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import shown_name
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.search import Effort, NearestSearch
@@ -25,7 +26,7 @@ class Change:
 
     def __str__(self) -> str:
         by = self.after - self.before
-        return f"{self.feature} {number(self.before)} -> {number(self.after)} ({'+' if by > 0 else ''}{number(by)})"
+        return f"{shown_name(self.feature)} {number(self.before)} -> {number(self.after)} ({'+' if by > 0 else ''}{number(by)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,12 @@ def change_cells(changes: Sequence[Change]) -> list[list[str]]:
     for change in changes:
         by = change.after - change.before
         rows.append(
-            [change.feature, number(change.before), number(change.after), f"{'+' if by > 0 else ''}{number(by)}"]
+            [
+                shown_name(change.feature),
+                number(change.before),
+                number(change.after),
+                f"{'+' if by > 0 else ''}{number(by)}",
+            ]
         )
     return rows
 

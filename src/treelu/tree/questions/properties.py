@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import answer
 from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
@@ -55,7 +56,7 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
-        cells = [[name, *(number(row[place]) for row in self.rows)]
+        cells = [[shown_name(name), *(number(row[place]) for row in self.rows)]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
         return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
 
@@ -80,7 +81,7 @@ def monotone(permitted: Permitted, feature: Any, sign: int, value: Output) -> Ve
                 "ask whether the answer is independent of the group"
             )
     word = "falls" if sign > 0 else "rises"
-    claim = f"{value.words} never {word} when {tree.feature_name(j)} rises"
+    claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
     search = PairSearch(tree, permitted, [j], ordered=True, levels=Levels(tree, value, sign))
     return _verdict(search, claim, value.of)
@@ -93,7 +94,7 @@ def independent(permitted: Permitted, features: Any, value: Output | None, toler
     for group in permitted.groups:
         if set(chosen) & set(group.tolist()):
             chosen += [j for j in group.tolist() if j not in chosen]
-    names = _listed([tree.feature_name(j) for j in chosen])
+    names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
         search = PairSearch(tree, permitted, chosen, ordered=False, levels=Classes(tree))
         return _verdict(search, f"the predicted class never depends on {names}", tree.predict)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from treelu.tree.names import shown_class
+
 
 def number(value: float, digits: int = 6) -> str:
     """A number with up to six digits and marks between thousands.
@@ -30,7 +32,7 @@ def quoted(label: Any) -> str:
     >>> quoted("yes"), quoted(np.int64(1))
     ("'yes'", '1')
     """
-    return repr(label.item() if hasattr(label, "item") else label)
+    return shown_class(label)
 
 
 def count(n: int, word: str) -> str:
