@@ -300,9 +300,9 @@ def test_hostile_names_are_shown_on_one_line_and_cut(tmp_path: Path, type_: Type
         assert all(line.isprintable() for line in lines), words
         assert max(map(len, lines)) <= 620, words
         assert not {"lines", "target", "b", "s"} & set(lines), words  # what would follow a broken line
-    tree = treelu.load(model).trees[0]
-    found = tree.counterfactual(np.zeros(tree.n_features))
-    verdict = tree.rises(0)
+    tree = ObliqueTree([[1.0, -1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=["\x1bno", "ye\ns"],
+                       feature_names=["two\nlines", turned])  # fmt: skip
+    found, verdict = tree.counterfactual([-1.0, 1.0]), tree.rises(1)
     for text in (str(found), str(verdict), found._repr_html_(), verdict._repr_html_()):
         assert all(line.isprintable() for line in text.split("\n"))
 

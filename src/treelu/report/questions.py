@@ -223,8 +223,8 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int]) -> list[d
     for place in chosen:
         rising: Verdict = tree.rises(place, output=asking.output, **options)
         falling = tree.falls(place, output=asking.output, **options)
-        result.append({"column": names[place], "proved": bool(rising) or bool(falling),
-                       "words": property_words(what, shown_name(names[place]), bool(rising), bool(falling))})  # fmt: skip
+        words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
+        result.append({"column": names[place], "proved": bool(rising) or bool(falling), "words": words})
     return result
 
 

@@ -25,8 +25,8 @@ class Change:
     after: float
 
     def __str__(self) -> str:
-        by = self.after - self.before
-        return f"{shown_name(self.feature)} {number(self.before)} -> {number(self.after)} ({'+' if by > 0 else ''}{number(by)})"
+        name, before, after, by = change_cells([self])[0]
+        return f"{name} {before} -> {after} ({by})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +140,9 @@ def change_cells(changes: Sequence[Change]) -> list[list[str]]:
     """Cells of a table of changes: feature, before, after, difference."""
     rows = []
     for change in changes:
-        by = change.after - change.before
-        rows.append(
-            [
-                shown_name(change.feature),
-                number(change.before),
-                number(change.after),
-                f"{'+' if by > 0 else ''}{number(by)}",
-            ]
-        )
+        by = number(change.after - change.before)
+        sign = "+" if change.after > change.before else ""
+        rows.append([shown_name(change.feature), number(change.before), number(change.after), sign + by])
     return rows
 
 
