@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -73,24 +74,25 @@ class Commands:
     """Commands on a small table, disturbed by a signal."""
 
     number: signal.Signals
-    words: tuple[object, ...] = ()
+    words: tuple[object, ...] = ("--depth", 2, "--epochs", 40)
     takes: dict[str, float] = field(default_factory=dict)  # seconds of the undisturbed command, measured once
 
     def fit(self, rng: random.Random, folder: Path) -> None:
         """A model is replaced by another fit; the old or the new one is there, whole."""
         table, out = write_table(folder), folder / "m"
-        words = ("fit", table, "--target", "y", "--depth", 2, "--epochs", 40, "--no-cart", "--out", out, "--force")
+        plain = ("fit", table, "--target", "y", "--no-cart", "--out", out, "--force")
+        quick, words = (*plain, "--depth", 2, "--epochs", 3), (*plain, *self.words)
         if not self.takes:
-            self.takes["fit"] = seconds(command(*words, *self.words))
-        assert end(start(command(*words, "--seed", 1))) == 0
+            self.takes["fit"] = seconds(command(*words))
+        assert end(start(command(*quick, "--seed", 1))) == 0
         before = {path.name: path.read_bytes() for path in out.iterdir()}
-        code = disturbed(command(*words, "--seed", 2, *self.words), rng, self.number, 1.1 * self.takes["fit"])
+        code = disturbed(command(*words, "--seed", 2), rng, self.number, 1.1 * self.takes["fit"])
         self.check_code(code)
         check_folder(out)
         if code == 130 and (out / MANIFEST).read_bytes() == before[MANIFEST]:
             now = {path.name: path.read_bytes() for path in out.iterdir()}
             assert now == before, "the old model stays, but not its files"
-        assert end(start(command(*words, "--seed", 3))) == 0
+        assert end(start(command(*quick, "--seed", 3))) == 0
         check_folder(out, clean=True)
 
     def predict(self, rng: random.Random, folder: Path) -> None:
@@ -151,6 +153,24 @@ def sweep_killed(rng: random.Random, folder: Path) -> None:
     made = sweep(runs, store, tiny_dataset, partial(slow, seconds=0.0))
     assert made == len(runs) - len(finished), "work was lost, or done twice"
     assert len(store.finished(runs)) == len(runs)
+
+
+def jobs_stopped(rng: random.Random, folder: Path) -> None:
+    """Ctrl-C while four initialisations train in two threads: a whole model from what there is, and it says so."""
+    X, y = some_rows(rng.randrange(1000), 400)
+    seen: list[float] = []  # seconds of the undisturbed fit
+
+    def work() -> int:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            model = LCNClassifier(depth=3, epochs=60, n_init=4, n_jobs=2, drop_connect=0.1, random_state=0).fit(X, y)
+        stopped = model.history_.ended == "interrupted"
+        told = any("training interrupted" in str(one.message) for one in said)
+        return 0 if np.isfinite(model.predict_proba(X)).all() and (told or not stopped) else 3
+
+    seen.append(seconds(work))
+    code = disturbed(work, rng, signal.SIGINT, 1.1 * seen[0])
+    assert code in (0, OUTSIDE), f"exit code {code}"  # before the first epoch there is nothing to keep
 
 
 # Together
@@ -297,7 +317,7 @@ def _limited(rng: random.Random, folder: Path) -> None:
 def trials() -> dict[str, Trial]:
     """All of them, by what is done."""
     killed, stopped = (partial(Commands, number) for number in (signal.SIGKILL, signal.SIGINT))
-    tuned = ("--tune", "--folds", 2, "--epochs", 2)
+    tuned, small = ("--depth", 2, "--tune", "--folds", 2, "--epochs", 2), ("--leaves", 4)
     return {
         "save, killed": save_killed,
         "fit, killed": killed().fit,
@@ -305,6 +325,8 @@ def trials() -> dict[str, Trial]:
         "tune, killed": killed(tuned).fit,
         "sweep, killed": sweep_killed,
         "fit, Ctrl-C": stopped().fit,
+        "small, Ctrl-C": stopped(small).fit,
+        "n_jobs, Ctrl-C": jobs_stopped,
         "predict, Ctrl-C": stopped().predict,
         "tune, Ctrl-C": stopped(tuned).fit,
         "two writers": two_writers,
