@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from treelu.tables.errors import TableError
-from treelu.tables.pieces import draw_rows, find_files, iterate_files
+from treelu.tables.pieces import draw_rows, draw_table, estimate_rows, find_files, iterate_files
 
 
 def write_parts(folder: Path, ending: str = ".csv") -> pd.DataFrame:
@@ -93,3 +93,36 @@ def test_rows_are_drawn_with_equal_chances() -> None:
 def test_a_short_stream_is_drawn_whole() -> None:
     drawn = draw_rows(iter([pd.DataFrame({"x": [1, 2]}), pd.DataFrame({"x": [3]})]), 10, seed=0)
     assert drawn.frame.x.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("ending", "error"), [(".csv", 0.15), (".csv.gz", 1.5), (".parquet", 0.0)])
+def test_the_number_of_rows_is_estimated(tmp_path: Path, ending: str, error: float) -> None:
+    rows = pd.DataFrame({"x": np.random.default_rng(0).random(5000), "y": 1})
+    for part in range(3):
+        path = tmp_path / f"{part}{ending}"
+        rows.to_parquet(path) if ending == ".parquet" else rows.to_csv(path, index=False)
+    estimate = estimate_rows(find_files(tmp_path))
+    assert estimate is not None
+    assert abs(estimate / 15_000 - 1) <= error
+
+
+def test_a_column_is_what_all_drawn_rows_say(tmp_path: Path) -> None:
+    """Numbers in one file and text in another are text; the cells stay as they stand."""
+    (tmp_path / "a.csv").write_text("x,y,z\n01,1,1.5\n02,2,2\n")
+    (tmp_path / "b.csv").write_text("x,y,z\nA,3,\n")
+    drawn = draw_table(find_files(tmp_path), 10, seed=0)
+    assert drawn.frame.x.tolist() == ["01", "02", "A"]
+    assert drawn.frame.y.tolist() == [1, 2, 3]
+    assert drawn.file_rows == {str(tmp_path / "a.csv"): 2, str(tmp_path / "b.csv"): 1}
+
+
+def test_the_first_row_of_each_class_is_drawn() -> None:
+    labels = np.repeat(["a"], 1000).astype(object)
+    labels[[100, 500, 900]] = "b", "c", "c"
+    pieces = [pd.DataFrame({"y": part}) for part in np.array_split(labels, 10)]
+    for seed in range(20):
+        drawn = draw_rows(iter(pieces), 10, seed, classes="y")
+        assert {0, 100, 500} <= set(drawn.numbers)
+        assert len(drawn.frame) == 10
+    values = [pd.DataFrame({"y": np.arange(start, start + 500)}) for start in range(0, 5000, 500)]
+    assert draw_rows(iter(values), 10, 0, classes="y").numbers.max() > 1000  # not the first ones only

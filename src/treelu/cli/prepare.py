@@ -32,7 +32,7 @@ from treelu.tables.encoder import far_values
 from treelu.tables.found import find_files, partition
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
-from treelu.tables.pieces import Drawn, draw_table
+from treelu.tables.pieces import Drawn, draw_table, estimate_rows
 from treelu.tables.reader import TableReader
 from treelu.training.store import RowStore
 
@@ -219,7 +219,7 @@ def _draw(
     if len(files) == 1 and most == MOST_ROWS and not partition(files[0]) and not on_cluster:
         frame = read_table(files[0], text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
         return Drawn(frame, np.arange(len(frame)), len(frame))
-    with progress_bar("reading", None, notes.quiet) as advance:
+    with progress_bar("reading", estimate_rows(files), notes.quiet) as advance:
 
         def told(n_rows: int) -> None:
             check_not_interrupted()

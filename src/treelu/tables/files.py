@@ -78,7 +78,7 @@ def read_table(
         frame = _read_text(path, delimiter, decimal, encoding, text, note)
     else:
         with _reader_errors(path):
-            frame = _parquet_file(path).read().to_pandas() if kind == "parquet" else _read_sheet(path, text, note)
+            frame = parquet_file(path).read().to_pandas() if kind == "parquet" else _read_sheet(path, text, note)
     frame = _named(frame, path)
     if not len(frame):
         raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
@@ -103,7 +103,7 @@ def iterate_table(
         kind = file_kind(path)
     with _reader_errors(path):
         if kind == "parquet":
-            pieces = (batch.to_pandas() for batch in _parquet_file(path).iter_batches(batch_size=rows))
+            pieces = (batch.to_pandas() for batch in parquet_file(path).iter_batches(batch_size=rows))
         elif kind == "xlsx":
             sheet = _read_sheet(path, text, lambda text: None)
             pieces = (sheet.iloc[first : first + rows] for first in range(0, len(sheet), rows))
@@ -189,7 +189,8 @@ def _doubtful(frame: pd.DataFrame) -> list[str]:
 # Other formats
 
 
-def _parquet_file(path: str | Path) -> Any:
+def parquet_file(path: str | Path) -> Any:
+    """A Parquet file, opened by pyarrow."""
     try:
         from pyarrow import parquet
     except ImportError as error:

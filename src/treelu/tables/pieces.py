@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.files import iterate_table, read_table
-from treelu.tables.found import check_alike, find_files, partition
+from treelu.tables.files import iterate_table, parquet_file, read_table
+from treelu.tables.found import check_alike, find_files, partition, text_bytes
+from treelu.tables.layout import open_bytes, plain_errors
 from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
@@ -107,6 +108,22 @@ class _Columns:
                 raise TableError(f"{path}: column {name!r} holds {kind}, but in {where} {known}; make the files alike")
             if piece[name].notna().any():
                 self.kinds.setdefault(name, (kind, path))
+
+
+def estimate_rows(files: Sequence[str]) -> int | None:
+    """About how many rows some files have, for a progress bar; None where it cannot be told.
+
+    Parquet files say it; text files are as long as the lines at the beginning of the first one suggest.
+    """
+    kind = check_alike(files)
+    if kind == "parquet":
+        with plain_errors(files[0]):
+            return sum(parquet_file(path).metadata.num_rows for path in files)
+    if kind != "text":
+        return None
+    with plain_errors(files[0]), open_bytes(files[0]) as file:
+        sample = file.read(1 << 18)
+    return sum(map(text_bytes, files)) * sample.count(b"\n") // max(1, len(sample)) or None
 
 
 @dataclass(frozen=True)
@@ -220,8 +237,9 @@ def draw_rows(pieces: Iterable[pd.DataFrame], n_rows: int, seed: int, *, classes
         kept.append(piece.iloc[chosen])
         keys, numbers = np.concatenate([keys, new[chosen]]), np.concatenate([numbers, seen + chosen])
         seen += len(piece)
-        if len(keys) > 1.25 * n_rows:
-            kept, keys, numbers = _smallest(kept, keys, numbers, n_rows)
+        most = n_rows + int((keys < 0).sum())  # rows of classes come on top until the end
+        if len(keys) > 1.25 * most:
+            kept, keys, numbers = _smallest(kept, keys, numbers, most)
             limit = keys.max()
     kept, keys, numbers = _smallest(kept, keys, numbers, n_rows)
     return Drawn(pd.concat(kept, ignore_index=True), numbers, seen)
