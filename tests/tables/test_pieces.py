@@ -29,7 +29,8 @@ def write_parts(folder: Path, ending: str = ".csv") -> pd.DataFrame:
 @pytest.mark.parametrize("as_pattern", [True, False])
 def test_the_files_of_a_pattern_or_folder_are_one_table(tmp_path: Path, ending: str, as_pattern: bool) -> None:
     whole = write_parts(tmp_path / "data", ending)
-    (tmp_path / "data" / "notes.md").write_text("not a table")
+    for name in ("notes.md", "_status.csv", ".part-0.csv"):
+        (tmp_path / "data" / name).write_text("not a table")
     files = find_files(tmp_path / "data" / f"*{ending}" if as_pattern else tmp_path / "data")
     pieces = list(iterate_files(files, 4))
     assert max(map(len, pieces)) == 4

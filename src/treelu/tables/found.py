@@ -19,7 +19,8 @@ def find_files(data: str | Path) -> list[str]:
     Parameters
     ----------
     data : str or path
-        A file; a folder, whose tables are taken, those in folders below too; or a pattern such as ``data/*.parquet``.
+        A file; a folder, whose tables are taken, those in folders below too, but for names that begin with a point or
+        an underscore; or a pattern such as ``data/*.parquet``.
 
     Examples
     --------
@@ -30,7 +31,8 @@ def find_files(data: str | Path) -> list[str]:
     """
     text = str(data)
     if Path(text).is_dir():
-        found = [str(path) for path in Path(text).rglob("*") if path.name.endswith(ENDINGS) and path.is_file()]
+        inside = (path for path in Path(text).rglob("*") if path.name.endswith(ENDINGS) and path.is_file())
+        found = [str(path) for path in inside if not path.name.startswith((".", "_"))]
         if not found:
             raise TableError(f"the folder {text} has no table; tables end in {', '.join(ENDINGS)}")
         return sorted(found)

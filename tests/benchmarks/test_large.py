@@ -1,0 +1,41 @@
+"""The command for large tables, on few rows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import large
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'treelu[parquet]'")
+
+
+def test_files_hold_the_rows_and_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas as pd
+
+    monkeypatch.setattr(large, "FILE_ROWS", 300)
+    files = large.write_files(tmp_path, 700)
+    table = pd.concat([pd.read_parquet(path) for path in files])
+    assert table.shape == (700, large.N_FEATURES + 1)
+    X, y = large.make_rows(300, seed=1001)
+    np.testing.assert_array_equal(table.iloc[300:600].to_numpy(np.float32), np.column_stack([X, y]))
+    before = [Path(path).stat().st_mtime_ns for path in files]
+    large.write_files(tmp_path, 700)
+    assert [Path(path).stat().st_mtime_ns for path in files] == before
+
+
+def test_a_process_is_measured_and_its_failure_told() -> None:
+    found = large.measured("import json; x = bytearray(10**8); print(json.dumps({'length': len(x)}))")
+    assert found["told"] == {"length": 10**8}
+    assert found["resident_mb"] > 90
+    limited = large.measured("x = bytearray(10**9)", limit=2 * 10**8)
+    assert limited["exit_code"] == 1
+    assert limited["error"] == "MemoryError"
+
+
+def test_parts_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "RESULTS", tmp_path / "large.json")
+    monkeypatch.setattr(large, "PARTS", {"files": lambda folder, rows: {"rows": rows, "there": folder.is_dir()}})
+    large.main(["--rows", "10", "--only", "files"])
+    assert json.loads((tmp_path / "large.json").read_text())["files, 10 rows"]["there"]
