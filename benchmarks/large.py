@@ -38,7 +38,7 @@ TEST_ROWS = 500_000
 MEMORY_ROWS = 2_000_000  # in memory, with their scaled copy: what 2 GB hold beside a fit
 LIMIT = 2 * 2**30  # bytes of data, for the run under a limit
 STREAM_TABLES = ("phoneme", "satimage", "magic", "spambase", "houses")
-PIECES, SEEDS = 10, 3
+PIECES, SEEDS = 10, 2
 
 
 # Data
