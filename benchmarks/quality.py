@@ -29,7 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.report import markdown
-from treelu import ELCNRegressor, LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
+from experiments.members import ensemble
+from treelu import LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
 from treelu.baselines import TAOClassifier
 from treelu.chem import MorganFingerprint, load_moleculenet
 
@@ -157,9 +158,9 @@ def run_pdbbind(home: Path, seeds: Iterable[int], wanted: list[str] | None = Non
     for seed in seeds:
         methods = regressors(seed)
         if seed < 3:
-            methods["ELCN"] = ELCNRegressor(random_state=seed)
-            methods["ELCN averaged"] = ELCNRegressor(**AVERAGED, random_state=seed)
-            methods[STEPS] = ELCNRegressor(**SMALL_STEPS, random_state=seed)
+            methods["ELCN"] = ensemble("regression", {}, random_state=seed)
+            methods["ELCN averaged"] = ensemble("regression", AVERAGED, random_state=seed)
+            methods[STEPS] = ensemble("regression", SMALL_STEPS, random_state=seed)
             methods[STUDENT] = LCNRegressor(random_state=seed)  # one tree again
         for method, estimator in methods.items():
             if wanted and method not in wanted:

@@ -12,9 +12,9 @@ def main() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
     single = LCNClassifier(depth=6, drop_connect=0.25, random_state=0).fit(X_train, y_train)
-    ensemble = ELCNClassifier(
-        n_estimators=12, depth=6, drop_connect=0.25, shrinkage=0.5, member="lcn", epochs=10, random_state=0
-    ).fit(X_train, y_train)
+    member = LCNClassifier(depth=6, drop_connect=0.25, epochs=10)
+    ensemble = ELCNClassifier(member, n_estimators=12, combine="boost", shrinkage=0.5, random_state=0)
+    ensemble.fit(X_train, y_train)
     print(f"accuracy on test rows: one tree {single.score(X_test, y_test):.3f}, "
           f"{ensemble.n_estimators_} boosted trees {ensemble.score(X_test, y_test):.3f}")  # fmt: skip
 

@@ -22,13 +22,12 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks.memory import PeakMemory
 from experiments.choice import cell
 from experiments.data import load_dataset
+from experiments.members import ensemble
 from experiments.runs import Store
 from experiments.scores import part_scores
-from treelu import ELCNClassifier, ELCNRegressor
 from treelu.baselines import HHCARTClassifier, TAOClassifier
 
 BACE = ("cart", "hhcart", "tao", "gcn", "elcn")
-PAPER_ELCN: dict[str, Any] = {"depth": 12, "drop_connect": 0.75, "epochs": 30, "batch_size": 256, "learning_rate": 0.01}
 ROWS, FEATURES = 12_000, 2_048
 FOLDED = {"breast cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
 
@@ -63,7 +62,7 @@ def trees() -> None:
     """Test AUC of an ELCN whose members are trees, and the largest difference of their sum from its scores."""
     parts = load_dataset("bace").parts("Class")
     for seed in (1, 2, 3):
-        model = ELCNClassifier(member="lcn", n_estimators=64, shrinkage=0.1, **PAPER_ELCN, random_state=seed)
+        model = ensemble("classification", {"member": "lcn"}, random_state=seed)
         model.fit(*parts["train"])
         scores = part_scores("classification", parts, model.decision_function)
         X = parts["test"][0]
@@ -77,9 +76,9 @@ def memory(members: int) -> None:
     for name, table in (("sparse", _bits()), ("dense", _counts())):
         y = np.random.default_rng(1).normal(size=ROWS)
         size = _bytes(table)
-        ELCNRegressor(n_estimators=1, epochs=1, depth=12).fit(table[:300], y[:300])  # kernels are loaded
+        ensemble("regression", {"n_estimators": 1, "epochs": 1}).fit(table[:300], y[:300])  # kernels are loaded
         peak, started = PeakMemory(), time.process_time()
-        ELCNRegressor(n_estimators=members, depth=12, epochs=1, random_state=0).fit(table, y)
+        ensemble("regression", {"n_estimators": members, "epochs": 1}, random_state=0).fit(table, y)
         print(
             f"{name} table of {size / 1e6:.0f} MB, {members} members: {peak.rise() / 1e6:.0f} MB above it, "
             f"{time.process_time() - started:.0f} s",

@@ -22,15 +22,16 @@ import numpy as np
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
+from experiments.members import ensemble
 from experiments.runs import Store
-from treelu import ELCNClassifier, ELCNRegressor
+from treelu import ELCNClassifier
 from treelu.chem import MorganFingerprint, load_moleculenet, load_pdbbind, random_split
 
 RESULTS = Path(__file__).parent / "results" / "ensembles"
 DATA = ("bace", "hiv", "tox21")
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
-# The paper's settings are the estimator's defaults: 64 boosted ALCN of depth 12, p 0.75, 30 epochs, shrinkage 0.1.
+# The rest is the paper's (`experiments.members`): 64 boosted ALCN of depth 12, p 0.75, 30 epochs, shrinkage 0.1.
 AVERAGE = {"combine": "average", "bootstrap": True, "n_estimators": 16, "epochs": 10}
 SUBSPACES = {"combine": "average", "n_estimators": 64, "epochs": 10, "feature_fraction": 0.5}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -92,7 +93,7 @@ def mean_auc(y: np.ndarray, scores: np.ndarray) -> float:
 
 def fit_ensemble(settings: dict[str, Any], X: Any, y: np.ndarray, seed: int) -> ELCNClassifier:
     """An ensemble for one label, or one for each of several."""
-    return ELCNClassifier(**settings, random_state=seed).fit(X, y[:, 0] if y.shape[1] == 1 else y)
+    return ensemble("classification", settings, random_state=seed).fit(X, y[:, 0] if y.shape[1] == 1 else y)
 
 
 def curve(model: ELCNClassifier, X: Any, y: np.ndarray) -> dict[str, float]:
@@ -145,7 +146,8 @@ def run_rate(name: str, setting: str, seed: int) -> None:
         X, y = MorganFingerprint().transform(molecules.smiles).astype(np.float32), molecules.y
         split = random_split(len(y), random_state=0)
     started = time.process_time()
-    model = ELCNRegressor(**REGRESSION[setting], n_estimators=32, random_state=seed).fit(X[split.train], y[split.train])
+    model = ensemble("regression", {**REGRESSION[setting], "n_estimators": 32}, random_state=seed)
+    model.fit(X[split.train], y[split.train])
     stages = enumerate(model.staged_predict(X[split.valid]), start=1)
     rmse = {str(size): root_mean_squared_error(y[split.valid], stage) for size, stage in stages if size in SIZES}
     result = {"data": name, "setting": setting, "parameters": REGRESSION[setting], "seed": seed}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treelu
 from experiments.data import Dataset
+from experiments.members import DROP_CONNECT, PAPER, ensemble
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, better, outputs, part_scores, score
 from treelu.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, TAORegressor
@@ -115,11 +117,7 @@ def ensemble_settings(run: Run, task: str) -> dict[str, Any]:
     """The paper's ELCN (Appendix B), or what the run says instead; other ensembles get what the run says."""
     if run.method.partition("@")[0] != "elcn":
         return run.setting
-    settings: dict[str, Any] = {"member": "alcn", "combine": "boost", "shrinkage": 0.1, "depth": 12}
-    settings |= {"optimizer": "amsgrad", "epochs": 30, "batch_size": 256, "schedule": "constant"}
-    settings |= {"annealing": 1.0, "straight_through": False}
-    settings |= {"drop_connect": 0.75 if task == "classification" else 0.25, "learning_rate": 0.01}
-    return settings | run.setting
+    return PAPER | {"drop_connect": DROP_CONNECT[task]} | run.setting
 
 
 def fit_network(run: Run, task: str, parts: Parts) -> Result:
@@ -182,7 +180,8 @@ def fit_stages(run: Run, task: str, parts: Parts) -> Result:
     """A boosted ensemble, scored at sizes 1, 2, 4, …; the paper tunes the size on the validation part."""
     kind = _BOOSTED[run.method.partition("@")[0]][task]
     settings = ensemble_settings(run, task)
-    model = kind(**settings, random_state=run.seed)
+    made = partial(ensemble, task) if run.method.startswith("elcn") else lambda settings, **own: kind(**settings, **own)
+    model = made(settings, random_state=run.seed)
     if kind is HistGradientBoostingClassifier or kind is HistGradientBoostingRegressor:
         parts = {part: (_dense(X), y) for part, (X, y) in parts.items()}
     model.fit(*parts["train"])

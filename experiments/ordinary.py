@@ -20,6 +20,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.report import markdown
+from experiments.members import ensemble
 from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier
 
 RESULTS = Path(__file__).parent / "results" / "ordinary.json"
@@ -47,14 +48,16 @@ METHODS: dict[str, Callable[[Any, Any, Any], np.ndarray]] = {
     "elcn": one(ELCNClassifier(random_state=0)),
     "avg16lcn": lambda X, y, Z: average(LCNClassifier, X, y, Z),
     "avg16alcn": lambda X, y, Z: average(ALCNClassifier, X, y, Z),
-    "elcn-p0": one(ELCNClassifier(drop_connect=0.05, random_state=0)),
+    "paper": one(ensemble("classification", {}, random_state=0)),
+    "paper-p0": one(ensemble("classification", {"drop_connect": 0.05}, random_state=0)),
     "rf": one(RandomForestClassifier(500, random_state=0)),
 }
 NAMES = {
     "lcn": "`LCNClassifier()`",
     "alcn": "`ALCNClassifier()`",
-    "elcn": "`ELCNClassifier()`, the paper's for fingerprints",
-    "elcn-p0": "`ELCNClassifier(drop_connect=0.05)`",
+    "elcn": "`ELCNClassifier()`",
+    "paper": "the paper's ELCN, for fingerprints",
+    "paper-p0": "the paper's ELCN with `drop_connect=0.05`",
     "avg16lcn": "mean of 16 `LCNClassifier`",
     "avg16alcn": "mean of 16 `ALCNClassifier`",
     "rf": "random forest of 500",

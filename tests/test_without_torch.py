@@ -33,7 +33,8 @@ def test_fit_predict_tree_save_and_load(tmp_path: Path) -> None:
         """
         import numpy as np, treelu
         from treelu import (
-            ALCNRegressor, ELCNClassifier, LCNClassifier, LCNClassifierCV, LCNRegressor, LLNClassifier, load
+            ALCNClassifier, ALCNRegressor, ELCNClassifier, LCNClassifier, LCNClassifierCV,
+            LCNRegressor, LLNClassifier, load
         )
         rng = np.random.default_rng(0)
         X = rng.normal(size=(80, 4))
@@ -41,7 +42,7 @@ def test_fit_predict_tree_save_and_load(tmp_path: Path) -> None:
         quick = {"depth": 2, "epochs": 2, "random_state": 0}
         models = [
             LCNClassifier(**quick), LCNClassifier(**quick, hidden_layers=(3,)), LCNRegressor(**quick),
-            ALCNRegressor(**quick), LLNClassifier(**quick), ELCNClassifier(**quick, n_estimators=2),
+            ALCNRegressor(**quick), LLNClassifier(**quick), ELCNClassifier(ALCNClassifier(**quick), n_estimators=2),
             LCNClassifierCV(depths=[2], drop_rates=[0.1], cv=2, estimator=LCNClassifier(**quick)),
         ]
         for number, model in enumerate(models):

@@ -7,14 +7,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_regression
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from treelu import ELCNClassifier, ELCNRegressor, LCNClassifier
+from treelu import (
+    ALCNClassifier,
+    ALCNRegressor,
+    ELCNClassifier,
+    ELCNRegressor,
+    LCNClassifier,
+    LCNRegressor,
+    LLNClassifier,
+)
 from treelu.tree import ObliqueTree
 
-QUICK = {"n_estimators": 4, "depth": 3, "drop_connect": 0.25, "epochs": 5, "batch_size": 64, "random_state": 0}
+QUICK = {
+    "n_estimators": 4, "depth": 3, "drop_connect": 0.25, "epochs": 5, "batch_size": 64, "schedule": "constant",
+    "random_state": 0,
+}  # fmt: skip
 # Batches are drawn from the rows there are: a row of weight 2 is not the same as a row given twice.
 BATCHES = {
     "check_sample_weight_equivalence_on_dense_data": "rows are drawn in batches",
@@ -22,10 +34,30 @@ BATCHES = {
 }
 
 
+PAPER = {
+    "depth": 12, "drop_connect": 0.75, "epochs": 30, "batch_size": 256, "schedule": "constant", "annealing": 1.0,
+    "straight_through": False,
+}  # fmt: skip
+OWN = set(ELCNRegressor().get_params(deep=False))
+
+
+def classifier(*, trees=False, combine="boost", **settings):
+    """An ensemble of classifiers; settings that are not its own are its members'."""
+    own = {name: settings.pop(name) for name in OWN & set(settings)}
+    member = LCNClassifier if trees else ALCNClassifier
+    return ELCNClassifier(member(**settings), combine=combine, **own)
+
+
+def regressor(*, trees=False, combine="boost", **settings):
+    own = {name: settings.pop(name) for name in OWN & set(settings)}
+    member = LCNRegressor if trees else ALCNRegressor
+    return ELCNRegressor(member(**settings), combine=combine, **own)
+
+
 @parametrize_with_checks(
     [
-        ELCNClassifier(n_estimators=4, random_state=0),
-        ELCNRegressor(n_estimators=2, depth=4, random_state=0),
+        ELCNClassifier(ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, random_state=0),
+        ELCNRegressor(ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, random_state=0),
     ],
     expected_failed_checks=lambda estimator: BATCHES,
 )
@@ -51,9 +83,9 @@ def fit_trees(task, **options):
     """Tree members on some data of a task."""
     if task in ("binary", "multiclass"):
         X, y = load_breast_cancer(return_X_y=True) if task == "binary" else load_iris(return_X_y=True)
-        return ELCNClassifier(member="lcn", **QUICK, **options).fit(X, y), X
+        return classifier(trees=True, **QUICK, **options).fit(X, y), X
     X, y = make_regression(200, 5, n_targets=1 if task == "regression" else 2, random_state=0)
-    return ELCNRegressor(member="lcn", **QUICK, **options).fit(X, y * 10 + 1000), X
+    return regressor(trees=True, **QUICK, **options).fit(X, y * 10 + 1000), X
 
 
 @pytest.mark.parametrize(
@@ -88,7 +120,7 @@ def test_averaged_trees_are_models_by_themselves(task):
 def test_names_and_classes_reach_the_trees(binary):
     X, y = binary
     frame = pd.DataFrame(X, columns=[f"column {i}" for i in range(X.shape[1])])
-    model = ELCNClassifier(member="lcn", **QUICK).fit(frame, np.where(y, "benign", "malignant"))
+    model = classifier(trees=True, **QUICK).fit(frame, np.where(y, "benign", "malignant"))
     tree = model.trees_[0]
     assert tree.feature_names == tuple(frame.columns)
     assert list(tree.classes) == ["benign", "malignant"]
@@ -96,15 +128,15 @@ def test_names_and_classes_reach_the_trees(binary):
 
 
 def test_smooth_members_are_no_trees(binary):
-    model = ELCNClassifier(**QUICK).fit(*binary)
-    with pytest.raises(AttributeError, match="use member='lcn'"):
+    model = classifier(**QUICK).fit(*binary)
+    with pytest.raises(AttributeError, match="use estimator=LCNClassifier"):
         _ = model.trees_
     assert not hasattr(model, "feature_importances_")
 
 
 def test_deep_members_give_trees_for_given_rows(binary):
     X, y = binary
-    model = ELCNClassifier(member="lcn", **{**QUICK, "depth": 20, "n_estimators": 2}).fit(X, y)
+    model = classifier(trees=True, **{**QUICK, "depth": 20, "n_estimators": 2}).fit(X, y)
     with pytest.raises(AttributeError, match=r"to_trees\(visited_by=X\)"):
         _ = model.trees_
     total = sum(tree.decision_function(X) for tree in model.to_trees(visited_by=X))
@@ -114,7 +146,7 @@ def test_deep_members_give_trees_for_given_rows(binary):
 @pytest.mark.parametrize("combine", ["boost", "average"])
 def test_stages_are_the_ensembles_of_that_size(binary, combine):
     X, y = binary
-    model = ELCNClassifier(combine=combine, **QUICK).fit(X, y)
+    model = classifier(combine=combine, **QUICK).fit(X, y)
     scores = list(model.staged_decision_function(X))
     chances = list(model.staged_predict_proba(X))
     classes = list(model.staged_predict(X))
@@ -122,14 +154,14 @@ def test_stages_are_the_ensembles_of_that_size(binary, combine):
     np.testing.assert_array_equal(scores[-1], model.decision_function(X))
     np.testing.assert_array_equal(chances[-1], model.predict_proba(X))
     np.testing.assert_array_equal(classes[-1], model.predict(X))
-    small = ELCNClassifier(combine=combine, **{**QUICK, "n_estimators": 2}).fit(X, y)
+    small = classifier(combine=combine, **{**QUICK, "n_estimators": 2}).fit(X, y)
     np.testing.assert_allclose(scores[1], small.decision_function(X))
 
 
 @pytest.mark.parametrize("n_targets", [1, 3])
 def test_stages_of_a_regressor(n_targets):
     X, y = make_regression(100, 4, n_targets=n_targets, random_state=0)
-    model = ELCNRegressor(**QUICK).fit(X, y)
+    model = regressor(**QUICK).fit(X, y)
     stages = list(model.staged_predict(X))
     assert [stage.shape for stage in stages] == [y.shape] * 4
     np.testing.assert_array_equal(stages[-1], model.predict(X))
@@ -138,8 +170,8 @@ def test_stages_of_a_regressor(n_targets):
 def test_size_is_the_best_on_the_eval_set():
     X, y = make_classification(300, 20, n_informative=4, flip_y=0.2, random_state=0)
     y_valid = 1 - y[200:]  # the better the fit, the worse the score
-    whole = ELCNClassifier(**QUICK).fit(X[:200], y[:200])
-    chosen = ELCNClassifier(**QUICK).fit(X[:200], y[:200], eval_set=(X[200:], y_valid))
+    whole = classifier(**QUICK).fit(X[:200], y[:200])
+    chosen = classifier(**QUICK).fit(X[:200], y[:200], eval_set=(X[200:], y_valid))
     scores = [roc_auc_score(y_valid, stage) for stage in whole.staged_decision_function(X[200:])]
     np.testing.assert_allclose(chosen.history_["valid_score"], scores, atol=1e-3)
     assert chosen.n_estimators_ == 1 + int(np.argmax(scores)) < 4
@@ -149,21 +181,21 @@ def test_size_is_the_best_on_the_eval_set():
 def test_size_of_a_regressor_is_judged_in_the_units_of_y():
     X, y = make_regression(200, 5, noise=20, random_state=0)
     y = 1000 + 30 * y
-    model = ELCNRegressor(**QUICK).fit(X[:150], y[:150], eval_set=(X[150:], y[150:]))
+    model = regressor(**QUICK).fit(X[:150], y[:150], eval_set=(X[150:], y[150:]))
     staged = [root_mean_squared_error(y[150:], stage) for stage in model.staged_predict(X[150:])]
     np.testing.assert_allclose(model.history_["valid_score"][: len(staged)], staged, rtol=1e-3)
 
 
 def test_early_stopping_holds_rows_out(binary):
-    model = ELCNClassifier(early_stopping=2, **{**QUICK, "n_estimators": 30}).fit(*binary)
+    model = classifier(early_stopping=2, **{**QUICK, "n_estimators": 30}).fit(*binary)
     assert model.history_.ended == "early"
     assert len(model.history_) == model.n_estimators_ + 2 < 30
 
 
 def test_warm_start_adds_members(binary):
     X, y = binary
-    once = ELCNClassifier(**QUICK).fit(X, y)
-    twice = ELCNClassifier(warm_start=True, **{**QUICK, "n_estimators": 2}).fit(X, y)
+    once = classifier(**QUICK).fit(X, y)
+    twice = classifier(warm_start=True, **{**QUICK, "n_estimators": 2}).fit(X, y)
     first = twice.ensemble_.members[0]
     twice.set_params(n_estimators=4).fit(X, y)
     assert twice.ensemble_.members[0] is first
@@ -172,12 +204,12 @@ def test_warm_start_adds_members(binary):
     with pytest.raises(ValueError, match="n_estimators=3 with warm_start=True must be at least 4"):
         twice.set_params(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="set warm_start=False"):
-        twice.set_params(n_estimators=6, member="lcn").fit(X, y)
+        twice.set_params(n_estimators=6, estimator=LCNClassifier(depth=3, drop_connect=0.25)).fit(X, y)
 
 
 def test_warm_start_on_other_rows_and_units():
     X, y = make_regression(200, 5, random_state=0)
-    model = ELCNRegressor(warm_start=True, **{**QUICK, "n_estimators": 2}).fit(X[:100], y[:100])
+    model = regressor(warm_start=True, **{**QUICK, "n_estimators": 2}).fit(X[:100], y[:100])
     before = model.predict(X)
     model.set_params(n_estimators=3).fit(X[100:] * 1.5, y[100:] + 50)
     stages = list(model.staged_predict(X))
@@ -186,7 +218,7 @@ def test_warm_start_on_other_rows_and_units():
 
 def test_partial_fit_adds_a_member(binary):
     X, y = binary
-    model = ELCNClassifier(**QUICK)
+    model = classifier(**QUICK)
     for start in (0, 200, 400):
         model.partial_fit(X[start : start + 200], y[start : start + 200], classes=[0, 1])
     assert model.n_estimators_ == 3
@@ -201,16 +233,16 @@ def test_interrupt_keeps_finished_members(binary):
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="2 of 4 members are kept"):
-        model = ELCNClassifier(callbacks=[interrupt], **QUICK).fit(X, y)
+        model = classifier(callbacks=[interrupt], **QUICK).fit(X, y)
     assert model.history_.ended == "interrupted"
-    two = ELCNClassifier(**{**QUICK, "n_estimators": 2}).fit(X, y)
+    two = classifier(**{**QUICK, "n_estimators": 2}).fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), two.decision_function(X))
 
 
 def test_several_labels_with_missing_values(labels):
     X, y = labels
     settings = {**QUICK, "epochs": 15}
-    model = ELCNClassifier(**settings).fit(X, y)
+    model = classifier(**settings).fit(X, y)
     scores = model.decision_function(X)
     assert scores.shape == model.predict_proba(X).shape == y.shape
     seen = ~np.isnan(y)
@@ -219,7 +251,7 @@ def test_several_labels_with_missing_values(labels):
     assert len(stages) == 4
     np.testing.assert_allclose(stages[-1], model.predict_proba(X))
     assert list(model.staged_predict(X))[-1].tolist() == model.predict(X).tolist()
-    in_parallel = ELCNClassifier(n_jobs=2, **settings).fit(X, y)
+    in_parallel = classifier(n_jobs=2, **settings).fit(X, y)
     np.testing.assert_array_equal(in_parallel.decision_function(X), scores)
     with pytest.raises(AttributeError, match="one ensemble per label"):
         _ = model.n_estimators_
@@ -227,7 +259,7 @@ def test_several_labels_with_missing_values(labels):
 
 def test_labels_of_different_sizes_stay_at_their_last_stage(labels):
     X, y = labels
-    model = ELCNClassifier(**QUICK).fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
+    model = classifier(**QUICK).fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
     del model.estimators_[1].ensemble_.members[1:]
     stages = list(model.staged_decision_function(X))
     assert len(stages) == max(member.n_estimators_ for member in model.estimators_)
@@ -237,8 +269,8 @@ def test_labels_of_different_sizes_stay_at_their_last_stage(labels):
 
 def test_warm_start_of_several_labels(labels):
     X, y = labels
-    once = ELCNClassifier(**QUICK).fit(X, y)
-    twice = ELCNClassifier(warm_start=True, **{**QUICK, "n_estimators": 1}).fit(X, y)
+    once = classifier(**QUICK).fit(X, y)
+    twice = classifier(warm_start=True, **{**QUICK, "n_estimators": 1}).fit(X, y)
     twice.set_params(n_estimators=4).fit(X, y)
     np.testing.assert_array_equal(twice.decision_function(X), once.decision_function(X))
 
@@ -250,14 +282,14 @@ def test_weights_move_the_prediction():
     y = np.concatenate([right[:200], 1 - right[200:]])
     weight = np.concatenate([np.ones(200), np.zeros(200)])
     settings = {**QUICK, "epochs": 15}
-    assert ELCNClassifier(**settings).fit(X, y, sample_weight=weight).score(X, right) > 0.85
-    assert ELCNClassifier(**settings).fit(X, y, sample_weight=1 - weight).score(X, right) < 0.15
+    assert classifier(**settings).fit(X, y, sample_weight=weight).score(X, right) > 0.85
+    assert classifier(**settings).fit(X, y, sample_weight=1 - weight).score(X, right) < 0.15
 
 
 def test_class_weight_raises_the_rare_class():
     X, y = make_classification(500, 10, weights=[0.95], random_state=0)
-    plain = ELCNClassifier(**QUICK).fit(X, y).predict_proba(X)[:, 1].mean()
-    balanced = ELCNClassifier(class_weight="balanced", **QUICK).fit(X, y).predict_proba(X)[:, 1].mean()
+    plain = classifier(**QUICK).fit(X, y).predict_proba(X)[:, 1].mean()
+    balanced = classifier(class_weight="balanced", **QUICK).fit(X, y).predict_proba(X)[:, 1].mean()
     assert balanced > plain + 0.05
 
 
@@ -266,15 +298,15 @@ def test_sparse_rows_are_the_same_rows():
     X = (rng.random((200, 30)) < 0.2).astype(float)
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
     settings = {**QUICK, "feature_fraction": 0.5, "bootstrap": True}
-    dense = ELCNClassifier(**settings).fit(X, y)
-    sparse = ELCNClassifier(**settings).fit(scipy.sparse.csr_array(X), y)
+    dense = classifier(**settings).fit(X, y)
+    sparse = classifier(**settings).fit(scipy.sparse.csr_array(X), y)
     np.testing.assert_allclose(dense.decision_function(scipy.sparse.csc_array(X)), dense.decision_function(X))
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-3)
 
 
 def test_boosting_lowers_the_training_loss():
     X, y = load_iris(return_X_y=True)
-    model = ELCNClassifier(**{**QUICK, "n_estimators": 8, "drop_connect": 0.0}).fit(X, y)
+    model = classifier(**{**QUICK, "n_estimators": 8, "drop_connect": 0.0}).fit(X, y)
     losses = model.history_["train_loss"]
     assert all(after < before for before, after in itertools.pairwise(losses))
     np.testing.assert_allclose(losses[-1], log_loss(y, model.predict_proba(X)), rtol=1e-4)
@@ -283,33 +315,58 @@ def test_boosting_lowers_the_training_loss():
 @pytest.mark.parametrize("first", [1.0, 0.25])
 def test_first_member_of_a_regressor_counts_as_told(first):
     X = np.linspace(-1, 1, 60).reshape(-1, 1)
-    settings = {"depth": 3, "epochs": 5, "batch_size": 16, "n_estimators": 1, "member": "lcn", "random_state": 0}
+    settings = {"depth": 3, "epochs": 5, "batch_size": 16, "n_estimators": 1, "trees": True, "random_state": 0}
     y = np.abs(X[:, 0])
-    full = ELCNRegressor(**settings).fit(X, y)
-    model = ELCNRegressor(**settings, first_shrinkage=first).fit(X, y)
+    full = regressor(**settings).fit(X, y)
+    model = regressor(**settings, first_shrinkage=first).fit(X, y)
     np.testing.assert_allclose(model.predict(X) - y.mean(), first * (full.predict(X) - y.mean()), atol=1e-9)
 
 
 def test_progress_over_members(binary, capsys):
-    ELCNClassifier(verbose=True, **{**QUICK, "n_estimators": 2}).fit(*binary)
+    classifier(verbose=True, **{**QUICK, "n_estimators": 2}).fit(*binary)
     assert "member 2/2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("member", "tree"), ("combine", "sum"), ("shrinkage", 0), ("feature_fraction", 1.5)]
+    ("name", "value"), [("estimator", "tree"), ("combine", "sum"), ("shrinkage", 0), ("feature_fraction", 1.5)]
 )
 def test_errors_name_the_parameter(binary, name, value):
     with pytest.raises(ValueError, match=f"'{name}' parameter of ELCNClassifier must be"):
         ELCNClassifier(**{name: value}).fit(*binary)
 
 
-def test_the_paper_is_the_default():
-    settings = ELCNClassifier().get_params()
-    paper = {
-        "depth": 12, "drop_connect": 0.75, "epochs": 30, "batch_size": 256, "learning_rate": 0.01,
-        "optimizer": "amsgrad", "schedule": "constant", "shrinkage": 0.1, "member": "alcn", "combine": "boost",
-    }  # fmt: skip
-    assert {name: settings[name] for name in paper} == paper
+def test_members_must_be_of_the_task_and_locally_constant(binary):
+    for member in (ALCNRegressor(), LLNClassifier(), ELCNClassifier()):
+        with pytest.raises(ValueError, match="estimator must be an ALCNClassifier or LCNClassifier"):
+            ELCNClassifier(member).fit(*binary)
+    with pytest.raises(TypeError, match=r"has no parameter depth; write estimator=ALCNClassifier\(depth=…\)"):
+        ELCNClassifier(depth=3)
+
+
+def test_parameters_of_members_are_nested():
+    model = ELCNClassifier(ALCNClassifier(depth=3))
+    assert model.get_params()["estimator__depth"] == 3
+    assert clone(model.set_params(estimator__depth=5)).estimator.depth == 5
+
+
+def test_a_member_is_what_the_estimator_would_be(binary):
+    """Averaged members choose and calibrate for themselves; as estimators they predict what the ensemble averages."""
+    X, y = binary
+    model = ELCNClassifier(LCNClassifier(depth=3, epochs=4), n_estimators=2, random_state=0).fit(X, y)
+    assert all(isinstance(member, LCNClassifier) for member in model.estimators_)
+    assert {member.drop_connect_ for member in model.estimators_} <= {0.05, 0.3, 0.75}
+    mean = np.mean([member.predict_proba(X) for member in model.estimators_], axis=0)
+    np.testing.assert_allclose(model.predict_proba(X), mean, atol=1e-9)
+    np.testing.assert_allclose(model.estimators_[1].tree_.predict_proba(X), model.trees_[1].predict_proba(X))
+
+
+def test_members_see_filled_gaps(binary):
+    X, y = binary
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    settings = {**QUICK, "missing": "indicator", "trees": True}
+    model = classifier(**settings, combine="average").fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.trees_[0].n_features == 2 * X.shape[1]
 
 
 def test_few_members_are_good_on_bace(shared_data):
@@ -319,7 +376,7 @@ def test_few_members_are_good_on_bace(shared_data):
     table = load_moleculenet("bace", shared_data)
     rows = json.loads((shared_data / "splits" / "bace.json").read_text())
     X = MorganFingerprint().transform(table.smiles)
-    model = ELCNClassifier(n_estimators=4, random_state=0).fit(X[rows["train"]], table.y[rows["train"]])
+    model = classifier(**PAPER, n_estimators=4, random_state=0).fit(X[rows["train"]], table.y[rows["train"]])
     auc = roc_auc_score(table.y[rows["test"]], model.decision_function(X[rows["test"]]))
     single = LCNClassifier(depth=4, epochs=5, random_state=0).fit(X[rows["train"]], table.y[rows["train"]])
     assert auc > 0.85

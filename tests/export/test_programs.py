@@ -19,7 +19,7 @@ from benchmarks import engines
 from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
-from treelu import ELCNClassifier, ELCNRegressor, LCNClassifier
+from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor
 from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
 from treelu.export.program import Column, Part, Program, estimator_program, output_names, tree_program
@@ -128,7 +128,7 @@ def models() -> list[TableModel]:
     encoder = TableEncoder.learn(frame, note=lambda text: None, text=["colour"])
     X = encoder.encode(frame).X
     lcn = LCNClassifier(depth=3, epochs=3, random_state=0).fit(X, target)
-    votes = ELCNClassifier(n_estimators=2, depth=2, member="lcn", combine="average", epochs=2, random_state=0)
+    votes = ELCNClassifier(LCNClassifier(depth=2, drop_connect=0.75, epochs=2), n_estimators=2, random_state=0)
     fitted = ((lcn, 0.3), (votes.fit(X, target), 0.5))
     return [TableModel(encoder, one, "classification", ("y",), threshold=least) for one, least in fitted]
 
@@ -195,12 +195,16 @@ def test_estimators_with_missing_values_and_ensembles() -> None:
     np.testing.assert_allclose(numbers(program, run.answers), model.predict_proba(X), atol=1e-6)
     filled = np.nan_to_num(X)
     for options in ({"combine": "boost"}, {"combine": "average", "bootstrap": True, "feature_fraction": 0.5}):
-        ensemble = ELCNRegressor(n_estimators=3, depth=2, member="lcn", epochs=2, random_state=0, **options)
+        ensemble = ELCNRegressor(
+            LCNRegressor(depth=2, drop_connect=0.25, epochs=2), n_estimators=3, random_state=0, **options
+        )
         program = estimator_program(ensemble.fit(filled, filled[:, 0]))
         run = engines.run_python(program, filled.tolist())
         np.testing.assert_allclose(numbers(program, run.answers)[:, 0], ensemble.predict(filled), atol=1e-5)
     with pytest.raises(AttributeError, match="smooth"):
-        estimator_program(ELCNRegressor(n_estimators=1, depth=2, epochs=1).fit(filled, filled[:, 0]))
+        estimator_program(
+            ELCNRegressor(ALCNRegressor(depth=2, drop_connect=0, epochs=1), n_estimators=1).fit(filled, filled[:, 0])
+        )
 
 
 def test_molecules_are_refused_and_encoded_features_are_not() -> None:

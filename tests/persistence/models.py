@@ -39,7 +39,7 @@ def every_model() -> dict[str, Any]:
     """One fitted model or more of each kind that can be saved."""
     named = pd.DataFrame(ROWS, columns=["a", "b", "ü <c>"])
     two = np.column_stack([SCORE, SCORE**2])
-    ensemble = {**SMALL, "n_estimators": 2}
+    ensemble: dict[str, Any] = {"n_estimators": 2, "random_state": 0}
     return {
         "lcn_two_classes": estimators.LCNClassifier(**SMALL).fit(named, SCORE > 0),
         "lcn_words": estimators.LCNClassifier(**SMALL, negative_slope=0.1).fit(ROWS, WORDS),
@@ -51,9 +51,11 @@ def every_model() -> dict[str, Any]:
         "alcn_values": estimators.ALCNRegressor(**SMALL).fit(ROWS, SCORE),
         "lln": estimators.LLNClassifier(**SMALL).fit(ROWS, CLASSES),
         "lln_two_values": estimators.LLNRegressor(**SMALL).fit(ROWS, two),
-        "elcn": estimators.ELCNClassifier(**ensemble, member="lcn", feature_fraction=0.7).fit(ROWS, CLASSES),
-        "elcn_labels": estimators.ELCNClassifier(**ensemble).fit(ROWS, LABELS),
-        "elcn_values": estimators.ELCNRegressor(**ensemble, combine="average").fit(ROWS, two),
+        "elcn": estimators.ELCNClassifier(
+            estimators.LCNClassifier(**SMALL), **ensemble, combine="boost", feature_fraction=0.7
+        ).fit(ROWS, CLASSES),
+        "elcn_labels": estimators.ELCNClassifier(estimators.ALCNClassifier(**SMALL), **ensemble).fit(ROWS, LABELS),
+        "elcn_values": estimators.ELCNRegressor(estimators.ALCNRegressor(**SMALL), **ensemble).fit(ROWS, two),
         "hhcart": baselines.HHCARTClassifier(max_depth=2).fit(ROWS, WORDS),
         "hhcart_values": baselines.HHCARTRegressor(max_depth=2).fit(ROWS, two),
         "tao": baselines.TAOClassifier(max_depth=2, random_state=0).fit(ROWS, CLASSES),
@@ -90,9 +92,11 @@ def fitted_in_other_ways() -> dict[str, Any]:
         "lcn_auto": estimators.LCNRegressor(**SMALL, drop_connect="auto").fit(more, twice),
         "lcn_few": estimators.LCNRegressor(**SMALL, max_features=2).fit(ROWS, SCORE),
         "elcn_vote": estimators.ELCNClassifier(
-            **SMALL, n_estimators=2, member="lcn", combine="average", bootstrap=True
+            estimators.LCNClassifier(**SMALL), n_estimators=2, bootstrap=True, random_state=0
         ).fit(ROWS, WORDS),
-        "elcn_boost": estimators.ELCNRegressor(**SMALL, n_estimators=2, member="lcn").fit(ROWS, SCORE),
+        "elcn_boost": estimators.ELCNRegressor(
+            estimators.LCNRegressor(**SMALL), n_estimators=2, combine="boost", random_state=0
+        ).fit(ROWS, SCORE),
         "search": estimators.LCNClassifierCV(**few, estimator=estimators.LCNClassifier(epochs=2)).fit(ROWS, WORDS),
         "search_values": estimators.LCNRegressorCV(
             **few, estimator=estimators.LCNRegressor(epochs=2, hidden_layers=(3,))

@@ -21,6 +21,17 @@ def new_network(n_features, seed, *, kind="softplus", depth=3, n_outputs=1, hidd
     )  # fmt: skip
 
 
+def making(fit, **options):
+    """A recipe's `train_member`: a new network, and what fits it."""
+
+    def train_member(sample, rng):
+        n_features, seed = sample.table.shape[1], int(rng.integers(2**62))
+        network = new_network(n_features, seed, n_outputs=sample.targets.n_outputs, **options)
+        return network, fit(network, sample, rng)
+
+    return train_member
+
+
 def make_constant(network, value):
     """Turn a network into one that yields `value` everywhere."""
     for array in network.arrays().values():
@@ -67,7 +78,7 @@ def test_boosted_constants_approach_the_mean_geometrically(shrinkage, full_first
     y = level + np.array([-1.0, 0.0, 0.5, 2.5])
     ensemble, sums = start(sample_of(y))
     first = 1.0 if full_first else shrinkage
-    grow(ensemble, n_members, Recipe(new_network, fit_mean_residual, shrinkage, first), sums)
+    grow(ensemble, n_members, Recipe(making(fit_mean_residual), shrinkage, first), sums)
     left_over = (1 - first) * (1 - shrinkage) ** np.arange(n_members)
     staged = [stage[0, 0] for stage in scores_of(ensemble, np.zeros((1, 2)))]
     np.testing.assert_allclose(staged, y.mean() * (1 - left_over), atol=1e-5)
@@ -82,7 +93,7 @@ def test_averaged_members_do_not_see_each_other():
         return make_constant(network, drawn[-1])
 
     ensemble, sums = start(sample_of(np.arange(5.0)), Ensemble(np.array([7.0]), "average"))
-    grow(ensemble, 4, Recipe(new_network, fit_drawn), sums)
+    grow(ensemble, 4, Recipe(making(fit_drawn)), sums)
     staged = [stage[0, 0] for stage in scores_of(ensemble, np.zeros((1, 2)))]
     np.testing.assert_allclose(staged, 7 + np.cumsum(drawn) / np.arange(1, 5))
     np.testing.assert_allclose(sums.scores()[0, 0], 7 + np.mean(drawn), rtol=1e-6)
@@ -97,7 +108,7 @@ def test_offset_is_what_the_ensemble_predicts():
 
     sample = sample_of(np.arange(20.0))
     ensemble, sums = start(sample)
-    grow(ensemble, 3, Recipe(new_network, fit_and_look), sums)
+    grow(ensemble, 3, Recipe(making(fit_and_look)), sums)
     staged = scores_of(ensemble, sample.table.values.reshape(sample.table.shape))
     assert not seen[0].any()
     np.testing.assert_allclose(seen[2], staged[1], atol=1e-6)
@@ -106,7 +117,7 @@ def test_offset_is_what_the_ensemble_predicts():
 
 @pytest.mark.parametrize("combine", ["boost", "average"])
 def test_growing_twice_is_growing_once(combine):
-    recipe = Recipe(new_network, fit_really, bootstrap=True, feature_fraction=0.5, seed=3)
+    recipe = Recipe(making(fit_really), bootstrap=True, feature_fraction=0.5, seed=3)
     sample = sample_of(np.arange(30.0), n_features=4)
     once, sums = start(sample, Ensemble(np.zeros(1), combine))
     grow(once, 4, recipe, sums)
@@ -121,7 +132,7 @@ def test_growing_twice_is_growing_once(combine):
 def test_best_size_on_validation_is_kept():
     ensemble, sums = start(sample_of(np.arange(5.0)))
     _, judged = start(sample_of(np.full(4, 3.0)))
-    history = grow(ensemble, 8, Recipe(new_network, fit_one, 1.0, 1.0), sums, validation=judged)
+    history = grow(ensemble, 8, Recipe(making(fit_one), 1.0, 1.0), sums, validation=judged)
     assert [record.valid_score for record in history.records] == [2, 1, 0, 1, 2, 3, 4, 5]
     assert len(ensemble) == history.best_epoch == 3
     assert history.metric == "rmse"
@@ -130,14 +141,14 @@ def test_best_size_on_validation_is_kept():
 def test_patience_counts_members():
     ensemble, sums = start(sample_of(np.arange(5.0)))
     _, judged = start(sample_of(np.full(4, 3.0)))
-    recipe = Recipe(new_network, fit_one, 1.0, 1.0)
+    recipe = Recipe(making(fit_one), 1.0, 1.0)
     history = grow(ensemble, 8, recipe, sums, validation=judged, patience=2)
     assert (history.ended, len(history), len(ensemble)) == ("early", 5, 3)
 
 
 def test_more_members_that_are_worse_are_dropped_after_a_warm_start():
     ensemble, sums = start(sample_of(np.arange(5.0)))
-    recipe = Recipe(new_network, fit_one, 1.0, 1.0)
+    recipe = Recipe(making(fit_one), 1.0, 1.0)
     grow(ensemble, 3, recipe, sums)
     history = grow(ensemble, 6, recipe, sums, validation=start(sample_of(np.full(4, 3.0)), ensemble)[1])
     assert len(ensemble) == history.best_epoch == 3
@@ -157,14 +168,14 @@ def interrupt_at(number):
 def test_interrupt_keeps_finished_members_and_says_so():
     ensemble, sums = start(sample_of(np.arange(5.0)))
     with pytest.warns(UserWarning, match="fitting interrupted: 2 of 9 members are kept"):
-        history = grow(ensemble, 9, Recipe(new_network, interrupt_at(3)), sums)
+        history = grow(ensemble, 9, Recipe(making(interrupt_at(3))), sums)
     assert (history.ended, len(ensemble), len(history)) == ("interrupted", 2, 2)
 
 
 def test_interrupt_of_the_first_member_is_raised():
     ensemble, sums = start(sample_of(np.arange(5.0)))
     with pytest.raises(KeyboardInterrupt):
-        grow(ensemble, 9, Recipe(new_network, interrupt_at(1)), sums)
+        grow(ensemble, 9, Recipe(making(interrupt_at(1))), sums)
 
 
 def test_callback_sees_members_and_stops():
@@ -175,7 +186,7 @@ def test_callback_sees_members_and_stops():
         numbers.append(record.epoch)
         return record.epoch == 2
 
-    history = grow(ensemble, 9, Recipe(new_network, fit_one), sums, callbacks=[stop_at_two])
+    history = grow(ensemble, 9, Recipe(making(fit_one)), sums, callbacks=[stop_at_two])
     assert (numbers, history.ended, len(ensemble)) == ([1, 2], "callback", 2)
 
 
@@ -189,7 +200,7 @@ def test_bootstrap_draws_rows_of_the_sample_and_features_are_drawn_anew():
 
     sample = sample_of(np.arange(50.0), n_features=10, index=index)
     ensemble, sums = start(sample)
-    grow(ensemble, 3, Recipe(new_network, look, bootstrap=True, feature_fraction=0.34), sums)
+    grow(ensemble, 3, Recipe(making(look), bootstrap=True, feature_fraction=0.34), sums)
     whole = sample.table.values.reshape(sample.table.shape)
     for member, given_sample in zip(ensemble.members, seen, strict=True):
         assert len(given_sample.rows) == len(index) > len(np.unique(given_sample.rows))
@@ -231,7 +242,7 @@ def test_member_on_raw_features_is_the_member_on_scaled_ones(kind, hidden_layers
 def test_parts_come_to_the_ensemble(combine):
     sample = sample_of(np.arange(30.0), n_features=4)
     ensemble, sums = start(sample, Ensemble(np.array([5.0]), combine), Scaling(np.array([5.0]), np.array([3.0])))
-    grow(ensemble, 3, Recipe(new_network, fit_really, feature_fraction=0.5), sums)
+    grow(ensemble, 3, Recipe(making(fit_really), feature_fraction=0.5), sums)
     X = np.random.default_rng(2).normal(size=(20, 4))
     parts = [evaluate(ensemble.part(number), Table(X, np.float64)) for number in range(3)]
     scores = scores_of(ensemble, X)[-1]
@@ -264,7 +275,7 @@ def test_members_of_a_fit_on_other_rows_count_in_the_new_units():
     before, after = Scaling(y.mean(0), y.std(0)), Scaling(y.mean(0) - 3, y.std(0) / 2)
     ensemble = Ensemble(before.center)
     sample = Sample(Table(old.transform(X)), Targets("regression", before.transform(y).astype(np.float32), 1))
-    grow(ensemble, 3, Recipe(new_network, fit_really, 0.5, 1.0), Sums(sample, old, before, ensemble))
+    grow(ensemble, 3, Recipe(making(fit_really), 0.5, 1.0), Sums(sample, old, before, ensemble))
     moved = Sample(Table(new.transform(X)), Targets("regression", after.transform(y).astype(np.float32), 1))
     sums = Sums(moved, new, after, ensemble)
     np.testing.assert_allclose(after.inverse().transform(sums.scores()), scores_of(ensemble, X)[-1], rtol=1e-4)
@@ -272,7 +283,7 @@ def test_members_of_a_fit_on_other_rows_count_in_the_new_units():
 
 def test_members_at_rest_are_their_float32_parameters():
     ensemble, sums = start(sample_of(np.arange(30.0)))
-    grow(ensemble, 2, Recipe(lambda n, seed: new_network(n, seed, kind="relu"), fit_really), sums)
+    grow(ensemble, 2, Recipe(making(fit_really, kind="relu")), sums)
     for member in ensemble.members:
         assert member.network._leaves is None
         assert member.network.dtype == np.float32

@@ -168,6 +168,12 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     family = "ObliqueTree" if method == "tree" else method.upper()
     kind = getattr(estimators, family + ("Regressor" if task == "regression" else "Classifier"))
     known = kind().get_params()
+    own, of_member = parameters, {}
+    if method == "elcn":  # all other options are its members'
+        member = getattr(estimators, f"A{kind.__name__[1:]}")
+        own = {name: value for name, value in parameters.items() if name in known}
+        of_member = {name: value for name, value in parameters.items() if name not in known}
+        known |= member().get_params()
     options = {
         "n_estimators": "--members",
         "class_weight": "--balanced",
@@ -179,7 +185,9 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
             what = "regression" if name == "class_weight" else f"--method {method}"
             option = options.get(name, f"--{name.replace('_', '-')}")
             raise InputError(f"{option} does not go with {what}; leave it out")
-    return kind(**parameters, random_state=seed)
+    if of_member:
+        own = {**own, "estimator": member(**of_member)}
+    return kind(**own, random_state=seed)
 
 
 def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, scheduler: str | None = None) -> TableModel:
@@ -197,7 +205,8 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, sche
             _fit_all(estimator, table, scheduler)
         else:
             estimator.fit(table.training.X, table.training.y)
-        for fitted in (estimator, *getattr(estimator, "estimators_", ())) if calls_back else ():
+        of_labels = estimator.estimators_ if table.task == "labels" else ()
+        for fitted in (estimator, *of_labels) if calls_back else ():
             fitted.set_params(callbacks=None)
     model = TableModel(
         table.encoder,

@@ -61,7 +61,18 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     if not quiet:
         words = f"depth {best['depth']}, drop rate {best['drop_connect']:g}"
         say(f"tuned on {folds} folds: {words} ({_metric(task)} {abs(table[chosen].mean()):.4f})")
-    return estimator.set_params(**best)
+    return with_setting(estimator, best)
+
+
+def with_setting(estimator: Any, setting: dict[str, Any]) -> Any:
+    """Set parameters of an estimator; those of an ensemble's members where it has none by that name."""
+    known = estimator.get_params(deep=False)
+    if "estimator" in known:
+        member = clone(estimator._member())
+        own = {name: value for name, value in setting.items() if name in known}
+        rest = {name: value for name, value in setting.items() if name not in known}
+        return estimator.set_params(**own, estimator=member.set_params(**rest))
+    return estimator.set_params(**setting)
 
 
 # How long to train on molecules: fingerprints have more columns than most tables have rows, and are soon overfitted.
@@ -126,7 +137,7 @@ def _losses(
         for setting in settings:
             here = []
             for training, testing in parts:
-                model = clone(estimator).set_params(**setting)
+                model = with_setting(clone(estimator), setting)
                 here.append(fold_loss(model, rows, training, testing, task, by_rank=by_rank))
                 check_not_interrupted()
                 advance()

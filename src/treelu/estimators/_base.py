@@ -96,6 +96,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     # which network, and whether it is kept smooth
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
     _activation_kind: ClassVar[ActivationKind] = "relu"
+    _is_member = False  # of an ensemble, which calls back, shows progress and is interrupted itself
     stream_: Stream  # the rows kept by partial_fit
     network_: Any  # a NeuronChain of `_network_class`
 
@@ -132,6 +133,13 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
         """Train a network on scaled rows; keep it on the raw features, in float64."""
+        network, history = self._train_network(sample, validation, seed)
+        self._describe_rows(network, sample, n_passes=len(history))
+        self.network_, self.history_ = self._folded(network), history
+        self.__dict__.pop("stream_", None)  # its rows are not these
+
+    def _train_network(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
+        """Choose a setting, train a network on scaled rows, and calibrate it."""
         lesson = self._lesson(sample, validation, seed)
         choice = self._choose_setting(sample, validation, seed, lesson)
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
@@ -142,9 +150,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         self._refine(network, sample)
         few = self.max_features is not None and self.max_features < sample.table.shape[1]
         self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
-        self._describe_rows(network, sample, n_passes=len(history))
-        self.network_, self.history_ = self._folded(network), history
-        self.__dict__.pop("stream_", None)  # its rows are not these
+        return network, history
 
     def _refine(self, network: NeuronChain, sample: Sample) -> None:
         """Correct the leaves by their rows, where so asked."""
@@ -168,6 +174,8 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         if self.warm_start and hasattr(self, "network_"):
             return Choice(self._setting(), None)
         n_features = sample.table.shape[1]
+        if sample.index is not None:  # a row drawn twice must not be trained on and held out
+            sample = replace(sample, index=np.unique(sample.index))
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
             network = self._network_for(part, seed, setting)
@@ -214,13 +222,14 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         network: NeuronChain,
         sample: Sample,
         validation: Sample | None,
-        seed: int,
+        seed: int | np.random.Generator,
         after_step: AfterStep | None = None,
         share: float = 1.0,
         quietly: bool = False,
         decay: float | None = None,
     ) -> History:
         """The training loop with this estimator's settings, for a share of its epochs."""
+        quietly = quietly or self._is_member
         plan = plan_training(len(sample), self.epochs, self.batch_size)
         epochs = max(1, round(share * plan.epochs))
         return train(

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._checks import has_labels
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._targets import (
@@ -126,7 +127,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set)
             if is_label_matrix(y):
                 return self._fit_labels(X, check_label_matrix(y), sample_weight, eval_set)
-            self.__dict__.pop("estimators_", None)
+            self._forget_labels()
             return self._fit_single(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -146,8 +147,9 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self._check_parameters()
         if is_label_matrix(y):
             raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
-        if hasattr(self, "estimators_"):  # an earlier fit of several labels
-            del self.estimators_, self.scaling_, self.classes_
+        if has_labels(self):  # an earlier fit of several labels
+            self._forget_labels()
+            del self.scaling_, self.classes_
         if classes is not None and not hasattr(self, "network_"):
             self.classes_ = np.unique(classes)
         return self._partial_fit_single(X, y, sample_weight)
@@ -166,6 +168,9 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         return hasattr(self, "classes_") and not hasattr(self, "scaling_")
 
     # Several labels
+
+    def _forget_labels(self) -> None:
+        self.__dict__.pop("estimators_", None)
 
     def _fit_labels(self, X: Any, y: NDArray[np.float64], sample_weight: Any, eval_set: Any) -> Self:
         """One network per label on the rows where it is observed; all share one table."""
@@ -194,7 +199,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         if len(fitted) < len(members):  # labels without a network cannot predict
             raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
         self.estimators_ = fitted
-        self.classes_ = [member.classes_ for member in self.estimators_]
+        self.classes_ = [member.classes_ for member in fitted]
         for single in ("network_", "ensemble_", "history_", "visits_"):
             self.__dict__.pop(single, None)
         return self
@@ -217,7 +222,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """An estimator for each label: unfitted, or with warm_start those fitted before."""
         settings = self.get_params(deep=False)
         seeds = self._seeds(n_labels)
-        if self.warm_start and hasattr(self, "estimators_"):
+        if self.warm_start and has_labels(self):
             if len(self.estimators_) != n_labels:
                 raise ValueError(
                     f"warm_start=True continues {len(self.estimators_)} labels, but y has {n_labels}; "
@@ -246,7 +251,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Raw scores: (n,) for two classes, (n, classes) for more, (n, labels) for several labels."""
         check_is_fitted(self, "classes_")
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return np.column_stack([member.decision_function(X) for member in self.estimators_])
         scores = self._raw_scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -254,14 +259,14 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities (n, classes) in the order of `classes_`; (n, labels) of a 1 for several labels."""
         check_is_fitted(self, "classes_")
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return np.column_stack([member.predict_proba(X)[:, 1] for member in self.estimators_])
         return probabilities(self._raw_scores(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row; 0 or 1 for each of several labels."""
         chances = self.predict_proba(X)
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return (chances >= 0.5).astype(np.int64)
         return self.classes_[chances.argmax(axis=1)]
 

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
+import copy
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._plan import plan_training
+from treelu.estimators._checks import has_labels
 from treelu.estimators._rows import check_weight
-from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, unseen_features
+from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_features
 from treelu.nn import LocallyConstantNetwork, Table
-from treelu.nn.activations import ActivationKind
-from treelu.training import History, Sample, train
+from treelu.training import History, Sample
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling, fit_scaling
+from treelu.training.sparsity import proximal_step
 from treelu.tree import ObliqueTree
+
+
+def _of_member(name: str) -> Any:
+    return property(lambda self: getattr(self._member(), name))
 
 
 class EnsembleMixin(NetworkEstimator):
     """An estimator around an `Ensemble` instead of one network."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "depth": [Interval(Integral, 1, None, closed="left")],
-        "drop_connect": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        **{
+            name: NetworkEstimator._parameter_constraints[name]
+            for name in ("early_stopping", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
+        },
+        "estimator": [None, NetworkEstimator],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "combine": [StrOptions({"average", "boost"})],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
-        "member": [StrOptions({"alcn", "lcn"})],
-        "combine": [StrOptions({"boost", "average"})],
         "bootstrap": ["boolean"],
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
@@ -45,10 +53,26 @@ class EnsembleMixin(NetworkEstimator):
     history_: History
     member_visits_: list[Visits]
     spread_: NDArray[np.float64]
+    # what concerns all rows is the member's, but done once
+    missing, standardize = _of_member("missing"), _of_member("standardize")
+    class_weight, device = _of_member("class_weight"), _of_member("device")
+
+    @abstractmethod
+    def _member(self) -> Any:
+        """The estimator that members are made like: `estimator`, or the default one."""
 
     if TYPE_CHECKING:
 
         def _tree_settings(self) -> dict[str, Any]: ...
+
+    def _check_parameters(self) -> None:
+        self._validate_params()
+        member = self._member()
+        member._check_parameters()
+        fits = issubclass(member._network_class, LocallyConstantNetwork) and not isinstance(member, EnsembleMixin)
+        if not fits or is_classifier(member) != is_classifier(self):
+            kind = "Classifier" if is_classifier(self) else "Regressor"
+            raise ValueError(f"estimator must be an ALCN{kind} or LCN{kind}, got {member!r}")
 
     # Fitting
 
@@ -85,7 +109,7 @@ class EnsembleMixin(NetworkEstimator):
         history = grow(
             ensemble,
             n_members,
-            self._recipe(n_outputs, seed, visits),
+            self._recipe(sample, seed, visits),
             Sums(sample, self.scaling_, target, ensemble),
             validation=None if validation is None else Sums(validation, self.scaling_, target, ensemble),
             patience=self._patience(),
@@ -96,38 +120,31 @@ class EnsembleMixin(NetworkEstimator):
         self.ensemble_, self.history_, self.member_visits_ = ensemble, history, visits[: len(ensemble)]
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale
 
-    def _recipe(self, n_outputs: int, seed: int, visits: list[Visits]) -> Recipe:
-        """How members are made; `visits` takes how many of its training rows reach each leaf of a tree member."""
+    def _recipe(self, sample: Sample, seed: int, visits: list[Visits]) -> Recipe:
+        """How members are made; `visits` takes how many of its training rows reach each leaf of a tree member.
 
-        def new_network(n_features: int, seed: int) -> LocallyConstantNetwork:
-            kind: ActivationKind = "relu" if self.member == "lcn" else "softplus"
-            return cast(LocallyConstantNetwork, self._new_network(n_features, n_outputs, seed, kind))
+        Averaged members are what the estimator would be by itself, each with its own choice of a setting. Boosted ones
+        share a setting, chosen on the original targets where it is open.
+        """
+        prototype = clone(self._member()).set_params(warm_start=False, n_jobs=None, verbose=False, callbacks=None)
+        prototype._is_member, prototype.scaling_ = True, self.scaling_
+        if self.combine == "boost":
+            setting = prototype._choose_setting(sample, None, seed, sample.targets).setting
 
-        def fit_network(network: LocallyConstantNetwork, sample: Sample, rng: np.random.Generator) -> History:
-            network.forget_features(unseen_features(sample.table))  # as in `_network_for`
-            plan = plan_training(len(sample), self.epochs, self.batch_size)
-            history = train(
-                network,
-                sample,
-                epochs=plan.epochs,
-                batch_size=plan.batch_size,
-                updates_per_epoch=plan.updates_per_epoch,
-                optimizer=self.optimizer,
-                learning_rate=self.learning_rate,
-                schedule=self.schedule,
-                weight_decay=self.weight_decay,
-                annealing=float(self.annealing),
-                interruptible=False,
-                make_stepper=self._make_stepper(),
-                rng=rng,
-            )
-            if self.member == "lcn":
+        def train_member(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+            member, seed = copy.copy(prototype), int(rng.integers(2**62))
+            if self.combine == "average":
+                network, history = member._train_network(sample, None, seed)
+            else:
+                network = member._network_for(sample, seed, setting)
+                penalise = proximal_step(member.feature_penalty)
+                history = member._run(network, sample, None, rng, penalise, decay=setting.decay)
+            if network.activation.is_piecewise_linear:
                 visits.append(count_visits(network, sample))
-            return history
+            return network, history
 
         return Recipe(
-            new_network,
-            fit_network,
+            train_member,
             shrinkage=float(self.shrinkage),
             first_shrinkage=self._first_shrinkage(),
             bootstrap=self.bootstrap,
@@ -147,13 +164,13 @@ class EnsembleMixin(NetworkEstimator):
 
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network
-        kind = "alcn" if made_of.activation.kind == "softplus" else "lcn"
-        now = self._combine(), self.member, n_outputs
-        then = self.ensemble_.combine, kind, made_of.out_features
-        if now != then:
+        smooth = self._member()._activation_kind == "softplus"
+        now = self._combine(), "smooth" if smooth else "trees", n_outputs
+        then = self.ensemble_.combine, "trees" if made_of.activation.is_piecewise_linear else "smooth"
+        if now != (*then, made_of.out_features):
             raise ValueError(
-                "more members must be of the kind there is: combine, member and the number of outputs were "
-                f"{then} and are {now} now; set warm_start=False or use a new estimator"
+                "more members must be of the kind there is: combine, the kind of estimator and the number of outputs "
+                f"were {(*then, made_of.out_features)} and are {now} now; set warm_start=False or use a new estimator"
             )
 
     # Predicting
@@ -170,6 +187,37 @@ class EnsembleMixin(NetworkEstimator):
             scores = stage
         return scores
 
+    @property
+    def estimators_(self) -> list[Any]:
+        """The members as fitted estimators, built when asked for; with several labels an ensemble for each.
+
+        Boosted members carry the shrinkage (the first one also the constant), so that their raw scores add up.
+        """
+        check_is_fitted(self)
+        if has_labels(self):
+            return self._label_estimators
+        return [self._as_estimator(number) for number in range(len(self.ensemble_))]
+
+    @estimators_.setter
+    def estimators_(self, of_labels: list[Any]) -> None:
+        self._label_estimators = of_labels
+
+    def _forget_labels(self) -> None:
+        self.__dict__.pop("_label_estimators", None)
+
+    def _as_estimator(self, number: int) -> Any:
+        member, network = clone(self._member()), self.ensemble_.part(number)
+        for name in ("n_features_in_", "feature_names_in_", "missing_values_", "classes_", "n_outputs_", "scaling_"):
+            if hasattr(self, name):
+                setattr(member, name, getattr(self, name))
+        if hasattr(self, "target_scaling_"):
+            member.target_scaling_ = self.target_scaling_
+        member.network_, member.spread_, member.n_passes_ = network, self.spread_, 1
+        member.depth_, member.drop_connect_, member.weight_decay_ = network.depth, network.drop_connect, 0.0
+        if self.member_visits_:
+            member.visits_ = self.member_visits_[number]
+        return member
+
     # Trees
 
     @property
@@ -182,13 +230,13 @@ class EnsembleMixin(NetworkEstimator):
     def tree_(self) -> ObliqueTree:
         """There is none: an AttributeError that says why."""
         raise AttributeError(
-            f"{type(self).__name__} has no tree_: it is made of many networks; with member='lcn' each is a tree, "
+            f"{type(self).__name__} has no tree_: it is made of many networks; of LCN{_kind(self)} each is a tree, "
             "and trees_ has them all"
         )
 
     @property
     def trees_(self) -> MemberTrees:
-        """With member="lcn": the members as exact oblique trees on the raw features.
+        """Of LCN members: the members as exact oblique trees on the raw features.
 
         Boosted ones carry the shrinkage (the first one also the constant) in their leaf values, so that their raw
         scores add up to the ensemble's. Averaged ones are models by themselves: the ensemble's probabilities, or
@@ -196,9 +244,10 @@ class EnsembleMixin(NetworkEstimator):
         features is 67 MB.
         """
         self._check_trees()
-        if max(member.network.depth for member in self.ensemble_.members) > MAX_DEPTH:
+        depth = max(member.network.depth for member in self.ensemble_.members)
+        if depth > MAX_DEPTH:
             raise AttributeError(
-                f"trees_ of depth {self.depth} would have 2^{self.depth} leaves; to_trees(visited_by=X) builds the "
+                f"trees_ of depth {depth} would have 2^{depth} leaves; to_trees(visited_by=X) builds the "
                 "branches that rows X reach"
             )
         return MemberTrees(self)
@@ -215,10 +264,9 @@ class EnsembleMixin(NetworkEstimator):
         return [self._tree(number, visited_by) for number in range(len(self.ensemble_))]
 
     def _tree(self, number: int, visited_by: Any = None) -> ObliqueTree:
-        names = getattr(self, "feature_names_in_", None)
         tree = network_to_tree(
             self.ensemble_.part(number),
-            feature_names=None if names is None else [str(name) for name in names],
+            feature_names=tree_features(self),
             visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
@@ -227,21 +275,21 @@ class EnsembleMixin(NetworkEstimator):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """The mean of the trees' importances (see `LCNClassifier`), with member="lcn"; they sum to 1."""
+        """The mean of the trees' importances (see `LCNClassifier`) of LCN members; they sum to 1."""
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
         return np.mean([tree.feature_importances(scale=self.spread_) for tree in self.trees_], axis=0)
 
     def _check_single(self) -> None:
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             raise AttributeError("there is one ensemble per label: use estimators_[label]")
 
     def _check_trees(self) -> None:
         self._check_single()
-        if self.member != "lcn":
-            raise AttributeError(f"members of member={self.member!r} are smooth and no trees; use member='lcn'")
+        if not self.ensemble_.members[0].network.activation.is_piecewise_linear:
+            raise AttributeError(f"the members are smooth and no trees; use estimator=LCN{_kind(self)}(...)")
 
 
 class MemberTrees(Sequence[ObliqueTree]):
@@ -268,3 +316,7 @@ class MemberTrees(Sequence[ObliqueTree]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees, built when asked for>"
+
+
+def _kind(estimator: Any) -> str:
+    return "Classifier" if is_classifier(estimator) else "Regressor"

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
+from treelu.estimators._checks import has_labels
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
@@ -58,6 +59,7 @@ class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
     network_: Any
+    estimators_: list[Any]
     visits_: Visits
     spread_: NDArray[np.float64]
 
@@ -86,7 +88,7 @@ class TreeMixin:
         return built[1]
 
     def _tree_to_show(self) -> ObliqueTree | str | None:
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return "one tree per label: estimators_[label].tree_"
         if not hasattr(self, "network_"):
             return None
@@ -107,20 +109,12 @@ class TreeMixin:
         self._check_single()
         tree = network_to_tree(
             self.network_,
-            feature_names=self._tree_features(),
+            feature_names=tree_features(self),
             visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
             max_depth=MAX_DEPTH,
             **self._tree_settings(),
         )
         return replace(tree, spreads=self.spread_)
-
-    def _tree_features(self) -> list[str] | None:
-        """Names of the features that the tree reads: the raw ones, and indicators of missing values."""
-        names = getattr(self, "feature_names_in_", None)
-        gaps: MissingValues | None = getattr(self, "missing_values_", None)
-        if gaps is None:
-            return None if names is None else [str(name) for name in names]
-        return gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else [str(n) for n in names])
 
     def apply(self, X: Any) -> NDArray[np.int64]:
         """The leaf of `tree_` that each row reaches, as a node number."""
@@ -136,7 +130,7 @@ class TreeMixin:
     def feature_importances_(self) -> NDArray[np.float64]:
         """Each feature's |weight| × spread, summed over the nodes by the rows that reach them; they sum to 1."""
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
         if self.network_.depth <= MAX_DEPTH:
             return self.tree_.feature_importances(scale=self.spread_)
@@ -147,8 +141,17 @@ class TreeMixin:
 
     def _check_single(self) -> None:
         check_is_fitted(self)
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             raise AttributeError("there is one tree per label: use estimators_[label].tree_")
+
+
+def tree_features(estimator: Any) -> list[str] | None:
+    """Names of the features that a tree reads: the raw ones, and indicators of missing values."""
+    names = getattr(estimator, "feature_names_in_", None)
+    gaps: MissingValues | None = getattr(estimator, "missing_values_", None)
+    if gaps is None:
+        return None if names is None else [str(name) for name in names]
+    return gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else [str(n) for n in names])
 
 
 def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:

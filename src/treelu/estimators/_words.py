@@ -41,7 +41,8 @@ def advice_on(cls: type, given: Iterable[str]) -> str | None:
     >>> advice_on(LCNClassifier, ["depth", "max_depth"])
     'LCNClassifier has no parameter max_depth; LCN calls this depth'
     """
-    known = [name for name in given if name in _CALLED or name in _OF_SMALL_TREES]
+    elsewhere: dict[str, str] = getattr(cls, "_elsewhere", {})
+    known = [name for name in given if name in _CALLED or name in _OF_SMALL_TREES or name in elsewhere]
     if not known:
         return None
     own = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
@@ -53,6 +54,8 @@ def advice_on(cls: type, given: Iterable[str]) -> str | None:
             return (
                 f"{cls.__name__} has no parameter {name}; {cls.__name__.removesuffix(kind)} calls this {_CALLED[name]}"
             )
+        if name in elsewhere:
+            return f"{cls.__name__} has no parameter {name}; write {elsewhere[name]}"
         if name in _OF_SMALL_TREES:
             return f"{cls.__name__} has no parameter {name}; ObliqueTree{kind} has it"
     return None

@@ -1,4 +1,4 @@
-"""ELCN as scikit-learn estimators: boosted or averaged locally constant networks."""
+"""ELCN as scikit-learn estimators: averaged or boosted locally constant networks."""
 
 from __future__ import annotations
 
@@ -13,69 +13,74 @@ from scipy.special import expit
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from treelu.estimators._checks import has_labels
 from treelu.estimators._classifier import NetworkClassifier
 from treelu.estimators._members import EnsembleMixin
 from treelu.estimators._regressor import NetworkRegressor
-from treelu.training import Callback, Schedule
+from treelu.estimators.single import ALCNClassifier, ALCNRegressor
+from treelu.training import Callback
 from treelu.training.targets import probabilities
 
 
 class ELCNClassifier(EnsembleMixin, NetworkClassifier):
-    """An ensemble of (approximately) locally constant networks (ELCN, §3.6), boosted as in the paper or averaged.
+    """An ensemble of (approximately) locally constant networks (ELCN, §3.6): averaged, or boosted as in the paper.
 
-    Two classes, more, or several 0/1 labels with NaN where one was not observed (an ensemble for each). The defaults
-    are the paper's for classification.
+    Two classes, more, or several 0/1 labels with NaN where one was not observed (an ensemble for each).
 
     Parameters
     ----------
+    estimator : ALCNClassifier or LCNClassifier, optional
+        What members are made like; `ALCNClassifier()` by default. Smooth networks are the paper's choice; members of
+        `LCNClassifier` are exact oblique trees, see `trees_`. `standardize`, `missing`, `class_weight` and `device`
+        are read from it. Its parameters are reached as ``estimator__depth``.
     n_estimators : int
         Members. With an `eval_set` or `early_stopping` the best size up to this.
+    combine : {"average", "boost"}
+        "average": each member is fitted on its own, with its own choice of what `estimator` leaves open, and their
+        probabilities are averaged; the random start, bootstrap and feature_fraction tell them apart. "boost", the
+        paper's: each member is fitted on top of the sum of the earlier ones; what `estimator` leaves open is chosen
+        once. That wants small steps and members that are weak by themselves.
     shrinkage : float in (0, 1]
         What a boosted member is multiplied by once it is fitted.
-    member : {"alcn", "lcn"}
-        "alcn": smooth networks, the paper's choice. "lcn": exact oblique trees, see `trees_`.
-    combine : {"boost", "average"}
-        "boost": each member is fitted on top of the sum of the earlier ones. "average": each on its own, and their
-        probabilities are averaged; only bootstrap, feature_fraction and the random start tell them apart.
     bootstrap : bool
         Whether each member sees as many rows drawn with replacement.
     feature_fraction : float in (0, 1]
         The share of the features that each member sees, drawn anew for each.
-    depth, drop_connect, hidden_layers, negative_slope
-        Of each member, as for `LCNClassifier`.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay, annealing, straight_through
-        The training of each member, as for `LCNClassifier`.
-    standardize, class_weight, device, n_jobs, random_state
-        As for `LCNClassifier`.
     early_stopping : bool or int
         Stop after so many members (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
     warm_start : bool
         Whether `fit` adds members to the fitted ones until there are `n_estimators`.
+    n_jobs : int, optional
+        Threads for several labels.
     callbacks : sequence of callables, optional
         Called as callback(record, network) after each member; a true answer ends the fit.
     verbose : bool
         Show a progress bar over the members.
+    random_state : int, RandomState or None
 
     Attributes
     ----------
     ensemble_ : treelu.training.boosting.Ensemble
         The members, in float32 as trained. Predictions are made in float64.
+    estimators_ : list
+        The members as fitted estimators, built when asked for. Where y has several labels: an ensemble for each.
     n_estimators_ : int
         How many members were kept.
     trees_ : sequence of ObliqueTree
-        With member="lcn"; the raw scores of boosted ones add up to `decision_function`, the probabilities of averaged
-        ones average to `predict_proba`. Built when asked for, one at a time.
+        Of members that are trees; the raw scores of boosted ones add up to `decision_function`, the probabilities of
+        averaged ones average to `predict_proba`. Built when asked for, one at a time.
     history_ : History
         One record for each member: `epoch` is its number, loss and score are the ensemble's.
     classes_, n_features_in_, feature_names_in_, feature_importances_
-        As in scikit-learn; importances with member="lcn" only.
-    estimators_ : list of ELCNClassifier
-        One per label, where y has several.
+        As in scikit-learn; importances of members that are trees only.
 
     Notes
     -----
     `fit` scores an `eval_set` after each member and keeps the size with the best score. Ctrl-C keeps the finished
-    members. `partial_fit` adds one member, fitted to the piece of data it is given.
+    members. `partial_fit` adds one member, fitted to the piece of data it is given. The paper's ensemble is::
+
+        ELCNClassifier(ALCNClassifier(depth=12, drop_connect=0.75, epochs=30, batch_size=256, schedule="constant",
+                                      annealing=1.0, straight_through=False), n_estimators=64, combine="boost")
 
     References
     ----------
@@ -84,63 +89,50 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from treelu import LCNClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = ELCNClassifier(n_estimators=4, depth=3, member="lcn", batch_size=16, random_state=0).fit(X, y)
-    >>> scores = sum(tree.decision_function(X) for tree in classifier.trees_)
-    >>> bool(np.allclose(scores, classifier.decision_function(X)))
+    >>> member = LCNClassifier(depth=3, drop_connect=0.1, epochs=20)
+    >>> classifier = ELCNClassifier(member, n_estimators=4, random_state=0).fit(X, y)
+    >>> mean = np.mean([tree.predict_proba(X) for tree in classifier.trees_], axis=0)
+    >>> bool(np.allclose(mean, classifier.predict_proba(X)))
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NetworkClassifier._parameter_constraints,
-        **EnsembleMixin._parameter_constraints,
+    _elsewhere: ClassVar[dict[str, str]] = {
+        name: f"estimator=ALCNClassifier({name}=…)" for name in NetworkClassifier._parameter_constraints
     }
 
     def __init__(
         self,
+        estimator: Any = None,
         *,
-        n_estimators: int = 64,
+        n_estimators: int = 16,
+        combine: str = "average",
         shrinkage: float = 0.1,
-        member: str = "alcn",
-        combine: str = "boost",
         bootstrap: bool = False,
         feature_fraction: float = 1.0,
-        depth: int = 12,
-        drop_connect: float = 0.75,
-        hidden_layers: Sequence[int] = (),
-        negative_slope: float = 0.0,
-        epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.01,
-        optimizer: str = "amsgrad",
-        schedule: Schedule = "constant",
-        weight_decay: float = 0.0,
-        annealing: float = 1.0,
-        straight_through: bool = False,
-        standardize: bool | str = "auto",
         early_stopping: bool | int = False,
-        class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
-        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            depth=depth, drop_connect=drop_connect, hidden_layers=hidden_layers, negative_slope=negative_slope,
-            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, optimizer=optimizer,
-            schedule=schedule, weight_decay=weight_decay, annealing=annealing, straight_through=straight_through,
-            standardize=standardize, early_stopping=early_stopping,
-            class_weight=class_weight, warm_start=warm_start, device=device, n_jobs=n_jobs, callbacks=callbacks,
-            verbose=verbose, random_state=random_state,
-        )  # fmt: skip
+        self.estimator = estimator
         self.n_estimators = n_estimators
-        self.shrinkage = shrinkage
-        self.member = member
         self.combine = combine
+        self.shrinkage = shrinkage
         self.bootstrap = bootstrap
         self.feature_fraction = feature_fraction
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _member(self) -> Any:
+        return ALCNClassifier() if self.estimator is None else self.estimator
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`decision_function` of the first member, of the first two, and so on.
@@ -148,7 +140,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         With several labels, one whose ensemble is complete keeps its scores until all are.
         """
         check_is_fitted(self, "classes_")
-        if hasattr(self, "estimators_"):
+        if has_labels(self):
             latest: Sequence[Any] = ()
             for stage in zip_longest(*(member.staged_decision_function(X) for member in self.estimators_)):
                 latest = [before if now is None else now for now, before in zip(stage, latest or stage, strict=True)]
@@ -160,7 +152,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict_proba` of the first member, of the first two, and so on."""
         for scores in self.staged_decision_function(X):
-            if hasattr(self, "estimators_"):
+            if has_labels(self):
                 yield expit(scores)
             else:
                 yield probabilities(scores.reshape(len(scores), -1))
@@ -168,7 +160,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """`predict` of the first member, of the first two, and so on."""
         for chances in self.staged_predict_proba(X):
-            if hasattr(self, "estimators_"):
+            if has_labels(self):
                 yield (chances >= 0.5).astype(np.int64)
             else:
                 yield self.classes_[chances.argmax(axis=1)]
@@ -182,90 +174,72 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
 
     Parameters
     ----------
-    n_estimators : int
-        Members. With an `eval_set` or `early_stopping` the best size up to this.
-    shrinkage : float in (0, 1]
-        What a boosted member but the first is multiplied by once it is fitted.
+    estimator : ALCNRegressor or LCNRegressor, optional
+        What members are made like; `ALCNRegressor()` by default.
     first_shrinkage : float in (0, 1]
-        The same for the first. In full, as in the authors' code, or like the others: better for members on drawn rows
-        and features, of which one alone is poor.
-    member, combine, bootstrap, feature_fraction
-        As for `ELCNClassifier`; combine="average" averages the members' values.
-    depth, drop_connect, hidden_layers, negative_slope
-        Of each member, as for `LCNRegressor`.
-    epochs, batch_size, learning_rate, optimizer, schedule, weight_decay, annealing, straight_through
-        The training of each member, as for `LCNRegressor`.
-    standardize, device, n_jobs, random_state
-        As for `LCNRegressor`.
-    early_stopping, warm_start, callbacks, verbose
+        What the first boosted member is multiplied by. In full, as in the authors' code, or like the others: better for
+        members on drawn rows and features, of which one alone is poor.
+    n_estimators, combine, shrinkage, bootstrap, feature_fraction, early_stopping, warm_start, n_jobs, callbacks
+        As for `ELCNClassifier`; "average" averages the members' values.
+    verbose, random_state
         As for `ELCNClassifier`.
 
     Attributes
     ----------
-    ensemble_, n_estimators_, trees_, history_, n_features_in_, feature_names_in_, feature_importances_
+    ensemble_, estimators_, n_estimators_, trees_, history_, n_features_in_, feature_names_in_, feature_importances_
         As for `ELCNClassifier`; the predictions of boosted trees add up to `predict`, those of averaged ones
         average to it.
 
     Examples
     --------
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
-    >>> regressor = ELCNRegressor(n_estimators=4, depth=4, batch_size=16, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> member = ALCNRegressor(depth=4, drop_connect=0.1, epochs=20)
+    >>> regressor = ELCNRegressor(member, n_estimators=4, random_state=0).fit(X, np.abs(X[:, 0]))
     >>> regressor.score(X, np.abs(X[:, 0])) > 0.8
     True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NetworkRegressor._parameter_constraints,
         **EnsembleMixin._parameter_constraints,
         "first_shrinkage": [Interval(Real, 0, 1, closed="right")],
+    }
+    _elsewhere: ClassVar[dict[str, str]] = {
+        name: f"estimator=ALCNRegressor({name}=…)" for name in NetworkRegressor._parameter_constraints
     }
 
     def __init__(
         self,
+        estimator: Any = None,
         *,
-        n_estimators: int = 64,
+        n_estimators: int = 16,
+        combine: str = "average",
         shrinkage: float = 0.1,
         first_shrinkage: float = 1.0,
-        member: str = "alcn",
-        combine: str = "boost",
         bootstrap: bool = False,
         feature_fraction: float = 1.0,
-        depth: int = 12,
-        drop_connect: float = 0.25,
-        hidden_layers: Sequence[int] = (),
-        negative_slope: float = 0.0,
-        epochs: int = 30,
-        batch_size: int = 256,
-        learning_rate: float = 0.01,
-        optimizer: str = "amsgrad",
-        schedule: Schedule = "constant",
-        weight_decay: float = 0.0,
-        annealing: float = 1.0,
-        straight_through: bool = False,
-        standardize: bool | str = "auto",
         early_stopping: bool | int = False,
         warm_start: bool = False,
-        device: Any = "cpu",
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
         random_state: Any = None,
     ) -> None:
-        super().__init__(
-            depth=depth, drop_connect=drop_connect, hidden_layers=hidden_layers, negative_slope=negative_slope,
-            epochs=epochs, batch_size=batch_size, learning_rate=learning_rate, optimizer=optimizer,
-            schedule=schedule, weight_decay=weight_decay, annealing=annealing, straight_through=straight_through,
-            standardize=standardize, early_stopping=early_stopping,
-            warm_start=warm_start, device=device, n_jobs=n_jobs, callbacks=callbacks, verbose=verbose,
-            random_state=random_state,
-        )  # fmt: skip
+        self.estimator = estimator
         self.n_estimators = n_estimators
+        self.combine = combine
         self.shrinkage = shrinkage
         self.first_shrinkage = first_shrinkage
-        self.member = member
-        self.combine = combine
         self.bootstrap = bootstrap
         self.feature_fraction = feature_fraction
+        self.early_stopping = early_stopping
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _member(self) -> Any:
+        return ALCNRegressor() if self.estimator is None else self.estimator
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict` of the first member, of the first two, and so on."""

@@ -338,12 +338,13 @@ def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
 
     Examples
     --------
-    >>> from treelu import ELCNRegressor
+    >>> from treelu import ELCNRegressor, LCNRegressor
     >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
-    >>> model = ELCNRegressor(n_estimators=3, depth=2, member="lcn", epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> member = LCNRegressor(depth=2, drop_connect=0, epochs=2)
+    >>> model = ELCNRegressor(member, n_estimators=3, random_state=0).fit(X, X[:, 0])
     >>> trees, combine = estimator_trees(model)
     >>> len(trees), combine
-    (3, 'sum')
+    (3, 'mean')
     """
     if hasattr(type(estimator), "trees_"):
         ways: dict[str, Combine] = {"boost": "sum", "average": "mean", "vote": "vote"}
@@ -353,7 +354,7 @@ def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
 
 def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") -> Program:
     """A fitted estimator as a program on the columns it was fitted on; filling of missing values included."""
-    members = getattr(estimator, "estimators_", None)
+    members = estimator.estimators_ if isinstance(getattr(estimator, "classes_", None), list) else None
     parts = []
     for number, member in enumerate(members or [estimator]):
         trees, combine = estimator_trees(member)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._checks import has_labels
 from treelu.estimators._members import EnsembleMixin
 from treelu.estimators._missing import MissingValues
 from treelu.persistence.networks import (
@@ -28,6 +29,7 @@ from treelu.persistence.networks import (
     take_scaling,
     take_visits,
 )
+from treelu.persistence.older import parameters_today
 from treelu.persistence.streams import describe_stream, restore_stream
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
@@ -126,6 +128,7 @@ def _restore_settings(kind: Any, fields: Fields) -> Any:
 
 def _restore_parameters(kind: Any, fields: Fields) -> Any:
     """An unfitted estimator with the parameters that were saved, checked as `fit` would."""
+    fields = Fields(parameters_today(kind.__name__, fields.data), fields.where)
     unknown = sorted(set(fields.data) - set(_defaults(kind)))
     if unknown:
         raise ModelFileError(f"{kind.__name__} has no parameter {unknown[0]!r}; is it from a later version of treelu?")
@@ -177,8 +180,8 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
     if gaps is not None:
         arrays.put("missing_means", gaps.means)
         arrays.put("missing_gaps", gaps.gaps)
-    members = getattr(estimator, "estimators_", None)
-    if members is not None:
+    if has_labels(estimator):
+        members = estimator.estimators_
         return {"members": [describe_estimator(m, arrays.under(f"member{i}")) for i, m in enumerate(members)]}
     fitted: dict[str, Any] = {"history": None}
     if hasattr(estimator, "history_"):  # partial_fit keeps none
@@ -280,7 +283,7 @@ def _restore_label_members(estimator: Any, fields: Fields, arrays: ArrayReader) 
     members = []
     for i, description in enumerate(fields.items("members")):
         member = restore_estimator(Fields(description, f"{fields.where}.members[{i}]"), arrays.under(f"member{i}"))
-        fits = type(member) is type(estimator) and not hasattr(member, "estimators_")
+        fits = type(member) is type(estimator) and not has_labels(member)
         if not fits or member.n_features_in_ != estimator.n_features_in_ or member.classes_.tolist() != [0, 1]:
             raise ModelFileError(f"{fields.where}: member {i} does not belong to this estimator")
         members.append(member)

@@ -154,9 +154,8 @@ class Recipe:
 
     Attributes
     ----------
-    new_network : callable (n_features, seed) → LocallyConstantNetwork
-    fit_network : callable (network, sample, rng) → History
-        Trains a member in place; KeyboardInterrupt must come through.
+    train_member : callable (sample, rng) → (LocallyConstantNetwork, History)
+        KeyboardInterrupt must come through.
     shrinkage, first_shrinkage : float
         The factor of a boosted member, and of the very first one.
     bootstrap : bool
@@ -167,8 +166,7 @@ class Recipe:
         Member e depends on (seed, e) and the members before it, so that growing twice equals growing once.
     """
 
-    new_network: Callable[[int, int], LocallyConstantNetwork]
-    fit_network: Callable[[LocallyConstantNetwork, Sample, np.random.Generator], History]
+    train_member: Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]
     shrinkage: float = 0.1
     first_shrinkage: float = 0.1
     bootstrap: bool = False
@@ -187,10 +185,13 @@ class Recipe:
         table = columns(sample.table, features)
         index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
         targets = replace(sample.targets, offset=sums.offset() if boosted else None)
-        network = self.new_network(table.shape[1], int(rng.integers(2**62)))
-        last = self.fit_network(network, Sample(table, targets, index), rng).records[-1]
+        network, history = self.train_member(Sample(table, targets, index), rng)
         factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
-        return Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features), network, last
+        return (
+            Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features),
+            network,
+            history.records[-1],
+        )
 
 
 class Sums:
