@@ -4,9 +4,10 @@ Trees of the same number of leaves and of terms a question, side by side, on the
 `uci`: the oblique-tree literature's protocol, ten runs (abalone: five fixed shuffles). `tables`: five folds. Each cell
 (table, method, budget) is written as soon as it is done, and is not run again:
 
+    python -m benchmarks.size                     everything, in the order of `BUDGETS`; large tables last
     python -m benchmarks.size --suite uci
     python -m benchmarks.size --suite tables --leaves 16 --terms all 1 --max-rows 5000
-    python -m benchmarks.size --suite defaults
+    python -m benchmarks.size --suite defaults --methods treelu constant
     python -m benchmarks.size --report            tables and pictures of docs/size.md from what has been run
 """
 
@@ -38,6 +39,7 @@ from treelu.baselines import TAOClassifier, TAORegressor
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
 LEAVES, TERMS = (2, 4, 8, 16, 32), (1, 2, 4, None)
+LARGE = 10_000  # rows of a table that is left to the end
 
 
 class Budget(NamedTuple):
@@ -58,6 +60,8 @@ class Budget(NamedTuple):
 
 
 DEFAULT = Budget(0, None)  # a method without arguments
+BUDGETS = [Budget(16, None), Budget(16, 1), DEFAULT, Budget(8, None), Budget(8, 4), Budget(4, None), Budget(16, 4)]
+BUDGETS += [Budget(leaves, terms) for leaves in LEAVES for terms in TERMS if Budget(leaves, terms) not in BUDGETS]
 
 
 class Task(NamedTuple):
@@ -129,8 +133,15 @@ def ours(task: Task, budget: Budget, seed: int) -> Any:
     """The best size within the budget, by cross-validation in the training rows; no arguments for the default."""
     kind: Any = ObliqueTreeClassifier if task.is_classifier else ObliqueTreeRegressor
     if budget == DEFAULT:
-        return kind(random_state=seed)
-    return kind(max_leaf_nodes=budget.leaves, max_terms=budget.terms, selection="best", random_state=seed)
+        return kind(random_state=seed, n_jobs=1)
+    limits = {"max_leaf_nodes": budget.leaves, "max_terms": budget.terms, "selection": "best"}
+    return kind(**limits, random_state=seed, n_jobs=1)
+
+
+def linear(task: Task, budget: Budget, seed: int) -> Any:
+    """The same with linear leaves, on abalone only."""
+    limits = {"max_leaf_nodes": budget.leaves, "max_terms": budget.terms, "selection": "best"}
+    return ObliqueTreeRegressor(**limits, linear_leaves=True, random_state=seed, n_jobs=1)
 
 
 def cart(task: Task, budget: Budget, seed: int) -> Any:
@@ -159,6 +170,8 @@ def suits(method: str, budget: Budget, task: Task) -> bool:
     """Whether a method can be held to a budget."""
     if method in ("LCN", "constant"):
         return budget == DEFAULT
+    if method == "linear":
+        return task.name == "abalone" and budget == Budget(16, None)
     if budget == DEFAULT:
         return method == "treelu"
     if method == "CART":
@@ -171,7 +184,7 @@ def suits(method: str, budget: Budget, task: Task) -> bool:
 
 
 METHODS: dict[str, Callable[[Task, Budget, int], Any]] = {
-    "treelu": ours, "CART": cart, "TAO": tao, **PEERS, "LCN": lcn, "constant": constant,
+    "CART": cart, "constant": constant, "treelu": ours, "linear": linear, "TAO": tao, **PEERS, "LCN": lcn,
 }  # fmt: skip
 
 
@@ -192,14 +205,14 @@ def tree_size(model: Any) -> dict[str, float]:
 
 
 def run_cell(task: Task, method: str, budget: Budget) -> dict[str, list[float]]:
-    """Scores, sizes and seconds, part by part."""
+    """Scores, sizes and processor seconds, part by part."""
     found: dict[str, list[float]] = {}
     for seed, (train, test) in enumerate(task.parts):
         model = METHODS[method](task, budget, seed)
-        started = time.perf_counter()
+        started = time.process_time()
         with warnings.catch_warnings(action="ignore"):
             model.fit(task.X[train], task.y[train])
-        seconds = time.perf_counter() - started
+        seconds = time.process_time() - started
         predicted = np.asarray(model.predict(task.X[test])).ravel()
         record: dict[str, float] = {"seconds": seconds, **tree_size(model)}
         if task.is_classifier:
@@ -235,6 +248,23 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
             )
 
 
+def run_all(tasks: list[Task], methods: list[str], budgets: list[Budget], console: Console) -> None:
+    """The literature's tables first; then budget after budget, method after method, all tables; large tables last."""
+    groups = [
+        [task for task in tasks if task.suite == "uci"],
+        [task for task in tasks if task.suite != "uci" and len(task.X) <= LARGE],
+        [task for task in tasks if task.suite != "uci" and len(task.X) > LARGE],
+    ]
+    for group in groups:
+        for budget in budgets:
+            for method in methods:
+                # an ordinary tree has one term whatever is allowed
+                limit = Budget(budget.leaves, 1) if method == "CART" and budget != DEFAULT else budget
+                for task in group:
+                    if task.suite != "uci" or limit in (Budget(16, None), Budget(16, 1)):
+                        run(task, [method], [limit], console)
+
+
 def main() -> None:
     """Parse the arguments, run what is missing, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -249,20 +279,16 @@ def main() -> None:
     options = parser.parse_args()
     console = Console()
     terms = [None if word == "all" else int(word) for word in options.terms]
-    grid = [Budget(leaves, count) for leaves in options.leaves for count in terms]
-    plans: list[tuple[Iterator[Task], list[str], list[Budget]]] = []
-    peers = [name for name in METHODS if name not in ("LCN", "constant")]
-    if options.suite in ("uci", "all"):
-        plans.append((uci_tasks(options.runs), options.methods or peers, [Budget(16, None), Budget(16, 1)]))
-    if options.suite in ("defaults", "all"):
-        methods = options.methods or ["treelu", "constant", "LCN"]
-        plans.append((table_tasks(options.max_rows), methods, [DEFAULT]))
-    if options.suite in ("tables", "all"):
-        plans.append((table_tasks(options.max_rows), options.methods or peers, grid))
-    for tasks, methods, budgets in [] if options.report else plans:
-        for task in tasks:
-            if not options.only or task.name in options.only:
-                run(task, methods, budgets, console)
+    if not options.report:
+        tasks = [
+            *(uci_tasks(options.runs) if options.suite in ("uci", "all") else ()),
+            *(table_tasks(options.max_rows) if options.suite != "uci" else ()),
+        ]
+        tasks = [task for task in tasks if not options.only or task.name in options.only]
+        budgets = [budget for budget in BUDGETS if budget.leaves in options.leaves and budget.terms in terms]
+        if options.suite in ("defaults", "all"):
+            budgets = [DEFAULT] if options.suite == "defaults" else [b for b in BUDGETS if b in budgets or b == DEFAULT]
+        run_all(tasks, options.methods or list(METHODS), budgets, console)
     from benchmarks.size_page import refresh
 
     refresh(RESULTS, ROOT / "docs" / "size.md")
