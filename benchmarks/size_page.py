@@ -12,6 +12,7 @@ from benchmarks.quality import PUBLISHED
 from benchmarks.report import fill, markdown, read_json
 
 ABALONE = {"DTSemNet, top-k": 2.126, "DGT": 2.15, "CART": 2.29}
+N_TABLES = 75
 # method → table → budget → the lists of a cell
 Cells = dict[str, dict[str, dict[str, Any]]]
 
@@ -20,6 +21,7 @@ def refresh(results: Path, page: Path) -> None:
     """Write the blocks of the page; a block without results says so."""
     uci, tables = read_cells(results / "uci"), read_cells(results / "tables")
     blocks = {"uci": uci_block(uci), "budgets": budget_block(tables), "defaults": defaults_block(tables)}
+    blocks["run"] = missing_block(tables, N_TABLES)
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     ranks = rank_matrix(tables, "16 leaves")
     if ranks is not None:
@@ -60,7 +62,8 @@ def uci_block(cells: Cells) -> str:
     published = ", ".join(f"{name} {value}" for name, value in ABALONE.items())
     runs = sorted({len(cell["score"]) for table in cells.get("treelu", {}).values() for cell in table.values()})
     ours = ", ".join(f"{name} {value}" for name, value in zip(methods, error, strict=True))
-    words = f"\n\nAbalone, RMSE: {ours}, CART {one}; published: {published}."
+    slopes = _number(mean_of(cells, "linear", "abalone", "16 leaves, all terms", "rmse"))
+    words = f"\n\nAbalone, RMSE: {ours}, with linear leaves {slopes}, CART {one}; published: {published}."
     return markdown(heads, lines) + words + f" Runs of a cell: {', '.join(map(str, runs)) or 'none yet'}."
 
 
@@ -69,7 +72,7 @@ def budget_block(cells: Cells) -> str:
     budgets = sorted({b for table in cells.get("treelu", {}).values() for b in table if b != "default"}, key=_order)
     lines = []
     for budget in budgets:
-        for method in [name for name in cells if name not in ("treelu", "LCN", "constant")]:
+        for method in [name for name in cells if name not in ("treelu", "linear", "LCN", "constant")]:
             # an ordinary tree has one term whatever is allowed
             theirs = budget if method != "CART" else f"{budget.split(' leaves')[0]} leaves, 1 terms"
             pairs = [
@@ -122,7 +125,28 @@ def defaults_block(cells: Cells) -> str:
     if pairs:
         small, large = np.array(pairs, float).T
         words += f" Beside `LCN…()` on {len(pairs)} tables: {small.mean():.4f} and {large.mean():.4f}."
+    best = [
+        (mean_of(cells, "treelu", table, "default"), score)
+        for table in ours
+        if (score := mean_of(cells, "treelu", table, "16 leaves, all terms")) is not None
+    ]
+    if best:
+        small, large = np.array(best, float).T
+        words += (
+            f' The price of the small size: {small.mean():.4f} on {len(best)} tables, where `selection="best"` with at '
+            f"most 16 leaves has {large.mean():.4f}."
+        )
     return words
+
+
+def missing_block(cells: Cells, n_tables: int) -> str:
+    """How many tables of each method and budget have been run."""
+    budgets = sorted({b for method in cells.values() for table in method.values() for b in table}, key=_order)
+    lines = []
+    for method, found in cells.items():
+        counts = {budget: sum(budget in parts for parts in found.values()) for budget in budgets}
+        lines += [[method, budget, f"{count} of {n_tables}"] for budget, count in counts.items() if count]
+    return markdown(["method", "budget", "tables"], lines) if lines else "Nothing has been run yet."
 
 
 def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | None:
@@ -182,7 +206,7 @@ def draw_ranks(names: list[str], ranks: np.ndarray, path: Path) -> None:
 
 
 def _order(budget: str) -> tuple[int, str]:
-    return int(budget.split()[0]), budget
+    return 0 if budget == "default" else int(budget.split()[0]), budget
 
 
 def _percent(value: float | None) -> str:

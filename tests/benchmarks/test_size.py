@@ -43,7 +43,7 @@ def test_each_peer_keeps_to_the_leaves(method: str) -> None:
 
 def test_the_page_is_filled(tmp_path: Path) -> None:
     page = tmp_path / "size.md"
-    names = ("uci", "budgets", "defaults")
+    names = ("uci", "budgets", "defaults", "run")
     page.write_text("\n".join(f"<!-- begin: {name} --><!-- end: {name} -->" for name in names), encoding="utf-8")
     cell = {"score": [0.9, 0.8], "leaves": [4, 4], "terms": [2, 2], "seconds": [1, 1]}
     for table in range(6):
