@@ -31,7 +31,9 @@ def test_cells_are_written_and_not_run_again(tmp_path: Path, monkeypatch: pytest
     size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
 
 
-@pytest.mark.parametrize("method", [name for name in size.METHODS if name not in ("LCN", "constant", "treelu", "linear")])
+@pytest.mark.parametrize(
+    "method", [name for name in size.METHODS if name not in ("LCN", "constant", "treelu", "linear")]
+)
 def test_each_peer_keeps_to_the_leaves(method: str) -> None:
     task = tiny_task()
     budget = size.Budget(4, 1 if method == "CART" else None)

@@ -10,8 +10,8 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.corrections import LeafCorrections
 from treelu.training import Sample, evaluate
-from treelu.training.calibration import refine_leaves, temper
-from treelu.training.targets import Targets, log_loss
+from treelu.training.calibration import drawn, prior_scores, refine_leaves, temper
+from treelu.training.targets import Targets, log_loss, probabilities
 
 
 def sample_of(X: np.ndarray, y: np.ndarray, task: str, n_outputs: int) -> Sample:
@@ -71,6 +71,20 @@ def test_tempering_undoes_a_scale(weighted: bool) -> None:
     assert found.temperature == pytest.approx(0.4, rel=0.1)
     expected = log_loss(y, scores / found.temperature, None if weight is None else weight)
     assert found.losses.sum() == pytest.approx(4000 * expected)
+
+
+@pytest.mark.parametrize(("n_classes", "task"), [(2, "binary"), (3, "multiclass")])
+def test_scores_that_say_nothing_are_drawn_to_the_majority(n_classes: int, task: str) -> None:
+    rng = np.random.default_rng(5)
+    y = rng.choice(n_classes, size=2000, p=[0.7, 0.3] if n_classes == 2 else [0.2, 0.7, 0.1])
+    n_outputs = 1 if task == "binary" else n_classes
+    targets = Targets(task, y[:, None].astype(np.float32) if task == "binary" else y, n_outputs)  # type: ignore[arg-type]
+    scores = rng.normal(size=(2000, n_outputs))
+    temperature = temper(scores, targets, np.arange(2000)).temperature
+    prior = prior_scores(targets, np.arange(2000))
+    found = probabilities(scores / temperature + drawn(prior, temperature))
+    np.testing.assert_allclose(found.mean(axis=0), np.bincount(y) / 2000, atol=0.02)
+    assert (found.argmax(axis=1) == np.bincount(y).argmax()).all()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

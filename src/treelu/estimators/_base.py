@@ -42,7 +42,7 @@ from treelu.training import (
     evaluate,
     train,
 )
-from treelu.training.calibration import refine_leaves, temper
+from treelu.training.calibration import drawn, prior_scores, refine_leaves, temper
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import fit_scaling, fold
@@ -190,12 +190,15 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None
     ) -> None:
-        """Divide outputs by the temperature that validation rows want, or else the one of the shorter trainings."""
+        """Divide outputs by the temperature that validation rows want, or else the one of the shorter trainings, and
+        draw them to the classes' shares.
+        """
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).astype(np.float64)
             temperature = temper(scores, validation.targets, validation.rows).temperature
         if temperature is not None:
-            network.rescale_outputs(1 / temperature)
+            prior = prior_scores(sample.targets, sample.rows)
+            network.rescale_outputs(1 / temperature, drawn(prior, temperature))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where so asked."""

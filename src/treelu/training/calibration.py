@@ -75,6 +75,27 @@ def _leaf_shifts(
     return shift
 
 
+def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Raw scores (L,) of the shares of the classes among rows, with half a row more of each; of regression, 0.
+
+    Examples
+    --------
+    >>> prior_scores(Targets("binary", np.array([[0.0], [0.0], [0.0], [1.0]]), 1), np.arange(4)).round(2)
+    array([-0.85])
+    """
+    if targets.task == "regression":
+        return np.zeros(targets.n_outputs)
+    weight = None if targets.weight is None else targets.weight[rows]
+    counts = np.bincount(targets.y[rows].reshape(-1).astype(np.int64), weight, max(2, targets.n_outputs)) + 0.5
+    scores = np.log(counts / counts.sum())
+    return scores if targets.task == "multiclass" else scores[1:] - scores[:1]
+
+
+def drawn(prior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """What is added to scores divided by the temperature, so that from 1 on they go to those of the prior."""
+    return prior * max(0.0, 1 - 1 / temperature)
+
+
 class Tempered(NamedTuple):
     """The temperature T for which raw scores divided by T have the least loss, and each row's share of that loss."""
 
@@ -85,13 +106,16 @@ class Tempered(NamedTuple):
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
     """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
 
+    Scores of classes are drawn to those of the classes' shares: what is not known better than by chance becomes the
+    majority class, not a draw between all.
     In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
     0, the mean of scaled targets, as far as these rows say clearly.
 
     Examples
     --------
-    >>> targets = Targets("binary", np.array([[0.0], [0.0], [0.0], [1.0]]), 1)
-    >>> found = temper(np.full((4, 1), -4 * np.log(3)), targets, np.arange(4))  # four times too sure of one in four
+    >>> targets = Targets("binary", np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0], [1.0], [0.0]]), 1)
+    >>> scores = 4 * np.log(3) * np.repeat([-1.0, 1.0], 4)[:, None]  # four times too sure of three in four
+    >>> found = temper(scores, targets, np.arange(8))
     >>> round(found.temperature, 2)
     4.0
     """
@@ -101,8 +125,11 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
         slope = _slope(scores, y, weight[:, None])
         return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))
 
+    prior = prior_scores(targets, rows)
+
     def losses(log_temperature: float) -> NDArray[np.float64]:
-        return weight * cross_entropies(y, scores / np.exp(log_temperature))
+        temperature = float(np.exp(log_temperature))
+        return weight * cross_entropies(y, scores / temperature + drawn(prior, temperature))
 
     found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=(-3, 3), method="bounded")
     return Tempered(float(np.exp(found.x)), losses(found.x))
