@@ -70,3 +70,13 @@ def test_dates_as_numbers_and_units_from_file_to_prediction(tmp_path: Path, type
     assert type_(*words, "--numbers", "start", "--text", "mass", "--out", tmp_path / "n").code == 0
     kinds = {column.name: column.kind for column in treelu.load(tmp_path / "n").encoder.columns}
     assert (kinds["start"], kinds["mass"]) == ("number", "text")
+
+
+def test_options_in_notes_can_be_copied_from_the_terminal(tmp_path: Path, type_: Type) -> None:
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(60) * 37 % 900, unit="D")
+    frame = plain().assign(**{"the day": days.strftime("%Y%m%d"), "row no": range(60)})
+    frame["the mass"] = [f"{i % 7} kg" for i in range(60)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    typed = type_("fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", *QUICK)
+    for words in ("--numbers 'the day' reads", "--text 'the mass' reads", "--drop 'row no' if it numbers the rows"):
+        assert words in typed.err

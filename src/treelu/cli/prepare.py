@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
     """Say how to use a column of molecules that was not named as one."""
     for name in names:
         if re.fullmatch(r"(.*[\s_-])?smiles([\s_-].*)?", name, flags=re.IGNORECASE):
-            notes.warn(f"column {name!r} seems to hold molecules; add --smiles {name} to use their structures")
+            notes.warn(f"column {name!r} seems to hold molecules; add --smiles {quote(name)} to use their structures")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -198,7 +199,7 @@ class DateColumn:
         varying = tuple(part for part, column in zip(PARTS, values.T, strict=True) if (column != column[0]).any())
         example = str(whole_texts(column).dropna().iloc[0])
         first = np.datetime_as_string(moments[~missing][0].astype("datetime64[D]"))
-        overrule = f" (--numbers {column.name} reads them as numbers)" if format == COMPACT else ""
+        overrule = f" (--numbers {quote(str(column.name))} reads them as numbers)" if format == COMPACT else ""
         note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}{overrule}")
         texts = to_texts(column)[missing]
         strays = tuple(dict.fromkeys(str(text) for text in texts.dropna()))
@@ -324,7 +325,7 @@ def _written(column: pd.Series, style: NumberFormat) -> str:
     example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
     value = style.parse(example)
     units = [mark for mark in style.marks if mark not in MARKS]
-    unit = f" (all in {units[0]}; --text {column.name} reads categories)" if units else ""
+    unit = f" (all in {units[0]}; --text {quote(str(column.name))} reads categories)" if units else ""
     return f"column {column.name!r}: read as numbers, {example!r} is {value:.10g}{unit}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,7 +143,9 @@ class TableEncoder:
                 continue
             columns.append(learned)
             if _counts_rows(frame[name], learned):
-                (warn or note)(f"column {name!r} only rises from row to row; --drop {name} if it numbers the rows")
+                (warn or note)(
+                    f"column {name!r} only rises from row to row; --drop {quote(str(name))} if it numbers the rows"
+                )
             elif isinstance(learned, NumberColumn):
                 _warn_of_outliers(frame[name], learned.style, warn or note)
         if left_out:
@@ -318,7 +321,7 @@ def _useless_text(column: pd.Series, *, forced: bool, max_categories: int) -> st
         return "it has one value only"
     if not forced and len(counts) > max(max_categories, _IDENTIFIER_SHARE * len(column)):
         few = f"text with {len(counts):,} different values in {len(column):,} rows (names?)"
-        return f"{few}; --text {column.name} keeps it"
+        return f"{few}; --text {quote(str(column.name))} keeps it"
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from treelu.tables.errors import TableError
@@ -113,7 +114,7 @@ def _check_units(name: object, found: Sequence[_Quantity], plain: Sequence[str])
     counts = Counter(_singular(quantity.unit) for quantity in found)
     (usual, most), *others = counts.most_common()
     sure = all(unit in KNOWN for unit in counts) and any(_is_clear(quantity) for quantity in found)
-    remedy = f"write all values in one unit, or add --text {name} to read them as categories"
+    remedy = f"write all values in one unit, or add --text {quote(str(name))} to read them as categories"
     if others and (sure or most >= NUMERIC_SHARE * len(found)):
         first, second = (next(q.text for q in found if _singular(q.unit) == unit) for unit in (usual, others[0][0]))
         raise TableError(f"column {name!r} mixes {first!r} and {second!r}; {remedy}")
