@@ -5,6 +5,8 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import treelu
@@ -93,6 +95,20 @@ def test_a_large_tree_names_the_command_of_the_small_one(table: Path, tmp_path: 
     )
     (line,) = [line for line in typed.out.splitlines() if line.startswith("  treelu fit ")]
     assert line == f"  treelu fit {table} --target survived --no-cart --method tree --out {tmp_path}/m-small"
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_a_rare_class_is_compared_by_its_ranking(tmp_path: Path, type_: Type) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=300)
+    frame = pd.DataFrame({"a": a, "b": rng.normal(size=300), "y": np.where(a > np.quantile(a, 0.94), "rare", "usual")})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    result = json.loads(
+        type_("fit", tmp_path / "t.csv", "--target", "y", *SMALL, "--out", tmp_path / "m", "--json").out
+    )
+    assert result["compared"]["metric"] == "ROC AUC"
+    auc = result["scores"]["y"]["small tree"]["auc"]["value"]
+    assert result["compared"]["small"]["score"] == pytest.approx(auc)
 
 
 def test_names_with_blanks_are_quoted() -> None:

@@ -16,6 +16,7 @@ from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
 MOST_CELLS = 3_000_000  # rows × features: what LCN trains on in less time than the small tree; more is not compared
+RARE = 0.1  # a class with a smaller share of the rows, for which accuracy says little
 # Options by how many words follow them: those that belong to one of the two trees.
 _OF_TREES = {"--leaves": 1, "--terms": 1}
 _OF_NETWORKS = {
@@ -44,29 +45,37 @@ def most_terms(tree: ObliqueTree) -> int:
     return max((int(np.count_nonzero(tree.node_weights(node))) for node in range(tree.n_splits)), default=0)
 
 
-def size_of(model: TableModel, tree: ObliqueTree, rows: Rows) -> Size:
-    """The size of a tree and the score of the model it belongs to."""
-    return Size(tree.n_leaves, most_terms(tree), _score(model, rows))
+def metric_of(model: TableModel, rows: Rows) -> str:
+    """What trees are compared by: accuracy of classes, ROC AUC where one of two is rare, R² of values."""
+    if model.task != "classification":
+        return "R²"
+    counts = np.unique(rows.y, return_counts=True)[1]
+    is_rare = len(model.estimator.classes_) == len(counts) == 2 and counts.min() < RARE * counts.sum()
+    return "ROC AUC" if is_rare else "accuracy"
 
 
-def _score(model: TableModel, rows: Rows) -> float:
-    """Accuracy of classes, R² of values."""
+def _score(model: TableModel, rows: Rows, metric: str) -> float:
+    from sklearn.metrics import r2_score, roc_auc_score
+
+    if metric == "ROC AUC":
+        chances = model.estimator.predict_proba(rows.X)[:, 1]
+        return float(roc_auc_score(rows.y == model.estimator.classes_[1], chances))
     answers = model.columns_of(rows.X)
-    if model.task == "classification":
+    if metric == "accuracy":
         return float(np.mean(answers["prediction"] == rows.y))
-    from sklearn.metrics import r2_score
-
     return float(r2_score(rows.y, np.column_stack(list(answers.values())).reshape(np.shape(rows.y))))
 
 
 def comparison(model: TableModel, large: TableModel, table: Prepared) -> dict[str, Any]:
-    """The sizes and scores of both trees, and of CART's, on the hold-out rows."""
+    """The sizes and scores of both trees on the hold-out rows."""
     rows = table.held_out
     assert rows is not None
     large = replace(large, threshold=model.threshold)
-    small_size, large_size = (size_of(each, each.trees[0], rows) for each in (model, large))
-    found = {"metric": "accuracy" if model.task == "classification" else "R²"}
-    return found | {"small": vars(small_size), "large": vars(large_size)}
+    metric = metric_of(model, rows)
+    small_size, large_size = (
+        Size(each.trees[0].n_leaves, most_terms(each.trees[0]), _score(each, rows, metric)) for each in (model, large)
+    )
+    return {"metric": metric, "small": vars(small_size), "large": vars(large_size)}
 
 
 def comparison_line(found: dict[str, Any]) -> str:

@@ -64,7 +64,8 @@ def classification_cautions(
     never = [k for k in range(len(names)) if counts[k] and not (decided == k).any()]
     for k in never[:3]:
         lines.append(
-            f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows are {names[k]!r}"
+            f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows "
+            f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}"
             f"{remedy}{lower if binary else ''}"
         )
     rare = int(np.argmin(np.where(counts > 0, counts, len(target) + 1)))
