@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import matplotlib.pyplot as plt
 import pytest
@@ -112,6 +113,20 @@ def test_pages_fetch_nothing(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(?:https?:)?//", text), page.name
+
+
+def test_links_lead_somewhere(site: Path) -> None:
+    """To pages and to places on them; `--strict` does not look at the latter."""
+    texts = {page.resolve(): page.read_text("utf-8") for page in site.rglob("*.html") if page.name != "404.html"}
+    places = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    dead = []
+    for page, text in texts.items():
+        for link in re.findall(r'<a [^>]*href="([^":]+)"', text):
+            target, _, place = unquote(link).partition("#")
+            other = (page.parent / target).resolve() if target else page
+            if not other.exists() or (place and place not in places.get(other, {place})):
+                dead.append((page.name, link))
+    assert [link for link in dead if not link[1].startswith("#__")] == []
 
 
 def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
