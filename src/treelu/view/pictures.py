@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_LEAVES = 32  # ends of branches in a picture
 # Inches; the axes are laid out in them, so that text of a fixed size fits its box.
 _LINE, _PAD, _GAP = 0.155, 0.05, 0.10
-_CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.2, 1.75, 0.5
+_CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
 _CAPTION = 0.25
 _FONT = 7.5  # points
 _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
@@ -209,7 +209,7 @@ class _Picture:
         color = _PLUS if weight > 0 else _MINUS
         bar = 0.4 * share / self.longest
         ax.add_patch(
-            Rectangle((right - 0.58 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
+            Rectangle((right - 0.63 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
         )
         self._text(ax, left, y, shown_name(name, 19))
         self._text(ax, right, y, f"{weight:+.3g}", ha="right", color=color)
