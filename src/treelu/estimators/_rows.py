@@ -96,7 +96,7 @@ def warn_of_few_rows(n_rows: int) -> None:
     """Warn of a table that is too small to learn from."""
     if n_rows < FEW_ROWS:
         warnings.warn(
-            f"{n_rows} row{'' if n_rows == 1 else 's'} to fit: a tree can repeat so few, but says nothing of others",
+            f"{n_rows} row{'' if n_rows == 1 else 's'} to fit: too few to say anything about other rows",
             UserWarning,
             stacklevel=2,
         )
