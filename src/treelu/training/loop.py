@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Rows, Table
+from treelu.nn.cpu.threads import one_blas_thread
 from treelu.nn.networks import views
 from treelu.training.targets import METRICS, Targets
 from treelu.training.together import check_not_stopped
@@ -234,10 +235,11 @@ class KernelStepper:
             targets = self.sample.targets
             return train_on(self.arrays, self.optimizer, largest, targets, batches, keys, annealing, rate)
         total, drop_rate = 0.0, self.network.drop_connect
-        for index, key in zip(batches, keys, strict=True):
-            drop = DropConnect(drop_rate, int(key)) if drop_rate > 0 else None
-            total += len(index) * self._gradients_of(index, annealing, drop)
-            self.optimizer.take_step(rate)
+        with one_blas_thread():
+            for index, key in zip(batches, keys, strict=True):
+                drop = DropConnect(drop_rate, int(key)) if drop_rate > 0 else None
+                total += len(index) * self._gradients_of(index, annealing, drop)
+                self.optimizer.take_step(rate)
         return total
 
     def _gradients_of(self, index: NDArray[np.int64], annealing: float, drop: DropConnect | None) -> float:

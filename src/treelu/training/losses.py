@@ -50,9 +50,10 @@ def class_loss(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
         for k in range(out.shape[0]):
             highest = max(highest, out[k, r])
         for k in range(out.shape[0]):
-            mass += np.exp(out[k, r] - highest)
+            grad[k, r] = np.exp(out[k, r] - highest)
+            mass += grad[k, r]
         for k in range(out.shape[0]):
-            grad[k, r] = factor * np.exp(out[k, r] - highest) / mass
+            grad[k, r] = factor * grad[k, r] / mass
         grad[y[index[r]], r] -= factor
         total += factor * (np.log(mass) + highest - out[y[index[r]], r])
     return total

@@ -334,12 +334,32 @@ def neurons_backward(entries: Any, mask: Any, neurons: Any, state: Any, grad: An
 
 
 @inline
+def paths_forward(entries: Any, mask: Any, neurons: Any, state: Any, paths: Any, first: Any, last: Any) -> None:
+    """Rows → neurons → coefficients; fills `state` and `paths`."""
+    neurons_forward(entries, mask, neurons, state, first, last)
+    _unroll(neurons, state, paths, first, last)
+
+
+@inline
+def paths_backward(
+    entries: Any, mask: Any, neurons: Any, state: Any, paths: Any, grad_paths: Any, grad: Any, first: Any, last: Any
+) -> None:
+    """From the gradients of coefficients and offsets to the parameters in `grad`; `grad_paths` is used up."""
+    for i in range(state.z.shape[0]):
+        for r in range(first, last):
+            grad.a[i, r] = grad_paths.offsets[i, r]
+            grad.o[i, r] = 0
+            grad.s[i, r] = 0
+    _unroll_backward(neurons, state, paths, grad_paths.coefficients, grad_paths.offsets, grad, first, last)
+    neurons_backward(entries, mask, neurons, state, grad, first, last)
+
+
+@inline
 def constant_forward(
     entries: Any, mask: Any, neurons: Any, state: Any, layer: Any, paths: Any, out: Any, first: Any, last: Any
 ) -> None:
     """Rows → neurons → coefficients → first layer of g_φ; fills `state`, `paths` and `out`."""
-    neurons_forward(entries, mask, neurons, state, first, last)
-    _unroll(neurons, state, paths, first, last)
+    paths_forward(entries, mask, neurons, state, paths, first, last)
     _first_layer(layer, paths, out, first, last)
 
 
@@ -360,13 +380,7 @@ def constant_backward(
 ) -> None:
     """From the gradient of the outputs (H, B) to grad_layer and the parameters in `grad`."""
     _first_layer_backward(layer, paths, grad_out, grad_paths, grad_layer, first, last)
-    for i in range(state.z.shape[0]):
-        for r in range(first, last):
-            grad.a[i, r] = grad_paths.offsets[i, r]
-            grad.o[i, r] = 0
-            grad.s[i, r] = 0
-    _unroll_backward(neurons, state, paths, grad_paths.coefficients, grad_paths.offsets, grad, first, last)
-    neurons_backward(entries, mask, neurons, state, grad, first, last)
+    paths_backward(entries, mask, neurons, state, paths, grad_paths, grad, first, last)
 
 
 @fast_entry

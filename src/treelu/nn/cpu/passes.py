@@ -23,7 +23,7 @@ from treelu.nn.cpu.evaluation import (
     new_state,
     padded_zeros,
 )
-from treelu.nn.cpu.kernels import constant_backward, constant_forward
+from treelu.nn.cpu.kernels import paths_backward, paths_forward
 from treelu.nn.cpu.structs import ConstantParameters, FirstLayer, Gradients, LinearParameters, PathGradients, Paths
 from treelu.nn.drop_connect import DropConnect
 from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
@@ -94,9 +94,14 @@ class TrainingPass:
         assert isinstance(parameters, ConstantParameters)
         self.packed[:, :depth] = parameters.weight
         np.matmul(parameters.head_weight, self.packed, out=self.layer.gram)
-        out = np.empty((len(parameters.head_bias), len(rows.index)), self.dtype)
-        last = np.uint64(len(rows.index))
-        _forward(self.entries, self.mask, self.neurons, self.state, self.layer, self.paths, out, last)
+        n_rows = len(rows.index)
+        _forward(self.entries, self.mask, self.neurons, self.state, self.paths, np.uint64(n_rows))
+        # out_h = β_h + Σ_ij G_hij C_ij + Σ_i v_hi c_i, (H, B), by BLAS
+        self.below = np.tril_indices(depth)  # C is zero above the diagonal
+        self.used = self.layer.gram[:, *self.below], self.paths.coefficients[*self.below, :n_rows]  # (H, P), (P, B)
+        out = self.used[0] @ self.used[1]
+        out += parameters.head_offset @ self.paths.offsets[:, :n_rows]
+        out += parameters.head_bias[:, None]
         return out
 
     def backward(self, grad_out: NDArray[Any]) -> None:
@@ -105,10 +110,15 @@ class TrainingPass:
         assert isinstance(parameters, ConstantParameters)
         assert isinstance(gradients, ConstantParameters)
         self.sums.fill(0)
+        n_rows, above, (used_gram, coefficients) = grad_out.shape[1], self.grad_layer, self.used
+        self.grad_paths.coefficients[*self.below, :n_rows] = used_gram.T @ grad_out
+        self.grad_paths.offsets[:, :n_rows] = parameters.head_offset.T @ grad_out
+        above.gram[:, *self.below] = grad_out @ coefficients.T
+        above.offset[:] = grad_out @ self.paths.offsets[:, :n_rows].T
+        above.bias[:] = grad_out.sum(axis=1)
         _backward(
-            self.entries, self.mask, self.neurons, self.state, self.layer, self.paths,
-            np.ascontiguousarray(grad_out), self.grad_paths, self.grad_layer, self.grad, np.uint64(grad_out.shape[1]),
-        )  # fmt: skip
+            self.entries, self.mask, self.neurons, self.state, self.paths, self.grad_paths, self.grad, np.uint64(n_rows)
+        )
         gram, head = self.grad_layer.gram, parameters.head_weight  # (H, M, padded), (H, M, D)
         np.matmul(gram, self.packed.T, out=gradients.head_weight)
         flat = head.reshape(-1, head.shape[2])
@@ -119,27 +129,15 @@ class TrainingPass:
 
 
 @fast_entry
-def _forward(entries: Any, mask: Any, neurons: Any, state: Any, layer: Any, paths: Any, out: Any, last: Any) -> None:
-    constant_forward(entries, mask, neurons, state, layer, paths, out, np.uint64(0), last)
+def _forward(entries: Any, mask: Any, neurons: Any, state: Any, paths: Any, last: Any) -> None:
+    paths_forward(entries, mask, neurons, state, paths, np.uint64(0), last)
 
 
 @fast_entry
 def _backward(
-    entries: Any,
-    mask: Any,
-    neurons: Any,
-    state: Any,
-    layer: Any,
-    paths: Any,
-    grad_out: Any,
-    grad_paths: Any,
-    grad_layer: Any,
-    grad: Any,
-    last: Any,
+    entries: Any, mask: Any, neurons: Any, state: Any, paths: Any, grad_paths: Any, grad: Any, last: Any
 ) -> None:
-    constant_backward(
-        entries, mask, neurons, state, layer, paths, grad_out, grad_paths, grad_layer, grad, np.uint64(0), last
-    )
+    paths_backward(entries, mask, neurons, state, paths, grad_paths, grad, np.uint64(0), last)
 
 
 def _cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:

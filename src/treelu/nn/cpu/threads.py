@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +43,18 @@ def limited(count: int) -> Iterator[None]:
         yield
     finally:
         _limit.reset(token)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """BLAS in one thread within: for products so small that threads, on a busy machine, wait longer than they work."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def share_out(work: Work, n_rows: int, n_parts: int) -> None:
