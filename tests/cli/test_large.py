@@ -53,8 +53,7 @@ def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treelu.tables.pieces.PIECE_ROWS", 70)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
-@pytest.mark.parametrize("as_pattern", [True, False])
+@pytest.mark.parametrize(("ending", "as_pattern"), [(".csv", True), (".csv.gz", False), (".parquet", True)])
 def test_many_files_are_fitted_as_one_would_be(tmp_path: Path, type_: Type, ending: str, as_pattern: bool) -> None:
     write_parts(tmp_path / "data", rows(200), ending)
     rows(200).to_csv(tmp_path / "one.csv", index=False)
@@ -69,8 +68,7 @@ def test_many_files_are_fitted_as_one_would_be(tmp_path: Path, type_: Type, endi
     assert apart.out == type_("predict", tmp_path / "one", tmp_path / "one.csv").out
 
 
-@pytest.mark.parametrize("method", ["lcn", "tree"])
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize(("method", "ending"), [("lcn", ".csv"), ("tree", ".parquet")])
 def test_a_table_larger_than_memory(tmp_path: Path, type_: Type, tiny_memory: None, method: str, ending: str) -> None:
     write_parts(tmp_path / "data", rows(), ending)
     (tmp_path / "store").mkdir()
