@@ -20,8 +20,11 @@ from treelu import ALCNClassifier, LCNClassifier, LLNClassifier
 from treelu.chem import MorganFingerprint, load_moleculenet
 
 TRAINING: dict[str, Any] = {
-    "epochs": 30, "batch_size": 64, "learning_rate": 0.1, "optimizer": "sgd", "schedule": "step",
-    "annealing": 1.0, "straight_through": False,
+    "epochs": 30, "learning_rate": 0.1,
+    "training": {
+        "batch_size": 64, "optimizer": "sgd", "schedule": "step", "annealing": 1.0, "straight_through": False,
+        "temper": False,
+    },
 }  # fmt: skip
 # estimator, tuned settings, whether the best validation epoch is kept, the paper's mean and deviation
 MODELS: dict[str, tuple[type, dict[str, Any], bool, str]] = {

@@ -185,12 +185,12 @@ def run_few_features(home: Path, seeds: Iterable[int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for seed in seeds:
         for k in (None, 128, 64, 32, 16, 8):
-            model = LCNClassifier(max_features=k, random_state=seed).fit(X[fit], y[fit])
+            model = LCNClassifier(max_tree_features=k, random_state=seed).fit(X[fit], y[fit])
             score = roc_auc_score(y[test], model.decision_function(X[test]))
             _add(found, f"Bace, {k or 'all'}", {"score": score, "features": n_features_of(model)})
         X_train, X_test, y_train, y_test = split_of(cells, classes, seed)
         for k in (None, 6, 4, 2):
-            model = LCNClassifier(max_features=k, random_state=seed).fit(X_train, y_train)
+            model = LCNClassifier(max_tree_features=k, random_state=seed).fit(X_train, y_train)
             score = 100 * model.score(X_test, y_test)
             _add(found, f"breast-cancer, {k or 'all'}", {"score": score, "features": n_features_of(model)})
     return found

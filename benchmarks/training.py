@@ -30,13 +30,16 @@ def ours(depth: int, epochs: int, batch_size: int = BATCH, seed: int = 0) -> LCN
     return LCNClassifier(
         depth=depth,
         drop_connect=DROP,
-        batch_size=batch_size,
+        training={
+            "batch_size": batch_size,
+            "optimizer": "sgd",
+            "schedule": "step",
+            "annealing": 1.0,
+            "straight_through": False,
+            "temper": False,
+        },
         epochs=epochs,
         learning_rate=RATE,
-        optimizer="sgd",
-        schedule="step",
-        annealing=1.0,
-        straight_through=False,
         random_state=seed,
     )
 

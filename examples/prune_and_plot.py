@@ -29,7 +29,7 @@ def main() -> None:
     Path("pruned.dot").write_text(visited.export_graphviz(max_depth=3), encoding="utf-8")
 
     two = FEATURES[:2]
-    small = LCNClassifier(depth=2, n_init=3, random_state=0).fit(X_train[two], y_train)
+    small = LCNClassifier(depth=2, training={"n_init": 3}, random_state=0).fit(X_train[two], y_train)
     plot_partition(small.tree_, X=X_train[two], y=y_train).figure.savefig("map.png", dpi=120)
 
     baselines = {"CART": fit_cart(X_train, y_train, classifier=True)}

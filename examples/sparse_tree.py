@@ -11,7 +11,7 @@ def main() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
     for wanted in (None, 4):
-        model = LCNClassifier(depth=2, max_features=wanted, random_state=0).fit(X_train, y_train)
+        model = LCNClassifier(depth=2, max_tree_features=wanted, random_state=0).fit(X_train, y_train)
         used = int((model.feature_importances_ > 0).sum())
         print(f"max_features={wanted!s:4} uses {used:2} features, test accuracy {model.score(X_test, y_test):.3f}")
 

@@ -14,6 +14,7 @@ from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
 from treelu.nn import Activation, LocallyConstantNetwork, Table
 from treelu.training import KernelStepper, Sample, batches, evaluate, learning_rate_factor, run_epoch
+from treelu.training.settings import nested
 from treelu.training.targets import Targets
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
@@ -67,7 +68,7 @@ def _parts_of(point: Scores) -> Scores:
 def fit_patterns(run: Run, task: str, parts: Parts) -> Result:
     """Table 3: decision patterns of an LCN, trained to the last epoch, in the training and the test part."""
     settings = network_settings(run, task)
-    model = treelu.LCNClassifier(**settings, random_state=run.seed)
+    model = treelu.LCNClassifier(**nested(settings | {"temper": False}), random_state=run.seed)
     model.fit(*parts["train"])
     patterns = {part: model.network_.activation_pattern(Table(X, np.float64).rows()) for part, (X, _) in parts.items()}
     X_test, y_test = parts["test"]
@@ -136,7 +137,7 @@ def fit_picture(run: Run, dataset: Dataset) -> Result:
 
     parts = dataset.parts(run.label)
     settings = network_settings(run, dataset.task)
-    model = treelu.LCNClassifier(**settings, random_state=run.seed).fit(*parts["train"])
+    model = treelu.LCNClassifier(**nested(settings | {"temper": False}), random_state=run.seed).fit(*parts["train"])
     tree, network, molecules = model.tree_, model.network_, dataset.smiles
     assert isinstance(network, LocallyConstantNetwork)
     assert molecules is not None

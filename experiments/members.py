@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import treelu
+from treelu.training.settings import nested
 
 # Appendix B: boosted ALCN of depth 12, AMSGrad, batches of 256, 30 epochs at a constant rate
 PAPER: dict[str, Any] = {
@@ -28,5 +29,5 @@ def ensemble(task: str, settings: dict[str, Any], **own: Any) -> Any:
     flat = {"drop_connect": DROP_CONNECT[task], **PAPER, **settings}
     names = set(made().get_params(deep=False))
     of_member = {name: value for name, value in flat.items() if name not in {*names, "member"}}
-    member = getattr(treelu, f"{flat['member'].upper()}{kind}")(**of_member)
+    member = getattr(treelu, f"{flat['member'].upper()}{kind}")(**nested(of_member))
     return made(member, **{name: value for name, value in flat.items() if name in names}, **own)

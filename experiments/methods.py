@@ -28,6 +28,7 @@ from treelu.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, T
 from treelu.nn import NeuronChain, Table
 from treelu.nn.cpu.threads import limited
 from treelu.training import EpochRecord, evaluate
+from treelu.training.settings import nested
 
 HIDDEN_WIDTH = 256  # of each hidden layer of g_φ
 NETWORKS = ("lcn", "alcn", "lln")
@@ -107,6 +108,8 @@ def network_settings(run: Run, task: str) -> dict[str, Any]:
     else:
         settings |= {"optimizer": "sgd", "epochs": 60, "learning_rate": 1e-4, "schedule": halves}
         settings |= {"standardize": False}
+    if task != "classification":
+        settings |= {"smoothing": 0.0}
     settings |= run.setting
     if "hidden_layers" in settings:
         settings["hidden_layers"] = (HIDDEN_WIDTH,) * settings["hidden_layers"]
@@ -126,7 +129,7 @@ def fit_network(run: Run, task: str, parts: Parts) -> Result:
     kind = getattr(treelu, f"{family}{'Classifier' if task == 'classification' else 'Regressor'}")
     settings = network_settings(run, task)
     last = LastEpoch(settings["epochs"])
-    model = kind(**settings, callbacks=[last], random_state=run.seed)
+    model = kind(**nested(settings), callbacks=[last], random_state=run.seed)
     model.fit(*parts["train"], eval_set=parts["valid"])
     return {
         "config": describe(kind, settings),

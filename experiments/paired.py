@@ -30,6 +30,7 @@ from benchmarks.report import markdown
 from experiments.__main__ import numbers
 from treelu import ALCNClassifier
 from treelu.chem import MolecularFeatures, load_moleculenet, scaffold_groups
+from treelu.training.settings import nested
 
 RESULTS = Path(__file__).parent / "results"
 PREDICTIONS, SCORES = RESULTS / "predictions", RESULTS / "paired.json"
@@ -43,6 +44,7 @@ LABELS = {
 TREES = 500
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TRAINING = {"standardize": False, "optimizer": "amsgrad", "schedule": "constant", "learning_rate": 0.01}
+_TRAINING |= {"annealing": 1.0, "temper": False}
 
 
 def smooth(X: Any, y: Any, Z: Any, seed: int, n: int = 32, share: float = 0.5, **settings: Any) -> np.ndarray:
@@ -52,7 +54,7 @@ def smooth(X: Any, y: Any, Z: Any, seed: int, n: int = 32, share: float = 0.5, *
     total = np.zeros(Z.shape[0])
     for member in range(n):
         chosen = np.sort(random.permutation(X.shape[1])[: int(share * X.shape[1])]) if share < 1 else slice(None)
-        model = ALCNClassifier(random_state=seed * 1000 + member, annealing=1.0, **_TRAINING, **setting)
+        model = ALCNClassifier(random_state=seed * 1000 + member, **nested(_TRAINING | setting))
         total += model.fit(X[:, chosen], y).predict_proba(Z[:, chosen])[:, 1]
     return total / n
 

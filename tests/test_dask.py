@@ -150,7 +150,7 @@ def test_linear_leaves_need_memory(client: Client) -> None:
 
 def test_few_features_stay_few(client: Client) -> None:
     X, y = table()
-    model = DaskLCNRegressor(**SETTING, max_features=2)
+    model = DaskLCNRegressor(**SETTING, max_tree_features=2)
     model.fit(da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400))
     assert model.n_rounds_ > 0
     assert np.count_nonzero(model.feature_importances_) == 2

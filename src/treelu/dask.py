@@ -173,7 +173,7 @@ class _DaskNetwork(_DaskEstimator):
         network = local._unfolded(local.network_)
         network.leaf_corrections = None
         n_features, chosen = network.in_features, None
-        if local.max_features is not None:
+        if local.max_tree_features is not None:
             chosen = np.flatnonzero((network.weight != 0).any(axis=1))
             network = network.narrow(chosen)
         n_passes = max(1, -(-ROW_VISITS // int(sizes.sum())))
@@ -303,7 +303,7 @@ def _train_part(part: Window, number: int, *, start: _Start, round: int, rate: f
             sample if start.chosen is None else replace(sample, table=sample.table.columns(start.chosen)),
             epochs=1,
             batch_size=BATCH_ROWS,
-            optimizer=local.optimizer,
+            optimizer=local._how.optimizer,
             learning_rate=rate,
             schedule="constant",
             weight_decay=local._setting().decay,

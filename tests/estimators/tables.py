@@ -16,10 +16,8 @@ WITH_TREE = (LCNClassifier, LLNClassifier, LCNRegressor, LLNRegressor)
 # said in full, so that no default of the library enters
 TRAINING: dict[str, Any] = {
     "drop_connect": 0.0,
-    "batch_size": 64,
     "learning_rate": 0.01,
-    "optimizer": "amsgrad",
-    "schedule": "cosine",
+    "training": {"batch_size": 64, "optimizer": "amsgrad", "schedule": "cosine", "temper": False},
     "random_state": 0,
 }
 FAST: dict[str, Any] = {**TRAINING, "depth": 3, "epochs": 4}

@@ -174,11 +174,9 @@ def test_lengths_must_agree(estimator_class: type) -> None:
         ("drop_connect", 1.0, r"float in the range \[0.0, 1.0\)"),
         ("drop_connect", -0.1, r"float in the range \[0.0, 1.0\)"),
         ("epochs", 0, r"int in the range \[1, inf\)"),
-        ("batch_size", 0, r"int in the range \[1, inf\)"),
         ("learning_rate", 0.0, r"float in the range \(0.0, inf\)"),
         ("learning_rate", "fast", r"float in the range \(0.0, inf\)"),
-        ("optimizer", "lbfgs", "a str among {.*'amsgrad'"),
-        ("schedule", "linear", "a str among {.*'cosine'"),
+        ("training", "sgd", "an instance of 'dict'"),
         ("weight_decay", -1.0, r"float in the range \[0.0, inf\)"),
         ("standardize", "yes", r"an instance of 'bool'"),
         ("early_stopping", 0.5, r"int in the range \[1, inf\)"),
@@ -194,6 +192,32 @@ def test_parameters(estimator_class: type, parameter: str, wrong: Any, expected:
     assert f"Got {wrong!r} instead" in str(caught.value)
     with pytest.raises(ValueError, match=f"The '{parameter}' parameter"):
         strict(estimator_class, **{parameter: wrong}).partial_fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("setting", "wrong", "what"),
+    [
+        ("batch_size", 0, "a whole number from 1, or 'auto'"),
+        ("batch_size", True, "a whole number from 1, or 'auto'"),
+        ("optimizer", "lbfgs", "'amsgrad' or 'sgd'"),
+        ("schedule", "linear", "'cosine', 'step', 'constant' or a callable"),
+        ("annealing", 1.5, "a number from 0 to 1"),
+        ("straight_through", 1, "True or False"),
+        ("negative_slope", float("nan"), "a number"),
+        ("n_init", 0, "a whole number from 1"),
+        ("feature_penalty", -1, "a number from 0"),
+        ("refine_leaves", "yes", "True, False or a number from 0"),
+        ("temper", None, "True or False"),
+    ],
+)
+def test_settings_of_training(setting: str, wrong: Any, what: str) -> None:
+    X, y = data_for(LCNClassifier)
+    with pytest.raises(ValueError, match=f"training: '{setting}' must be {what}, got "):
+        LCNClassifier(training={setting: wrong}).fit(X, y)
+    with pytest.raises(ValueError, match="training has no setting 'momentum'; there are batch_size"):
+        LCNClassifier(training={"momentum": 0.9}).fit(X, y)
+    with pytest.raises(TypeError, match=f"has no parameter {setting}; write training="):
+        LCNClassifier(**{setting: wrong})
 
 
 @pytest.mark.parametrize("wrong", [(0,), (4, -1)])
@@ -216,7 +240,7 @@ def test_a_network_without_a_head_has_no_hidden_layers(estimator_class: type) ->
 
 def test_a_smooth_network_has_no_negative_slope() -> None:
     with pytest.raises(ValueError, match=r"negative_slope is for activation='leaky_relu' only, got 0.1"):
-        strict(ALCNClassifier, negative_slope=0.1).fit(*two_classes())
+        strict(ALCNClassifier, training={"negative_slope": 0.1}).fit(*two_classes())
 
 
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)

@@ -21,6 +21,7 @@ from treelu import (
     LCNRegressor,
     LLNClassifier,
 )
+from treelu.training.settings import nested
 from treelu.tree import ObliqueTree
 
 QUICK = {
@@ -45,13 +46,13 @@ def classifier(*, trees=False, combine="boost", **settings):
     """An ensemble of classifiers; settings that are not its own are its members'."""
     own = {name: settings.pop(name) for name in OWN & set(settings)}
     member = LCNClassifier if trees else ALCNClassifier
-    return ELCNClassifier(member(**settings), combine=combine, **own)
+    return ELCNClassifier(member(**nested(settings)), combine=combine, **own)
 
 
 def regressor(*, trees=False, combine="boost", **settings):
     own = {name: settings.pop(name) for name in OWN & set(settings)}
     member = LCNRegressor if trees else ALCNRegressor
-    return ELCNRegressor(member(**settings), combine=combine, **own)
+    return ELCNRegressor(member(**nested(settings)), combine=combine, **own)
 
 
 @parametrize_with_checks(

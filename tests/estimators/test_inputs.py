@@ -66,7 +66,7 @@ def test_a_table_too_large_to_make_dense() -> None:
     X.data[3::4] = y  # the first feature tells
     X.eliminate_zeros()
     tracemalloc.start()
-    classifier = LCNClassifier(**{**FAST, "depth": 2, "epochs": 1, "batch_size": 1000}).fit(X, y)
+    classifier = LCNClassifier(**{**FAST, "depth": 2, "epochs": 1, "training": {"batch_size": 1000}}).fit(X, y)
     out = classifier.predict(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

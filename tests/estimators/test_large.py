@@ -153,6 +153,6 @@ def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_few_features_stay_few() -> None:
     X, y = table()
-    model = LCNRegressor(**SETTING, max_features=2).fit(pieces(X, y))
+    model = LCNRegressor(**SETTING, max_tree_features=2).fit(pieces(X, y))
     assert len(model.history_) > 5
     assert np.count_nonzero(model.feature_importances_) == 2

@@ -15,11 +15,17 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
-from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 from treelu.nn.cpu.threads import limited
 from treelu.training.scaling import Scaling, fit_scaling
 
-QUICK = {"depth": 3, "drop_connect": 0.1, "epochs": 4, "batch_size": 32, "random_state": 0}
+QUICK = {
+    "depth": 3,
+    "drop_connect": 0.1,
+    "epochs": 4,
+    "training": {"batch_size": 32, "temper": False},
+    "random_state": 0,
+}
 
 
 def some_rows(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -33,9 +39,11 @@ def some_rows(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("number", [np.int64, np.int32, int])
 def test_whole_numbers_of_any_kind_count(number: type) -> None:
     X, y = some_rows()
-    model = LCNClassifier(**{**QUICK, "epochs": number(3), "batch_size": number(50)}).fit(X, y)
+    model = LCNClassifier(
+        **{**QUICK, "epochs": number(3), "training": {"batch_size": number(50), "temper": False}}
+    ).fit(X, y)
     assert len(model.history_) == 3
-    assert np.array_equal(model.decision_function(X), LCNClassifier(**{**QUICK, "epochs": 3, "batch_size": 50}).fit(X, y).decision_function(X))  # fmt: skip # noqa: E501
+    assert np.array_equal(model.decision_function(X), LCNClassifier(**{**QUICK, "epochs": 3, "training": {"batch_size": 50, "temper": False}}).fit(X, y).decision_function(X))  # fmt: skip # noqa: E501
 
 
 def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +51,8 @@ def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: py
 
     X, y = some_rows()
     monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), 50.0))
-    settings = {"epochs": 40, "batch_size": 32, "random_state": 0}
-    few = LCNClassifier(**settings, max_features=2).fit(X, y).decision_function(X)
+    settings = {"epochs": 40, "training": {"batch_size": 32}, "random_state": 0}
+    few = LCNClassifier(**settings, max_tree_features=2).fit(X, y).decision_function(X)
     assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing
     assert np.abs(LCNClassifier(**settings).fit(X, y).decision_function(X)).max() < 1
 
@@ -122,7 +130,9 @@ def bits() -> tuple[np.ndarray, np.ndarray]:
 def test_columns_that_do_not_vary_change_nothing(kind: Any, form: Any, standardize: Any) -> None:
     """Not even a little: the network that is kept is the one that was trained, and rows that differ there do not."""
     X, y = bits()
-    settings = {**QUICK, "standardize": standardize} | ({"n_estimators": 2} if kind is ELCNClassifier else {})
+    settings = {**QUICK, "standardize": standardize}
+    if kind is ELCNClassifier:
+        settings = {"estimator": ALCNClassifier(**settings), "n_estimators": 2, "random_state": 0}
     trained: list[np.ndarray] = []
 
     def look(record: object, network: Any) -> None:
@@ -222,7 +232,9 @@ def test_one_seed_one_model_whatever_the_threads_and_jobs() -> None:
     results = []
     for threads, jobs in ((1, None), (2, None), (2, 2), (1, 3)):
         with limited(threads):
-            model = LCNClassifier(**QUICK, n_init=3, n_jobs=jobs).fit(X, y)
+            model = LCNClassifier(
+                **{**QUICK, "training": {"batch_size": 32, "temper": False, "n_init": 3}}, n_jobs=jobs
+            ).fit(X, y)
             results.append(model.predict_proba(X))
     assert all(np.array_equal(results[0], other) for other in results[1:])
 
@@ -232,7 +244,7 @@ def test_one_seed_one_model_whatever_the_threads_and_jobs() -> None:
 def test_a_fork_predicts_and_fits() -> None:
     """A server loads a model, predicts with threads, and forks its workers."""
     X, y = some_rows(60_000, 20)
-    model = LCNClassifier(**{**QUICK, "epochs": 1, "batch_size": 4096}).fit(X, y)
+    model = LCNClassifier(**{**QUICK, "epochs": 1, "training": {"batch_size": 4096, "temper": False}}).fit(X, y)
     with limited(2):
         before = model.predict(X)
         child = os.fork()
@@ -264,7 +276,9 @@ def test_one_interrupt_ends_all_initialisations() -> None:
     X, y = some_rows()
     stop = Interrupt(2)
     with pytest.warns(UserWarning, match="training interrupted"):
-        model = LCNClassifier(**QUICK, n_init=4, callbacks=[stop]).fit(X, y)
+        model = LCNClassifier(
+            **{**QUICK, "training": {"batch_size": 32, "temper": False, "n_init": 4}}, callbacks=[stop]
+        ).fit(X, y)
     assert stop.n_calls == 2
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -274,7 +288,7 @@ class CtrlC:
 
     def __init__(self, n_threads: int) -> None:
         self.begun, self.threads = threading.Barrier(n_threads), set[int]()
-        self.n_calls, self.pressed = 0, False
+        self.n_calls, self.key = 0, threading.Lock()
 
     def __deepcopy__(self, memo: object) -> CtrlC:
         return self  # labels are cloned estimators; there is one keyboard
@@ -284,8 +298,8 @@ class CtrlC:
         if threading.get_ident() not in self.threads:
             self.threads.add(threading.get_ident())
             self.begun.wait(60)
-        if record.epoch >= 3 and not self.pressed:  # type: ignore[attr-defined]
-            self.pressed = True
+        # two threads may come here at the same time
+        if record.epoch >= 3 and self.key.acquire(blocking=False):  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -308,7 +322,9 @@ def test_one_ctrl_c_ends_all_initialisations_in_threads_too(n_jobs: int) -> None
     X, y = some_rows()
     stop = CtrlC(n_jobs)
     with pytest.warns(UserWarning, match="training interrupted: the parameters kept are those") as said:
-        model = LCNClassifier(**LONG, n_init=6, n_jobs=n_jobs, callbacks=[stop]).fit(X, y)
+        model = LCNClassifier(
+            **{**LONG, "training": {"batch_size": 32, "temper": False, "n_init": 6}}, n_jobs=n_jobs, callbacks=[stop]
+        ).fit(X, y)
     assert len(said) == n_jobs  # each member that had begun says so
     assert model.history_.ended == "interrupted"
     assert stop.n_calls < 6 * 2000
@@ -337,12 +353,16 @@ def test_an_error_in_one_of_several_threads_ends_them_all() -> None:
             raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        LCNClassifier(**LONG, n_init=3, n_jobs=3, callbacks=[fail]).fit(X, y)
+        LCNClassifier(
+            **{**LONG, "training": {"batch_size": 32, "temper": False, "n_init": 3}}, n_jobs=3, callbacks=[fail]
+        ).fit(X, y)
 
 
 def test_bars_of_several_threads_share_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
     X, y = some_rows()
-    LCNClassifier(**QUICK, n_init=3, n_jobs=3, verbose=True).fit(X, y)
+    LCNClassifier(
+        **{**QUICK, "training": {"batch_size": 32, "temper": False, "n_init": 3}}, n_jobs=3, verbose=True
+    ).fit(X, y)
     assert capsys.readouterr().out.count("LCNClassifier") >= 3
 
 
@@ -364,6 +384,8 @@ def test_a_fit_that_fails_leaves_the_old_model() -> None:
     model = LCNClassifier(**QUICK).fit(X, np.where(y, "yes", "no"))
     before = model.predict(X)
     with pytest.raises(FloatingPointError), np.errstate(all="ignore"):
-        model.set_params(learning_rate=1e30, optimizer="sgd", standardize=False).fit(X * 1e30, np.where(y, "a", "b"))
+        model.set_params(learning_rate=1e30, training={"optimizer": "sgd"}, standardize=False).fit(
+            X * 1e30, np.where(y, "a", "b")
+        )
     assert model.classes_.tolist() == ["no", "yes"]
     assert np.array_equal(model.predict(X), before)

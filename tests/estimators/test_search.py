@@ -18,7 +18,7 @@ QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0
 def test_search_finds_the_depth_that_is_needed() -> None:
     X = np.random.default_rng(0).normal(size=(600, 2))
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)  # no single cut will do
-    search = LCNClassifierCV(**QUICK, estimator=LCNClassifier(epochs=100, batch_size=32)).fit(X, y)
+    search = LCNClassifierCV(**QUICK, estimator=LCNClassifier(epochs=100, training={"batch_size": 32})).fit(X, y)
     assert search.depth_ == 3
     assert search.score(X, y) > 0.75  # one cut reaches about a half
     assert search.cv_results_["mean_loss"].shape == (4,)
@@ -48,7 +48,9 @@ def test_one_standard_error_rule(one_standard_error: bool) -> None:
 @pytest.mark.parametrize("search", [LCNClassifierCV, LCNRegressorCV])
 def test_scikit_learns_checks(search: type) -> None:
     base = (
-        LCNClassifier(epochs=20, batch_size=16) if search is LCNClassifierCV else LCNRegressor(epochs=20, batch_size=16)
+        LCNClassifier(epochs=20, training={"batch_size": 16})
+        if search is LCNClassifierCV
+        else LCNRegressor(epochs=20, training={"batch_size": 16})
     )
     small = search(depths=[4], drop_rates=[0.0], cv=2, estimator=base)
     check_estimator(small, expected_failed_checks=EXPECTED_FAILED_CHECKS)
@@ -56,7 +58,7 @@ def test_scikit_learns_checks(search: type) -> None:
 
 def test_restarts_keep_the_least_training_loss() -> None:
     X, y = load_iris(return_X_y=True)
-    several = LCNClassifier(depth=2, epochs=5, n_init=4, random_state=0).fit(X, y)
+    several = LCNClassifier(depth=2, epochs=5, training={"n_init": 4}, random_state=0).fit(X, y)
     first = LCNClassifier(depth=2, epochs=5, random_state=0).fit(X, y)
     number = np.searchsorted(first.classes_, y)
     rows = np.arange(len(y))

@@ -106,9 +106,10 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     X = rng.normal(size=(120, 4))
     y = (X[:, 0] > 0).astype(int)
     settings = {"depth": 2, "epochs": 4, "random_state": 0}
-    plain = LCNClassifier(drop_connect=0.3, **settings).fit(X, y)
+    given = {**settings, "drop_connect": 0.3, "training": {"temper": False}}
+    plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
-    plain_values = LCNRegressor(drop_connect=0.3, **settings).fit(X, values).predict(X)
+    plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
     monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
@@ -116,6 +117,18 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2 + prior / 2, atol=1e-6)
     drawn = LCNRegressor(smoothing=0, **settings).fit(X, values).predict(X)
     np.testing.assert_allclose(drawn - mean, (plain_values - mean) / 2, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator_class", [LCNClassifier, LCNRegressor])
+def test_a_rate_that_is_given_is_the_same_rate_chosen(estimator_class: type) -> None:
+    """Neither tempering nor smoothing depends on whether depth and drop rate were given."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    y = X[:, 0] * X[:, 1] + rng.normal(size=150)
+    y = (y > 0).astype(int) if estimator_class is LCNClassifier else y
+    chosen = estimator_class(depth=2, epochs=4, random_state=0).fit(X, y)
+    given = estimator_class(depth=2, epochs=4, drop_connect=chosen.drop_connect_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(given.tree_.values, chosen.tree_.values)
 
 
 @pytest.mark.parametrize(

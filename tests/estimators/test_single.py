@@ -98,7 +98,7 @@ def test_hidden_layers(hidden_layers) -> None:
 @pytest.mark.parametrize("estimator_class", [LCNClassifier, LLNClassifier])
 def test_a_negative_slope_makes_leaky_neurons(estimator_class: type) -> None:
     X, y = two_classes()
-    classifier = estimator_class(**FAST, negative_slope=0.2).fit(X, y)
+    classifier = estimator_class(**{**FAST, "training": {"negative_slope": 0.2}}).fit(X, y)
     assert (classifier.network_.activation.kind, classifier.network_.activation.negative_slope) == ("leaky_relu", 0.2)
     assert np.allclose(classifier.tree_.decision_function(X), classifier.decision_function(X), atol=1e-9)
 
@@ -235,7 +235,9 @@ def test_in_one_batch_weights_are_repetitions(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
     weight = np.random.default_rng(0).integers(0, 3, len(X))
     # targets are scaled by the rows that are there: give the regressor none to scale
-    settings = {**FAST, "batch_size": 1000, "standardize": False, "schedule": "constant"}
+    settings = {**FAST, "standardize": False}
+    settings["training"] = {"batch_size": 1000, "schedule": "constant", "temper": False}
+    settings |= {} if estimator_class in CLASSIFIERS else {"smoothing": 0}
     y = y if estimator_class in CLASSIFIERS else (y - y.mean()) / y.std()
     weighted = estimator_class(**settings).fit(X, y, sample_weight=weight)
     rows = np.repeat(np.arange(len(X)), weight)
@@ -304,8 +306,9 @@ def test_eval_set_of_three_classes_is_judged_by_log_loss(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
 def test_eval_set_does_not_change_what_is_trained(estimator_class: type) -> None:
     X, y, X_valid, y_valid = halves(estimator_class)
-    with_set = estimator_class(**FAST).fit(X, y, eval_set=(X_valid, y_valid))
-    without = estimator_class(**FAST).fit(X, y)
+    settings = FAST if estimator_class in CLASSIFIERS else {**FAST, "smoothing": 0}
+    with_set = estimator_class(**settings).fit(X, y, eval_set=(X_valid, y_valid))
+    without = estimator_class(**settings).fit(X, y)
     assert with_set.history_["train_loss"] == without.history_["train_loss"]
 
 
@@ -432,7 +435,7 @@ def test_warm_start_needs_the_same_shape() -> None:
 def test_partial_fit_learns_from_pieces(estimator_class: type) -> None:
     X, y = data_for(estimator_class)
     is_classifier = estimator_class in CLASSIFIERS
-    settings = {**FAST, "epochs": 30, "learning_rate": 0.02, "batch_size": 8}
+    settings = {**FAST, "epochs": 30, "learning_rate": 0.02, "training": {"batch_size": 8, "temper": False}}
     estimator, twin = estimator_class(**settings), estimator_class(**settings)
     for number in range(6):
         piece = slice(number, None, 6)

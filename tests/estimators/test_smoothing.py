@@ -11,7 +11,7 @@ from treelu.nn import Table
 from treelu.training import Sample
 from treelu.training.scaling import fit_scaling
 
-QUICK = {"epochs": 20, "batch_size": 32, "random_state": 0}
+QUICK = {"epochs": 20, "training": {"batch_size": 32}, "random_state": 0}
 
 
 def noisy_line(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -22,34 +22,34 @@ def noisy_line(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.
     return X, truth + 3 * rng.normal(size=n), truth
 
 
-def lesson_of(regressor: LCNRegressor, index: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def smoothed(regressor: LCNRegressor, index: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The targets and what is trained on instead."""
     X, y, _ = noisy_line()
     targets = value_targets(y[:, None], fit_scaling(y[:, None], True))
-    lesson = regressor._lesson(Sample(Table(X, np.float32), targets, index), None, seed=0)
-    return targets.y, lesson.y
+    trained_on = regressor._targets_to_train_on(Sample(Table(X, np.float32), targets, index), None, seed=0)
+    return targets.y, trained_on.y
 
 
-def test_the_lesson_lies_between_targets_and_a_linear_networks_outputs() -> None:
-    y, outputs = lesson_of(LCNRegressor(**QUICK, smoothing=1.0))
+def test_smoothed_targets_lie_between_targets_and_a_linear_networks_outputs() -> None:
+    y, outputs = smoothed(LCNRegressor(**QUICK, smoothing=1.0))
     for share in (0.0, 0.3):
-        _, lesson = lesson_of(LCNRegressor(**QUICK, smoothing=share))
-        np.testing.assert_allclose(lesson, y + share * (outputs - y), rtol=1e-4, atol=1e-5)
+        _, trained_on = smoothed(LCNRegressor(**QUICK, smoothing=share))
+        np.testing.assert_allclose(trained_on, y + share * (outputs - y), rtol=1e-4, atol=1e-5)
     assert float((outputs**2).mean()) < 0.8 * float((y**2).mean())  # the outputs have no noise of their own
 
 
 def test_rows_that_are_not_trained_on_keep_their_targets() -> None:
     index = np.arange(0, 300, 2)
-    y, lesson = lesson_of(LCNRegressor(**QUICK), index)
-    assert np.array_equal(lesson[1::2], y[1::2])
-    assert not np.array_equal(lesson[index], y[index])
+    y, trained_on = smoothed(LCNRegressor(**QUICK), index)
+    assert np.array_equal(trained_on[1::2], y[1::2])
+    assert not np.array_equal(trained_on[index], y[index])
 
 
 @pytest.mark.parametrize(
     ("estimator", "smooths"),
     [
         (LCNRegressor(**QUICK), True),
-        (LCNRegressor(**QUICK, drop_connect=0.3), False),
+        (LCNRegressor(**QUICK, drop_connect=0.3), True),
         (LCNRegressor(**QUICK, drop_connect=0.3, smoothing=0.5), True),
         (LCNRegressor(**QUICK, smoothing=0), False),
         (ALCNRegressor(**QUICK), False),
@@ -57,8 +57,8 @@ def test_rows_that_are_not_trained_on_keep_their_targets() -> None:
     ],
 )
 def test_when_targets_are_smoothed(estimator: LCNRegressor, smooths: bool) -> None:
-    y, lesson = lesson_of(estimator)
-    assert np.array_equal(lesson, y) != smooths
+    y, trained_on = smoothed(estimator)
+    assert np.array_equal(trained_on, y) != smooths
 
 
 def test_a_noisy_line_is_found_better() -> None:
@@ -66,7 +66,13 @@ def test_a_noisy_line_is_found_better() -> None:
     for seed in range(3):
         X, y, truth = noisy_line(seed=seed)
         for smoothing, found in errors.items():
-            settings = {"depth": 8, "drop_connect": 0.0, "epochs": 60, "batch_size": 32, "random_state": seed}
+            settings = {
+                "depth": 8,
+                "drop_connect": 0.0,
+                "epochs": 60,
+                "training": {"batch_size": 32},
+                "random_state": seed,
+            }
             model = LCNRegressor(**settings, smoothing=smoothing).fit(X, y)
             found.append(float(np.sqrt(np.mean((model.predict(X) - truth) ** 2))))
             np.testing.assert_allclose(model.tree_.predict(X), model.predict(X), rtol=1e-6)

@@ -154,14 +154,14 @@ def test_a_bad_piece_changes_nothing() -> None:
 
 def test_few_features_stay_few() -> None:
     X, y = table(600)
-    model = feed(LCNRegressor(**SETTING, max_features=2), X, y, 6)
+    model = feed(LCNRegressor(**SETTING, max_tree_features=2), X, y, 6)
     assert np.count_nonzero(model.feature_importances_) == 2
 
 
 def test_columns_with_gaps_and_weights() -> None:
     X, y = table(400)
     X[300:, 2] = np.where(X[300:, 2] > 1, np.nan, X[300:, 2])  # gaps appear late
-    model = LCNRegressor(**{**SETTING, "epochs": 30}, missing="indicator", refine_leaves=True)
+    model = LCNRegressor(**{**SETTING, "epochs": 30}, missing="indicator", training={"refine_leaves": True})
     for start in range(0, 400, 100):
         model.partial_fit(X[start : start + 100], y[start : start + 100], sample_weight=np.full(100, 2.0))
     assert model.network_.in_features == 5

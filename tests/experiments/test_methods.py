@@ -14,6 +14,7 @@ from experiments.grids import DEPTHS, DROPS, QUICK, Extent, runs, settings
 from experiments.methods import execute, halves, network_settings
 from experiments.runs import Run
 from tests.experiments.tiny import tiny_dataset
+from treelu.training.settings import nested
 
 
 def regression() -> Dataset:
@@ -33,7 +34,7 @@ def test_the_last_epoch_is_what_training_without_validation_ends_with(method: st
     parts = dataset.parts("product")
     kind = getattr(treelu, f"{method.upper()}Classifier")
     paper = {"optimizer": "sgd", "batch_size": 64, "learning_rate": 0.1, "schedule": "step", "drop_connect": 0.0}
-    paper |= AS_IN_THE_PAPER
+    paper = nested(paper | AS_IN_THE_PAPER | {"temper": False})
     model = kind(**paper, **setting, random_state=4).fit(*parts["train"])
     X, y = parts["test"]
     # The network of the last epoch is in float32, the model's in float64: of close scores two may change places.
@@ -54,7 +55,7 @@ def test_scaled_targets_are_scored_in_their_own_units(method: str):
     parts = dataset.parts("affinity")
     kind = getattr(treelu, f"{method.partition('@')[0].upper()}Regressor")
     ours = {"optimizer": "amsgrad", "batch_size": 64, "learning_rate": 0.01, "schedule": "cosine", "drop_connect": 0.0}
-    ours |= {"annealing": 0.5, "straight_through": True}
+    ours = nested(ours | {"annealing": 0.5, "straight_through": True, "temper": False, "smoothing": 0})
     model = kind(**ours, depth=3, epochs=6, hidden_layers=(256,), random_state=4).fit(*parts["train"])
     X, y = parts["test"]
     assert result["scores"]["last"]["test"] == pytest.approx(root_mean_squared_error(y, model.predict(X)), rel=0.02)

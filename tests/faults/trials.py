@@ -163,7 +163,9 @@ def jobs_stopped(rng: random.Random, folder: Path) -> None:
     def work() -> int:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            model = LCNClassifier(depth=3, epochs=60, n_init=4, n_jobs=2, drop_connect=0.1, random_state=0).fit(X, y)
+            model = LCNClassifier(
+                depth=3, epochs=60, training={"n_init": 4}, n_jobs=2, drop_connect=0.1, random_state=0
+            ).fit(X, y)
         stopped = model.history_.ended == "interrupted"
         told = any("training interrupted" in str(one.message) for one in said)
         return 0 if np.isfinite(model.predict_proba(X)).all() and (told or not stopped) else 3

@@ -42,7 +42,7 @@ def every_model() -> dict[str, Any]:
     ensemble: dict[str, Any] = {"n_estimators": 2, "random_state": 0}
     return {
         "lcn_two_classes": estimators.LCNClassifier(**SMALL).fit(named, SCORE > 0),
-        "lcn_words": estimators.LCNClassifier(**SMALL, negative_slope=0.1).fit(ROWS, WORDS),
+        "lcn_words": estimators.LCNClassifier(**SMALL, training={"negative_slope": 0.1}).fit(ROWS, WORDS),
         "lcn_labels": estimators.LCNClassifier(**SMALL).fit(ROWS, LABELS),
         "lcn_hidden": estimators.LCNRegressor(**SMALL, hidden_layers=(3, 2)).fit(ROWS, SCORE),
         "lcn_sparse": estimators.LCNRegressor(**SMALL).fit(sparse.csr_array(ROWS), SCORE),
@@ -83,14 +83,16 @@ def fitted_in_other_ways() -> dict[str, Any]:
     held_out = (ROWS[::3] + 0.1, WORDS[::3])
     few: dict[str, Any] = {"depths": (1, 2), "drop_rates": (0.1,), "cv": 2, "random_state": 0}
     return {
-        "lcn_refined": estimators.LCNClassifier(**SMALL, refine_leaves=True).fit(ROWS, WORDS),
-        "lln_refined": estimators.LLNRegressor(**SMALL, refine_leaves=3.0).fit(ROWS, SCORE),
-        "lcn_tempered": estimators.LCNClassifier(**SMALL, refine_leaves=True).fit(ROWS, WORDS, eval_set=held_out),
+        "lcn_refined": estimators.LCNClassifier(**SMALL, training={"refine_leaves": True}).fit(ROWS, WORDS),
+        "lln_refined": estimators.LLNRegressor(**SMALL, training={"refine_leaves": 3.0}).fit(ROWS, SCORE),
+        "lcn_tempered": estimators.LCNClassifier(**SMALL, training={"refine_leaves": True}).fit(
+            ROWS, WORDS, eval_set=held_out
+        ),
         "lcn_stopped": estimators.LCNClassifier(**SMALL, early_stopping=1).fit(ROWS, SCORE > 0),
         "lcn_gaps": estimators.LCNClassifier(**SMALL, missing="indicator").fit(gaps, CLASSES),
         "lcn_label_gaps": estimators.LCNClassifier(**SMALL, missing="indicator").fit(gaps, LABELS),
         "lcn_auto": estimators.LCNRegressor(**SMALL, drop_connect="auto").fit(more, twice),
-        "lcn_few": estimators.LCNRegressor(**SMALL, max_features=2).fit(ROWS, SCORE),
+        "lcn_few": estimators.LCNRegressor(**SMALL, max_tree_features=2).fit(ROWS, SCORE),
         "elcn_vote": estimators.ELCNClassifier(
             estimators.LCNClassifier(**SMALL), n_estimators=2, bootstrap=True, random_state=0
         ).fit(ROWS, WORDS),

@@ -123,7 +123,7 @@ def test_loading_leaves_the_random_generators_alone() -> None:
     ("parameter", "value", "default"),
     [
         ("callbacks", [lambda record, network: None], None),
-        ("schedule", lambda epoch, epochs: 1.0, LCNRegressor().schedule),
+        ("training", {"schedule": lambda epoch, epochs: 1.0}, None),
         ("random_state", np.random.RandomState(0), None),
     ],
 )

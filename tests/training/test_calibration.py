@@ -127,7 +127,7 @@ def test_refined_estimator_and_its_tree_agree(estimator: type) -> None:
     X = rng.normal(size=(300, 4))
     y = np.sign(X[:, 0]) * X[:, 1] + 5
     plain = estimator(depth=3, epochs=10, random_state=0).fit(X, y)
-    refined = estimator(depth=3, epochs=10, refine_leaves=1.0, random_state=0).fit(X, y)
+    refined = estimator(depth=3, epochs=10, training={"refine_leaves": 1.0}, random_state=0).fit(X, y)
     np.testing.assert_allclose(refined.tree_.predict(X), refined.predict(X), atol=1e-9)
     assert refined.score(X, y) > plain.score(X, y)
 

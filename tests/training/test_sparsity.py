@@ -101,7 +101,7 @@ def used(estimator: LCNClassifier | LCNRegressor | LLNRegressor) -> set[int]:
 
 def test_max_features_finds_the_two_that_matter(two_of_ten: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = two_of_ten
-    classifier = LCNClassifier(depth=3, max_features=2, epochs=30, random_state=0).fit(X[:300], y[:300])
+    classifier = LCNClassifier(depth=3, max_tree_features=2, epochs=30, random_state=0).fit(X[:300], y[:300])
     assert used(classifier) == {2, 7}
     assert classifier.score(X[300:], y[300:]) > 0.9
     np.testing.assert_allclose(classifier.tree_.decision_function(X), classifier.decision_function(X), atol=1e-9)
@@ -113,7 +113,7 @@ def test_max_features_finds_frequent_and_rare_bits() -> None:
     X = (rng.random((600, 200)) < rng.uniform(0.02, 0.3, 200)).astype(float)
     X[:, :4] = rng.random((600, 4)) < [0.5, 0.25, 0.25, 0.1]
     y = (X[:, :4] @ [2, 2, -2, -4] + 0.3 * rng.normal(size=600) > 0.5).astype(int)
-    settings = {"depth": 4, "max_features": 4, "epochs": 30, "drop_connect": 0.3, "random_state": 0}
+    settings = {"depth": 4, "max_tree_features": 4, "epochs": 30, "drop_connect": 0.3, "random_state": 0}
     classifier = LCNClassifier(**settings).fit(sparse.csr_array(X), y)
     assert used(classifier) == {0, 1, 2, 3}
 
@@ -122,7 +122,7 @@ def test_penalty_gives_exact_zeros(two_of_ten: tuple[np.ndarray, np.ndarray]) ->
     X, y = two_of_ten
     settings = {"depth": 3, "epochs": 20, "learning_rate": 0.02, "random_state": 0}
     free = LCNClassifier(**settings).fit(X, y)
-    held = LCNClassifier(**settings, feature_penalty=1.0).fit(X, y)
+    held = LCNClassifier(**settings, training={"feature_penalty": 1.0}).fit(X, y)
     assert used(free) == set(range(10))
     assert {2, 7} <= used(held) < set(range(10))
     assert held.score(X, y) > 0.75  # shrunken, but on the right features
@@ -131,7 +131,7 @@ def test_penalty_gives_exact_zeros(two_of_ten: tuple[np.ndarray, np.ndarray]) ->
 def test_linear_leaves_are_sparse_too(two_of_ten: tuple[np.ndarray, np.ndarray]) -> None:
     X, _ = two_of_ten
     y = X[:, 2] - 2 * X[:, 7]
-    regressor = LLNRegressor(depth=2, max_features=2, epochs=30, random_state=0).fit(X, y)
+    regressor = LLNRegressor(depth=2, max_tree_features=2, epochs=30, random_state=0).fit(X, y)
     assert used(regressor) <= {2, 7}
     leaf_weights = regressor.tree_.leaf_weights
     assert leaf_weights is not None

@@ -249,8 +249,9 @@ def fit(
 
     given: dict[str, Any] = {
         "max_leaf_nodes": leaves, "max_terms": terms,
-        "depth": depth, "drop_connect": drop_connect, "epochs": epochs, "batch_size": batch_size,
-        "learning_rate": learning_rate, "max_features": max_features, "n_estimators": members,
+        "depth": depth, "drop_connect": drop_connect, "epochs": epochs,
+        "learning_rate": learning_rate, "max_tree_features": max_features, "n_estimators": members,
+        "training": None if batch_size is None else {"batch_size": batch_size},
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
     }  # fmt: skip
     columns = ColumnChoice(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DRAWN_DEPTH = 3  # of a tree with substructures
 # Chosen by cross-validation within the training rows, among depths that can still be read.
-_SHORT: dict[str, Any] = {"epochs": 60, "batch_size": 64, "learning_rate": 0.01}
+_SHORT: dict[str, Any] = {"epochs": 60, "learning_rate": 0.01, "training": {"batch_size": 64}}
 MOLECULES: dict[str, Any] = {"depth": 4, "drop_connect": 0.25, **_SHORT}
 # Trees that a person reads at a glance; a few hundred substructures, so that the demo takes about a minute.
 SMALL: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 3}

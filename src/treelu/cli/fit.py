@@ -19,7 +19,7 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, say, wri
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare_files
 from treelu.cli.trees import tree_text
-from treelu.cli.tune import choose_for_molecules, tune, wants_choice
+from treelu.cli.tune import choose_for_molecules, ensemble_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
@@ -130,11 +130,13 @@ def _choose(
     seed: int,
     quiet: bool,
 ) -> Any:
-    """An unfitted estimator with the parameters given, and others chosen where so asked."""
+    """An unfitted estimator with the parameters given, and others chosen where `folds` or molecules ask for it."""
     if method is None:
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
     if method == "elcn" and table.is_sample:
         raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
+    if method == "elcn" and table.training.names is not None:
+        parameters = ensemble_for_molecules(table.task, parameters)
     estimator = make_estimator(method, table.task, parameters, seed)
     if table.windows is not None:
         from treelu.cli.cluster import dask_class
@@ -176,6 +178,8 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
         known |= member().get_params()
     options = {
         "n_estimators": "--members",
+        "max_tree_features": "--max-features",
+        "training": "--batch-size",
         "class_weight": "--balanced",
         "max_leaf_nodes": "--leaves",
         "max_terms": "--terms",
@@ -260,7 +264,7 @@ def n_rounds(estimator: Any, n_rows: int) -> int:
         return int(estimator.n_estimators)
     if not hasattr(estimator, "epochs"):
         return 1
-    return plan_training(n_rows, estimator.epochs, estimator.batch_size).epochs
+    return plan_training(n_rows, estimator.epochs, estimator._how.batch_size).epochs
 
 
 def visited_trees(model: TableModel, training: Rows | None, held_out: Rows | None) -> tuple[ObliqueTree, ...]:

@@ -38,6 +38,7 @@ from treelu.training import (
     History,
     KernelStepper,
     Sample,
+    Settings,
     best_fit,
     evaluate,
     train,
@@ -46,6 +47,7 @@ from treelu.training.calibration import drawn, prior_scores, refine_leaves, temp
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import fit_scaling, fold
+from treelu.training.settings import NAMES
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
 from treelu.training.together import together
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from treelu.estimators._stream import Stream
 
 PATIENCE = 10  # epochs, for early_stopping=True
-PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_features
+PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_tree_features
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True
 BLOCK = 2**21  # entries that are scaled at once
 MAX_NEURONS = 256  # the work for a row grows with their cube
@@ -70,20 +72,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         "depth": [Interval(Integral, 1, MAX_NEURONS, closed="both"), StrOptions({"auto"})],
         "drop_connect": [Interval(Real, 0, 1, closed="left"), StrOptions({"auto"})],
         "hidden_layers": ["array-like"],
-        "negative_slope": [Interval(Real, None, None, closed="neither")],
         "epochs": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "optimizer": [StrOptions({"sgd", "amsgrad"})],
-        "schedule": [StrOptions({"step", "cosine", "constant"}), callable],
         "weight_decay": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "annealing": [Interval(Real, 0, 1, closed="both")],
-        "straight_through": ["boolean"],
         "standardize": ["boolean", StrOptions({"auto"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "feature_penalty": [Interval(Real, 0, None, closed="left")],
-        "max_features": [None, Interval(Integral, 1, None, closed="left")],
-        "refine_leaves": ["boolean", Interval(Real, 0, None, closed="left")],
+        "max_tree_features": [None, Interval(Integral, 1, None, closed="left")],
         "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
@@ -92,6 +85,10 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         "callbacks": [None, "array-like"],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
+        "training": [None, dict, Settings],
+    }
+    _elsewhere: ClassVar[dict[str, str]] = {name: f"training={{{name!r}: …}}" for name in NAMES} | {
+        "max_features": "max_tree_features=…"
     }
     # which network, and whether it is kept smooth
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
@@ -99,6 +96,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     _is_member = False  # of an ensemble, which calls back, shows progress and is interrupted itself
     stream_: Stream  # the rows kept by partial_fit
     network_: Any  # a NeuronChain of `_network_class`
+
+    @property
+    def _how(self) -> Settings:
+        """How to train: the parameter `training`, with defaults filled in."""
+        return Settings.of(self.training)
 
     @abstractmethod
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
@@ -140,23 +142,23 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
     def _train_network(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """Choose a setting, train a network on scaled rows, and calibrate it."""
-        lesson = self._lesson(sample, validation, seed)
-        choice = self._choose_setting(sample, validation, seed, lesson)
+        trained_on = self._targets_to_train_on(sample, validation, seed)
+        choice = self._choose_setting(sample, validation, seed, trained_on)
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
-        seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self.n_init - 1))]
-        taught = replace(sample, targets=lesson)
-        fits = self._train_all(taught, validation, seeds)
-        network, history = best_fit(fits, taught, validation)
+        seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self._how.n_init - 1))]
+        rows_to_train_on = replace(sample, targets=trained_on)
+        fits = self._train_all(rows_to_train_on, validation, seeds)
+        network, history = best_fit(fits, rows_to_train_on, validation)
         self._refine(network, sample)
-        few = self.max_features is not None and self.max_features < sample.table.shape[1]
+        few = self.max_tree_features is not None and self.max_tree_features < sample.table.shape[1]
         self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
         return network, history
 
     def _refine(self, network: NeuronChain, sample: Sample) -> None:
-        """Correct the leaves by their rows, where so asked."""
-        if self.refine_leaves:
-            strength = REFINEMENT if isinstance(self.refine_leaves, bool | np.bool_) else float(self.refine_leaves)
-            refine_leaves(network, sample, strength)
+        """Correct the leaves by their rows, where `refine_leaves` asks for it."""
+        strength = self._how.refine_leaves
+        if strength:
+            refine_leaves(network, sample, REFINEMENT if isinstance(strength, bool | np.bool_) else float(strength))
 
     def _train_all(
         self, sample: Sample, validation: Sample | None, seeds: list[int]
@@ -165,11 +167,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         fits = [partial(self._train, sample, validation, seed) for seed in seeds]
         return together(fits, self.n_jobs, lambda fit: fit[1].ended == "interrupted")
 
-    def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
+    def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """The targets that are trained on; what is chosen and tempered is judged by the sample's own."""
         return sample.targets
 
-    def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int, lesson: Targets) -> Choice:
+    def _choose_setting(self, sample: Sample, validation: Sample | None, seed: int, trained_on: Targets) -> Choice:
         """Depth, drop rate and decay as given or fitted before; for "auto" those that do best on rows held out."""
         if self.warm_start and hasattr(self, "network_"):
             return Choice(self._setting(), None)
@@ -179,11 +181,13 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
             network = self._network_for(part, seed, setting)
-            penalise, taught = proximal_step(self.feature_penalty), replace(part, targets=lesson)
-            self._run(network, taught, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
+            penalise, rows_to_train_on = proximal_step(self._how.feature_penalty), replace(part, targets=trained_on)
+            self._run(network, rows_to_train_on, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
             return network
 
         settings = self._settings(len(sample), n_features)
+        if len(settings) == 1 and (validation is not None or not self._how.temper):
+            return Choice(settings[0], None)  # validation rows give the temperature later
         told = trial_lines(type(self).__name__) if self.verbose else None
         return choose_setting(trial, settings, sample, validation, seed, told)
 
@@ -196,22 +200,22 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).astype(np.float64)
             temperature = temper(scores, validation.targets, validation.rows).temperature
-        if temperature is not None:
+        if temperature is not None and self._how.temper:
             prior = prior_scores(sample.targets, sample.rows)
             network.rescale_outputs(1 / temperature, drawn(prior, temperature))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
-        """One network from one initialisation, on few features where so asked."""
+        """One network from one initialisation, on few features where `max_tree_features` asks for it."""
         network = self._start(sample, seed)
-        penalise = proximal_step(self.feature_penalty)
-        if self.max_features is None or self.max_features >= sample.table.shape[1]:
+        penalise = proximal_step(self._how.feature_penalty)
+        if self.max_tree_features is None or self.max_tree_features >= sample.table.shape[1]:
             return network, self._run(network, sample, validation, seed, penalise)
 
         def go_on(penalty: float) -> None:
-            self._run(network, sample, None, seed, path_step(penalty, self.optimizer), PATH_SHARE, quietly=True)
+            self._run(network, sample, None, seed, path_step(penalty, self._how.optimizer), PATH_SHARE, quietly=True)
 
         self._run(network, sample, None, seed, None, quietly=True)
-        chosen = choose_features(network, self.max_features, go_on)
+        chosen = choose_features(network, self.max_tree_features, go_on)
         few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
         few_valid = None
         if validation is not None:
@@ -233,7 +237,8 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     ) -> History:
         """The training loop with this estimator's settings, for a share of its epochs."""
         quietly = quietly or self._is_member
-        plan = plan_training(len(sample), self.epochs, self.batch_size)
+        how = self._how
+        plan = plan_training(len(sample), self.epochs, how.batch_size)
         epochs = max(1, round(share * plan.epochs))
         return train(
             network,
@@ -241,11 +246,11 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
             epochs=epochs,
             batch_size=plan.batch_size,
             updates_per_epoch=plan.updates_per_epoch,
-            optimizer=self.optimizer,
+            optimizer=how.optimizer,
             learning_rate=self.learning_rate,
-            schedule=self.schedule,
+            schedule=how.schedule,
             weight_decay=self._setting().decay if decay is None else decay,
-            annealing=float(self.annealing),
+            annealing=float(how.annealing),
             validation=validation,
             patience=self._patience(),
             callbacks=() if quietly else self.callbacks or (),
@@ -318,10 +323,10 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     ) -> NeuronChain:
         """A network as the parameters describe it, before training."""
         depth, rate, _ = setting or self._setting()
-        slope = float(self.negative_slope)
+        slope = float(self._how.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
-        activation = Activation(kind, slope, bool(self.straight_through))
+        activation = Activation(kind, slope, bool(self._how.straight_through))
         settings: dict[str, Any] = {"activation": activation, "drop_connect": rate}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
@@ -344,7 +349,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         target = getattr(self, "target_scaling_", None)
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
         scaled.drop_connect = self._setting().rate
-        scaled.activation = replace(scaled.activation, straight_through=bool(self.straight_through))
+        scaled.activation = replace(scaled.activation, straight_through=bool(self._how.straight_through))
         return scaled.copy(np.float32)
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
@@ -358,6 +363,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
     def _check_parameters(self) -> None:
         """Everything that can be wrong before any data is looked at."""
         self._validate_params()
+        _ = self._how
         if not all(isinstance(width, Integral) and int(width) >= 1 for width in self.hidden_layers):
             raise ValueError(f"hidden_layers must be widths of at least 1, got {self.hidden_layers!r}")
         if not issubclass(self._network_class, LocallyConstantNetwork) and len(self.hidden_layers):

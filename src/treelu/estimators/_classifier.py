@@ -28,7 +28,7 @@ from treelu.estimators._targets import (
     is_label_matrix,
 )
 from treelu.nn import Table
-from treelu.training import Callback, Sample, Schedule
+from treelu.training import Callback, Sample, Settings
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets, probabilities
 from treelu.training.together import together
@@ -51,21 +51,12 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         depth: int | str = "auto",
         drop_connect: float | str = "auto",
         hidden_layers: Sequence[int] = (),
-        negative_slope: float = 0.0,
         epochs: int | str = "auto",
-        batch_size: int | str = "auto",
         learning_rate: float = 0.01,
-        optimizer: str = "amsgrad",
-        schedule: Schedule = "cosine",
         weight_decay: float | str = "auto",
-        annealing: float = 0.5,
-        straight_through: bool = True,
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
-        n_init: int = 1,
-        feature_penalty: float = 0.0,
-        max_features: int | None = None,
-        refine_leaves: bool | float = False,
+        max_tree_features: int | None = None,
         missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
@@ -74,25 +65,17 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
         random_state: Any = None,
+        training: Settings | dict[str, Any] | None = None,
     ) -> None:
         self.depth = depth
         self.drop_connect = drop_connect
         self.hidden_layers = hidden_layers
-        self.negative_slope = negative_slope
         self.epochs = epochs
-        self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.schedule = schedule
         self.weight_decay = weight_decay
-        self.annealing = annealing
-        self.straight_through = straight_through
         self.standardize = standardize
         self.early_stopping = early_stopping
-        self.n_init = n_init
-        self.feature_penalty = feature_penalty
-        self.max_features = max_features
-        self.refine_leaves = refine_leaves
+        self.max_tree_features = max_tree_features
         self.missing = missing
         self.class_weight = class_weight
         self.warm_start = warm_start
@@ -101,6 +84,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
         self.random_state = random_state
+        self.training = training
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Train on rows X with labels y.

@@ -118,7 +118,7 @@ def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: n
         next(samples),
         windows=samples,
         epochs=count,
-        batch_size=BATCH_ROWS if isinstance(estimator.batch_size, str) else int(estimator.batch_size),
+        batch_size=BATCH_ROWS if isinstance(estimator._how.batch_size, str) else int(estimator._how.batch_size),
         learning_rate=RATE * estimator.learning_rate,
         callbacks=estimator.callbacks or (),
         progress=epoch_bar(type(estimator).__name__, count, unit="window") if estimator.verbose else None,
@@ -140,7 +140,7 @@ def train_further(
     network = estimator._unfolded(estimator.network_)
     network.leaf_corrections = None
     n_features, chosen = network.in_features, None
-    if estimator.max_features is not None:
+    if estimator.max_tree_features is not None:
         chosen = np.flatnonzero((network.weight != 0).any(axis=1))
         network, sample = network.narrow(chosen), _columns(sample, chosen)
         windows = None if windows is None else map(partial(_columns, chosen=chosen), windows)
@@ -148,11 +148,11 @@ def train_further(
         network,
         sample,
         windows=windows,
-        optimizer=estimator.optimizer,
+        optimizer=estimator._how.optimizer,
         schedule="cosine",
         weight_decay=estimator._setting().decay,
         annealing=0.0,
-        after_step=proximal_step(estimator.feature_penalty),
+        after_step=proximal_step(estimator._how.feature_penalty),
         make_stepper=estimator._make_stepper(),
         **settings,
     )

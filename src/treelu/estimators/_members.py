@@ -56,6 +56,7 @@ class EnsembleMixin(NetworkEstimator):
     # what concerns all rows is the member's, but done once
     missing, standardize = _of_member("missing"), _of_member("standardize")
     class_weight, device = _of_member("class_weight"), _of_member("device")
+    training = _of_member("training")
 
     @abstractmethod
     def _member(self) -> Any:
@@ -129,6 +130,7 @@ class EnsembleMixin(NetworkEstimator):
         prototype = clone(self._member()).set_params(warm_start=False, n_jobs=None, verbose=False, callbacks=None)
         prototype._is_member, prototype.scaling_ = True, self.scaling_
         if self.combine == "boost":
+            prototype.training = prototype._how.but(temper=False)
             setting = prototype._choose_setting(sample, None, seed, sample.targets).setting
 
         def train_member(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
@@ -137,7 +139,7 @@ class EnsembleMixin(NetworkEstimator):
                 network, history = member._train_network(sample, None, seed)
             else:
                 network = member._network_for(sample, seed, setting)
-                penalise = proximal_step(member.feature_penalty)
+                penalise = proximal_step(member._how.feature_penalty)
                 history = member._run(network, sample, None, rng, penalise, decay=setting.decay)
             if network.activation.is_piecewise_linear:
                 visits.append(count_visits(network, sample))

@@ -18,13 +18,9 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
-from treelu.training import Callback, Sample, Schedule, evaluate
+from treelu.training import Callback, Sample, Settings, evaluate
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets
-
-TEACHERS_SETTINGS = (
-    "epochs", "batch_size", "learning_rate", "optimizer", "schedule", "annealing", "straight_through", "device",
-)  # fmt: skip
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
@@ -34,7 +30,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         **NetworkEstimator._parameter_constraints,
         "smoothing": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
     }
-    _default_smoothing: ClassVar[float] = 0.0  # where drop_connect is open
+    _default_smoothing: ClassVar[float] = 0.0  # of smoothing="auto"
 
     def __init__(
         self,
@@ -42,22 +38,13 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         depth: int | str = "auto",
         drop_connect: float | str = "auto",
         hidden_layers: Sequence[int] = (),
-        negative_slope: float = 0.0,
         epochs: int | str = "auto",
-        batch_size: int | str = "auto",
         learning_rate: float = 0.01,
-        optimizer: str = "amsgrad",
-        schedule: Schedule = "cosine",
         weight_decay: float | str = "auto",
-        annealing: float = 0.5,
-        straight_through: bool = True,
         smoothing: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
-        n_init: int = 1,
-        feature_penalty: float = 0.0,
-        max_features: int | None = None,
-        refine_leaves: bool | float = False,
+        max_tree_features: int | None = None,
         missing: str = "error",
         warm_start: bool = False,
         device: Any = "cpu",
@@ -65,26 +52,18 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         callbacks: Sequence[Callback] | None = None,
         verbose: bool | int = False,
         random_state: Any = None,
+        training: Settings | dict[str, Any] | None = None,
     ) -> None:
         self.depth = depth
         self.drop_connect = drop_connect
         self.hidden_layers = hidden_layers
-        self.negative_slope = negative_slope
         self.epochs = epochs
-        self.batch_size = batch_size
         self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.schedule = schedule
         self.weight_decay = weight_decay
-        self.annealing = annealing
-        self.straight_through = straight_through
         self.smoothing = smoothing
         self.standardize = standardize
         self.early_stopping = early_stopping
-        self.n_init = n_init
-        self.feature_penalty = feature_penalty
-        self.max_features = max_features
-        self.refine_leaves = refine_leaves
+        self.max_tree_features = max_tree_features
         self.missing = missing
         self.warm_start = warm_start
         self.device = device
@@ -92,6 +71,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.callbacks = callbacks
         self.verbose = verbose
         self.random_state = random_state
+        self.training = training
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
         """Train on rows X with real targets y.
@@ -138,20 +118,23 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
 
-    def _lesson(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
+    def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """Targets drawn to what a locally linear network, trained first, makes of the rows: leaves that are constant
         then follow less of the noise.
         """
         share = self.smoothing
         if isinstance(share, str):
-            share = self._default_smoothing if isinstance(self.drop_connect, str) else 0.0
+            share = self._default_smoothing
         if not share:
             return sample.targets
-        teacher = _Teacher(**{name: getattr(self, name) for name in TEACHERS_SETTINGS})
-        setting, temperature = teacher._choose_setting(sample, validation, seed, sample.targets)
-        network = teacher._network_for(sample, seed, setting)
-        teacher._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
-        teacher._temper(network, sample, validation, temperature)
+        how = self._how
+        alike = {name: getattr(how, name) for name in ("batch_size", "optimizer", "schedule", "annealing")}
+        alike["straight_through"] = how.straight_through
+        smoother = _Smoother(epochs=self.epochs, learning_rate=self.learning_rate, device=self.device, training=alike)
+        setting, temperature = smoother._choose_setting(sample, validation, seed, sample.targets)
+        network = smoother._network_for(sample, seed, setting)
+        smoother._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
+        smoother._temper(network, sample, validation, temperature)
         y, rows = sample.targets.y.copy(), sample.rows
         y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])
         return replace(sample.targets, y=y)
@@ -168,7 +151,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return tags
 
 
-class _Teacher(NetworkRegressor):
+class _Smoother(NetworkRegressor):
     """The locally linear network that smooths the targets."""
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork

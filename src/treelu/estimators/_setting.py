@@ -104,7 +104,7 @@ def choose_setting(
     trial : callable
         trial(setting, sample) trains a network for `TRIAL_SHARE` of its time.
     settings : sequence of Setting
-        Where there is but one, it is not tried.
+        One alone is tried for its temperature, which does not depend on what it was compared with.
     sample, validation : Sample
         Training rows, and the user's own rows for validation where there are some.
     seed : int
@@ -112,8 +112,6 @@ def choose_setting(
     told : callable, optional
         told(setting, loss, n_rows) after each trial: its loss on so many rows held out so far.
     """
-    if len(settings) == 1:
-        return Choice(settings[0], None)
     parts = folds(sample, seed) if validation is None else iter([(sample, validation)])
     left, rows = list(settings), np.zeros(0, np.int64)
     scores: dict[Setting, NDArray[np.float64]] = {}
@@ -128,8 +126,6 @@ def choose_setting(
                 told(setting, float(judged[setting].losses.mean()), len(rows))
         best = min(left, key=lambda setting: judged[setting].losses.mean())
         left = [setting for setting in left if not _clearly_worse(judged[setting].losses, judged[best].losses)]
-        if left == [best]:
-            break
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
 
 

@@ -163,7 +163,7 @@ def _can_hold_out(y: NDArray[Any], is_classifier: bool) -> bool:
 def _go_on(estimator: NetworkEstimator, stream: Stream, piece: Stream, *, rescale: bool) -> None:
     """Train the network on; `rescale` rewrites it first for the scaling of the rows that are kept now."""
     rng = np.random.default_rng([estimator._seeds(1)[0], stream.n_pieces, 1])
-    plan = plan_training(len(stream), estimator.epochs, estimator.batch_size)
+    plan = plan_training(len(stream), estimator.epochs, estimator._how.batch_size)
     kept = _sample(estimator, stream, rescale=rescale)
     sample = kept
     if stream.n_fitted and stream.holds_all:

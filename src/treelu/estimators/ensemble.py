@@ -79,8 +79,9 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     `fit` scores an `eval_set` after each member and keeps the size with the best score. Ctrl-C keeps the finished
     members. `partial_fit` adds one member, fitted to the piece of data it is given. The paper's ensemble is::
 
-        ELCNClassifier(ALCNClassifier(depth=12, drop_connect=0.75, epochs=30, batch_size=256, schedule="constant",
-                                      annealing=1.0, straight_through=False), n_estimators=64, combine="boost")
+        paper = {"batch_size": 256, "schedule": "constant", "annealing": 1.0, "straight_through": False}
+        member = ALCNClassifier(depth=12, drop_connect=0.75, epochs=30, training=paper)
+        ELCNClassifier(member, n_estimators=64, combine="boost")
 
     References
     ----------

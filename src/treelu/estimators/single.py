@@ -28,37 +28,22 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
     hidden_layers : sequence of int
         Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
-    negative_slope : float
-        Slope of the activation below zero; 0 is ReLU.
-    epochs, batch_size, learning_rate, optimizer, schedule
-        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
-        size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
-        callable (epoch, epochs) → factor.
+    epochs : int or "auto"
+        Passes over the rows; "auto" plans updates by the number of rows.
+    learning_rate : float
+        Step size at the start.
     weight_decay : float or "auto"
         Decay of the weights. "auto" is 0 but for linear leaves (LLN), where 0.3 and 2 without dropping are tried beside
         drop rates 0.05 and 0.3, if `drop_connect` is open too; kept as `weight_decay_`.
-    annealing : float in [0, 1]
-        The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
-        1 is the paper's, 0 trains the tree from the start.
-    straight_through : bool
-        Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
-        is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     standardize : bool or "auto"
         Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
         with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
         scales its targets as well.
     early_stopping : bool or int
         Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
-    n_init : int
-        Train from so many initialisations (in parallel by `n_jobs`) and keep the best by validation score, or by
-        training loss.
-    feature_penalty : float
-        Strength of the group penalty that removes whole features from the tree, with exact zeros.
-    max_features : int, optional
+    max_tree_features : int, optional
         A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
         alone.
-    refine_leaves : bool or float
-        Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
     missing : {"error", "indicator"}
         What to do with NaN in X: refuse it, or fill it with the feature's mean and add an indicator column, which the
         tree then reads as one more feature.
@@ -75,6 +60,9 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
     verbose : bool
         Show a progress bar.
     random_state : int, RandomState or None
+    training : dict or treelu.training.Settings, optional
+        Batches, optimiser, schedule and what else is rarely changed, such as ``{"optimizer": "sgd"}``; see
+        :class:`treelu.training.Settings`.
 
     Attributes
     ----------
@@ -114,64 +102,13 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
 
     Parameters
     ----------
-    depth : int or "auto"
-        Neurons M: the tree has up to 2^M leaves. "auto" is 16, less on more than 128 features so that the whole tree
-        fits into 64 MB, and 12 on fewer than 500 rows or where more than half of the weights are dropped; kept as
-        `depth_`.
-    drop_connect : float in [0, 1) or "auto"
-        The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
-        out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
-    hidden_layers : sequence of int
-        Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
-    negative_slope : float
-        Slope of the activation below zero; 0 is ReLU.
-    epochs, batch_size, learning_rate, optimizer, schedule
-        The training: passes over the rows and rows a step ("auto": planned in updates by the number of rows), step
-        size, "sgd" (Nesterov momentum 0.9) or "amsgrad", "step" (× 0.1 after each third), "cosine", "constant" or a
-        callable (epoch, epochs) → factor.
-    weight_decay : float or "auto"
-        Decay of the weights. "auto" is 0 but for linear leaves (LLN), where 0.3 and 2 without dropping are tried beside
-        drop rates 0.05 and 0.3, if `drop_connect` is open too; kept as `weight_decay_`.
-    annealing : float in [0, 1]
-        The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
-        1 is the paper's, 0 trains the tree from the start.
-    straight_through : bool
-        Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
-        is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     smoothing : float in [0, 1] or "auto"
         How far the targets are drawn, before training, to the outputs of a locally linear network (LLN) trained first,
-        so that constant leaves follow less of the noise; 0 is the paper's. "auto" is 0.7 for LCN and 0 for the others,
-        and 0 where `drop_connect` is given, which asks for a single training.
-    standardize : bool or "auto"
-        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
-        with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
-        scales its targets as well.
-    early_stopping : bool or int
-        Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
-    n_init : int
-        Train from so many initialisations (in parallel by `n_jobs`) and keep the best by validation score, or by
-        training loss.
-    feature_penalty : float
-        Strength of the group penalty that removes whole features from the tree, with exact zeros.
-    max_features : int, optional
-        A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
-        alone.
-    refine_leaves : bool or float
-        Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
-    missing : {"error", "indicator"}
-        What to do with NaN in X: refuse it, or fill it with the feature's mean and add an indicator column, which the
-        tree then reads as one more feature.
-    warm_start : bool
-        Whether `fit` goes on from the fitted network.
-    device : str or torch.device
-        Where to train.
-    n_jobs : int, optional
-        Processes for several labels.
-    callbacks : sequence of callables, optional
-        Called as callback(record, network) after each epoch; a true answer ends the training.
-    verbose : bool
-        Show a progress bar.
-    random_state : int, RandomState or None
+        so that constant leaves follow less of the noise; 0 is the paper's. "auto" is 0.7 for LCN and 0 for the others.
+    depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping
+        As for `LCNClassifier`. Unless `standardize` is False, targets are scaled as well.
+    max_tree_features, missing, warm_start, device, n_jobs, callbacks, verbose, random_state, training
+        As for `LCNClassifier`.
 
     Attributes
     ----------

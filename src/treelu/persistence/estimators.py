@@ -33,6 +33,7 @@ from treelu.persistence.older import parameters_today
 from treelu.persistence.streams import describe_stream, restore_stream
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
+from treelu.training import Settings
 from treelu.tree.check import MAX_FEATURES
 
 _TASKS = ("Classifier", "Regressor")
@@ -147,10 +148,12 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if isinstance(value, dict):
-        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(item) for item in value]
+    if isinstance(value, Settings):
+        value = value.changed()
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         return str(value)
     if type(value) is _NETWORKS.get(type(value).__name__):  # what a search varies

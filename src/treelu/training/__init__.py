@@ -17,6 +17,7 @@ from treelu.training.loop import (
     score_of,
     train,
 )
+from treelu.training.settings import Settings
 
 __all__ = [
     "Callback",
@@ -25,6 +26,7 @@ __all__ = [
     "KernelStepper",
     "Sample",
     "Schedule",
+    "Settings",
     "annealing_of",
     "batches",
     "best_fit",
