@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -64,8 +64,10 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if n_jobs <= 1:
         return _one_by_one(works, interrupted)
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="treelu-fit") as pool:
-        futures = [pool.submit(run, work) for work in works]
-        try:
+        futures: list[Future[T]] = []
+        try:  # Ctrl-C may come while the first ones run and the last ones are not yet handed over
+            for work in works:
+                futures.append(pool.submit(run, work))
             wait(futures, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
             stop.set()
