@@ -13,7 +13,7 @@ def main() -> None:
     for wanted in (None, 4):
         model = LCNClassifier(depth=2, max_tree_features=wanted, random_state=0).fit(X_train, y_train)
         used = int((model.feature_importances_ > 0).sum())
-        print(f"max_features={wanted!s:4} uses {used:2} features, test accuracy {model.score(X_test, y_test):.3f}")
+        print(f"max_tree_features={wanted!s:4} uses {used:2} features, test accuracy {model.score(X_test, y_test):.3f}")
 
     print(model.tree_.export_text(top=4, scale=X_train.std()))
 

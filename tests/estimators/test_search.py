@@ -47,11 +47,8 @@ def test_one_standard_error_rule(one_standard_error: bool) -> None:
 
 @pytest.mark.parametrize("search", [LCNClassifierCV, LCNRegressorCV])
 def test_scikit_learns_checks(search: type) -> None:
-    base = (
-        LCNClassifier(epochs=20, training={"batch_size": 16})
-        if search is LCNClassifierCV
-        else LCNRegressor(epochs=20, training={"batch_size": 16})
-    )
+    quick = {"epochs": 20, "training": {"batch_size": 16, "temper": False}}
+    base = LCNClassifier(**quick) if search is LCNClassifierCV else LCNRegressor(**quick, smoothing=0)
     small = search(depths=[4], drop_rates=[0.0], cv=2, estimator=base)
     check_estimator(small, expected_failed_checks=EXPECTED_FAILED_CHECKS)
 

@@ -134,8 +134,8 @@ def train_further(
 ) -> tuple[NeuronChain, History]:
     """The fitted network, on scaled features, after more training.
 
-    It goes on as a ReLU network (λ = 1), reads no feature that `max_features` took from it, and the learning rate falls
-    to zero.
+    It goes on as a ReLU network (λ = 1), reads no feature that `max_tree_features` took from it, and the learning rate
+    falls to zero.
     """
     network = estimator._unfolded(estimator.network_)
     network.leaf_corrections = None
