@@ -14,6 +14,7 @@ from treelu.training.loop import Sample, evaluate
 from treelu.training.targets import Targets, cross_entropies, probabilities
 
 CLEARLY = 2.0  # standard errors that a difference must exceed
+FIRM = 2.0  # temperature above which scores are drawn to the classes' shares; an ordinary network is too sure by less
 LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
@@ -92,8 +93,8 @@ def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float6
 
 
 def drawn(prior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """What is added to scores divided by the temperature, so that from 1 on they go to those of the prior."""
-    return prior * max(0.0, 1 - 1 / temperature)
+    """What is added to scores divided by the temperature, so that above `FIRM` they go to those of the prior."""
+    return prior * max(0.0, 1 - FIRM / temperature)
 
 
 class Tempered(NamedTuple):
@@ -106,8 +107,8 @@ class Tempered(NamedTuple):
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
     """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
 
-    Scores of classes are drawn to those of the classes' shares: what is not known better than by chance becomes the
-    majority class, not a draw between all.
+    Scores of classes that are too sure by far (`FIRM`) are drawn to those of the classes' shares: what is not known better
+    than by chance becomes the majority class, not a draw between all.
     In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
     0, the mean of scaled targets, as far as these rows say clearly.
 
