@@ -133,7 +133,10 @@ def run(data: str, seeds: tuple[int, ...], methods: list[str]) -> None:
 
 
 def collect() -> None:
-    """Write the scores of all predictions, and of the averages of two, into one file."""
+    """Write the scores of all predictions, and of the averages of two, into one file.
+
+    Cells of the file whose predictions are not here, because another machine made them, stay as they are.
+    """
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(PREDICTIONS.glob("*.npz")):
         cell, method = next(
@@ -153,6 +156,10 @@ def collect() -> None:
         seconds = {name: round(float(one["t"]), 2) for name, one in by_method.items()}
         rounded = {name: round(float(score), 5) for name, score in scores.items()}
         rows.append({"data": data, "label": label, "seed": int(seed), "auc": rounded, "seconds": seconds})
+    made = {(row["data"], row["label"], row["seed"]) for row in rows}
+    kept = json.loads(SCORES.read_text()) if SCORES.exists() else []
+    rows += [row for row in kept if (row["data"], row["label"], row["seed"]) not in made]
+    rows.sort(key=lambda row: (row["data"], row["seed"], row["label"]))
     SCORES.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
