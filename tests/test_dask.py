@@ -206,8 +206,11 @@ def test_a_killed_worker_costs_no_fit_and_one_that_joins_is_used(monkeypatch: py
         quiet = DaskLCNRegressor(**SETTING).fit(rows, values)
         monkeypatch.setattr(on_dask, "_average", disturbed)
         model = DaskLCNRegressor(**SETTING).fit(rows, values)
-        counts = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        before = client.run(lambda dask_worker: dask_worker.state.executed_count)
+        fresh = da.from_array(X + 1, chunks=(100, 4))  # 20 chunks that no worker holds yet
+        DaskLCNRegressor(**SETTING).fit(fresh, da.from_array(y, chunks=100))
+        after = client.run(lambda dask_worker: dask_worker.state.executed_count)
     np.testing.assert_allclose(model.to_local().predict(X), quiet.to_local().predict(X), atol=1e-6)
     assert model.n_rounds_ == quiet.n_rounds_
-    assert len(counts) == 3
-    assert all(count > 0 for count in counts.values())
+    assert len(after) == 3
+    assert all(after[worker] > before[worker] for worker in after)

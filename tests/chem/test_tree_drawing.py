@@ -139,7 +139,7 @@ def test_errors(fingerprint):
     with pytest.raises(ValueError, match="3 features without names, the fingerprint 256 columns"):
         draw_tree(tree_of([0], n_features=3), fingerprint)
     named = tree_of([0], n_features=2, feature_names=["a", "b"])
-    with pytest.raises(ValueError, match="no feature of the tree bears the name of a column such as 'bit_000'"):
+    with pytest.raises(ValueError, match="no feature of the tree has the name of a column, such as 'bit_000'"):
         draw_tree(named, fingerprint)
     with pytest.raises(ValueError, match="top must be at least 1, got 0"):
         draw_tree(tree_of([0]), fingerprint, top=0)

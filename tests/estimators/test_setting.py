@@ -110,13 +110,12 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
     plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 4.0))
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
-    prior = np.log((y.sum() + 0.5) / ((1 - y).sum() + 0.5))  # to which scores are drawn by half: 1 - 2 / 4
-    np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 4 + prior / 2, atol=1e-6)
+    np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, atol=1e-6)
     drawn = LCNRegressor(smoothing=0, **settings).fit(X, values).predict(X)
-    np.testing.assert_allclose(drawn - mean, (plain_values - mean) / 4, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(drawn - mean, (plain_values - mean) / 2, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("estimator_class", [LCNClassifier, LCNRegressor])

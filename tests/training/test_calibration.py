@@ -87,8 +87,8 @@ def test_scores_that_say_nothing_are_drawn_to_the_majority(n_classes: int, task:
     assert (found.argmax(axis=1) == np.bincount(y).argmax()).all()
 
 
-def test_scores_that_are_a_little_too_sure_are_only_divided() -> None:
-    np.testing.assert_array_equal(drawn(np.array([-1.0, 0.5]), 1.9), [0.0, 0.0])
+def test_scores_that_say_something_are_only_divided() -> None:
+    np.testing.assert_array_equal(drawn(np.array([-1.0, 0.5]), 19.0), [0.0, 0.0])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

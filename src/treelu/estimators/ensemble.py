@@ -194,7 +194,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     Examples
     --------
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
-    >>> member = ALCNRegressor(depth=4, drop_connect=0.1, epochs=20)
+    >>> member = ALCNRegressor(depth=4, drop_connect=0.1)
     >>> regressor = ELCNRegressor(member, n_estimators=4, random_state=0).fit(X, np.abs(X[:, 0]))
     >>> regressor.score(X, np.abs(X[:, 0])) > 0.8
     True

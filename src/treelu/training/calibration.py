@@ -14,7 +14,7 @@ from treelu.training.loop import Sample, evaluate
 from treelu.training.targets import Targets, cross_entropies, probabilities
 
 CLEARLY = 2.0  # standard errors that a difference must exceed
-FIRM = 2.0  # temperature above which scores are drawn to the classes' shares; an ordinary network is too sure by less
+HOTTEST = 20.0  # the temperature of scores that say no more than the classes' shares do
 LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
@@ -93,8 +93,8 @@ def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float6
 
 
 def drawn(prior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """What is added to scores divided by the temperature, so that above `FIRM` they go to those of the prior."""
-    return prior * max(0.0, 1 - FIRM / temperature)
+    """What is added to scores divided by the temperature: the prior's where this is the highest, otherwise nothing."""
+    return prior if temperature >= HOTTEST else np.zeros_like(prior)
 
 
 class Tempered(NamedTuple):
@@ -107,8 +107,8 @@ class Tempered(NamedTuple):
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
     """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
 
-    Scores of classes that are too sure by far (`FIRM`) are drawn to those of the classes' shares: what is not known better
-    than by chance becomes the majority class, not a draw between all.
+    Scores that are not better than the classes' shares are given the highest temperature, and the shares are added to
+    them (:func:`drawn`): what is not known better than by chance becomes the majority class, not a draw between all.
     In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
     0, the mean of scaled targets, as far as these rows say clearly.
 
@@ -126,14 +126,16 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
         slope = _slope(scores, y, weight[:, None])
         return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))
 
-    prior = prior_scores(targets, rows)
-
     def losses(log_temperature: float) -> NDArray[np.float64]:
-        temperature = float(np.exp(log_temperature))
-        return weight * cross_entropies(y, scores / temperature + drawn(prior, temperature))
+        return weight * cross_entropies(y, scores / np.exp(log_temperature))
 
-    found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=(-3, 3), method="bounded")
-    return Tempered(float(np.exp(found.x)), losses(found.x))
+    bounds = (-3, np.log(HOTTEST))
+    found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=bounds, method="bounded")
+    prior = prior_scores(targets, rows)
+    by_chance = weight * cross_entropies(y, scores / HOTTEST + prior)
+    if by_chance.mean() <= losses(found.x).mean():
+        return Tempered(HOTTEST, by_chance)
+    return Tempered(min(float(np.exp(found.x)), 0.999 * HOTTEST), losses(found.x))
 
 
 def _slope(outputs: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64]) -> float:
