@@ -284,7 +284,7 @@ def test_one_interrupt_ends_all_initialisations() -> None:
 
 
 class CtrlC:
-    """A callback that presses Ctrl-C once, in epoch 3, when so many threads have begun a training."""
+    """A callback that presses Ctrl-C once, in epoch 3, when so many threads have finished an epoch."""
 
     def __init__(self, n_threads: int) -> None:
         self.begun, self.threads = threading.Barrier(n_threads), set[int]()
@@ -295,18 +295,28 @@ class CtrlC:
 
     def __call__(self, record: object, network: object) -> None:
         self.n_calls += 1
-        if threading.get_ident() not in self.threads:
+        if record.epoch == 2 and threading.get_ident() not in self.threads:  # type: ignore[attr-defined]
             self.threads.add(threading.get_ident())
             self.begun.wait(60)
         # two threads may come here at the same time
         if record.epoch >= 3 and self.key.acquire(blocking=False):  # type: ignore[attr-defined]
             os.kill(os.getpid(), signal.SIGINT)
+            ARRIVED.wait(60)  # a busy system may deliver it late, and the training must not have ended by then
+
+
+ARRIVED = threading.Event()
 
 
 @pytest.fixture
 def heed_ctrl_c() -> Iterator[None]:
     """Processes in the background ignore Ctrl-C, and so would these tests."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def arrive(number: int, frame: object) -> None:
+        ARRIVED.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, arrive)
+    ARRIVED.clear()
     yield
     signal.signal(signal.SIGINT, before)
 
@@ -339,6 +349,7 @@ def test_one_ctrl_c_keeps_all_labels_if_all_had_begun() -> None:
         model = LCNClassifier(**LONG, n_jobs=2, callbacks=[CtrlC(2)]).fit(X, np.column_stack([y, 1 - y]))
     assert [member.history_.ended for member in model.estimators_] == ["interrupted"] * 2
     assert model.predict_proba(X).shape == (len(X), 2)
+    ARRIVED.clear()
     more = LCNClassifier(**LONG, n_jobs=2, callbacks=[CtrlC(2)])
     with pytest.warns(UserWarning), pytest.raises(KeyboardInterrupt, match="none of them is kept"):  # noqa: PT030
         more.fit(X, np.column_stack([y] * 5))

@@ -19,6 +19,7 @@ from treelu.nn.cpu.threads import limited, n_threads
 
 T = TypeVar("T")
 _ON_THIS_MACHINE = ("loky", "threading", "multiprocessing", "sequential")  # joblib's own backends
+STEP = 0.1  # seconds
 _here = threading.local()  # .stop: set when the trainings of this thread are to end
 
 
@@ -50,9 +51,10 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if _has_cluster() and effective_n_jobs(n_jobs) > 1:
         return Parallel(n_jobs=n_jobs)(delayed(work)() for work in works)
     n_jobs = min(effective_n_jobs(n_jobs), len(works))
-    stop, threads = threading.Event(), max(1, n_threads() // max(1, n_jobs))
+    begin, stop, threads = threading.Event(), threading.Event(), max(1, n_threads() // max(1, n_jobs))
 
     def run(work: Callable[[], T]) -> T:
+        begin.wait()
         _here.stop = stop
         check_not_stopped()
         with limited(threads):
@@ -65,15 +67,18 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
         return _one_by_one(works, interrupted)
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="treelu-fit") as pool:
         futures: list[Future[T]] = []
-        try:  # Ctrl-C may come while the first ones run and the last ones are not yet handed over
+        try:  # none begins before all are handed over, so that a Ctrl-C loses none that has begun
             for work in works:
                 futures.append(pool.submit(run, work))
-            wait(futures, return_when=FIRST_EXCEPTION)
+            begin.set()
+            _wait_awake(futures)
         except KeyboardInterrupt:
             stop.set()
         except BaseException:
             stop.set()
             raise
+        finally:
+            begin.set()
         if any(future.done() and future.exception() is not None for future in futures):
             stop.set()
     errors = [future.exception() for future in futures]
@@ -84,6 +89,15 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if not kept:
         raise KeyboardInterrupt
     return kept
+
+
+def _wait_awake(futures: Sequence[Future[T]]) -> None:
+    """Wait for all, or for the first error, in short steps: not every system wakes a waiting thread for a Ctrl-C."""
+    left = set(futures)
+    while left:
+        done, left = wait(left, timeout=STEP, return_when=FIRST_EXCEPTION)
+        if any(future.exception() is not None for future in done):
+            return
 
 
 def _has_cluster() -> bool:
