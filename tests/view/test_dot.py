@@ -52,6 +52,7 @@ def test_colours_follow_rank_or_class():
     assert leaf_colors(ranked) == ["#f3f3f0", "#3b6fb6", "#d6603d"]
     two = ObliqueTree([[1.0]], [0], [[1, 2]], [[0.9, 0.1], [0.3, 0.7]], link="probability", classes=["a", "b"])
     assert leaf_ranks(two).tolist() == [1, 2]
+    assert leaf_colors(two) == ["#6089c2", "#e7b8a8"]  # 0.8 and 0.4 of the way from pale to the class's own colour
     three = ObliqueTree([[1.0]], [0], [[1, 2]], [[1, 0, 0], [0, 0, 1]], link="probability", classes=["a", "b", "c"])
     assert leaf_ranks(three) is None
     assert leaf_colors(three) == ["#3b6fb6", "#4a9960"]

@@ -36,22 +36,33 @@ def leaf_ranks(tree: ObliqueTree) -> np.ndarray | None:
 
 
 def leaf_colors(tree: ObliqueTree) -> list[str]:
-    """A colour for each leaf as ``#rrggbb``: by rank from blue to red, or by class and its probability."""
-    ranks = leaf_ranks(tree)
-    if ranks is not None:
-        return [_ramp(0.5 if ranks.max() == 1 else (rank - 1) / (ranks.max() - 1)) for rank in ranks]
-    if tree.leaf_weights is not None or tree.classes is None:
+    """A colour for each leaf as ``#rrggbb``: by class and its probability, or by rank from blue to red.
+
+    Two leaves of the same class never differ in hue: the nearer its probability is to chance, the paler a leaf is.
+
+    Examples
+    --------
+    >>> values = [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
+    >>> tree = ObliqueTree(
+    ...     [[1.0], [1.0]], [0, 1], [[1, 2], [3, 4]], values, link="probability", classes=["no", "yes"]
+    ... )
+    >>> leaf_colors(tree)
+    ['#3b6fb6', '#f3f3f0', '#d6603d']
+    """
+    if tree.leaf_weights is not None:
         return [NEUTRAL] * tree.n_leaves
-    probabilities = tree.link_outputs(tree.values)
-    chance = 1 / len(tree.classes)
-    return [
-        _mix(
-            _MIDDLE,
-            _CLASS_COLORS[int(row.argmax()) % len(_CLASS_COLORS)],
-            (row.max() - chance) / (1 - chance),
-        )
-        for row in probabilities
-    ]
+    if tree.classes is not None:
+        return [_class_color(probability) for probability in tree.link_outputs(tree.values)]
+    ranks = leaf_ranks(tree)
+    if ranks is None:
+        return [NEUTRAL] * tree.n_leaves
+    return [_ramp(0.5 if ranks.max() == 1 else (rank - 1) / (ranks.max() - 1)) for rank in ranks]
+
+
+def _class_color(probability: np.ndarray) -> str:
+    chance = 1 / len(probability)
+    best = int(probability.argmax())
+    return _mix(_MIDDLE, _CLASS_COLORS[best % len(_CLASS_COLORS)], (probability[best] - chance) / (1 - chance))
 
 
 def _ramp(share: float) -> str:
