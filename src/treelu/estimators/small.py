@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -26,6 +26,7 @@ from treelu.estimators._missing import MissingValues
 from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
+from treelu.estimators._teacher import Teacher
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import Scale, leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -37,6 +38,7 @@ from treelu.tree.check import as_csr
 LEAVES = 16  # at most by default, or twice the classes
 MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
 COMPARED = 12_000  # rows on which sizes are compared at most
+LEAST_TAUGHT = 50  # rows, below which no teacher is asked
 
 
 class SmallTree(PathMixin, TreeEstimator):
@@ -52,6 +54,7 @@ class SmallTree(PathMixin, TreeEstimator):
         "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "monotonic_cst": [None, "array-like", dict],
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
+        "teacher": [StrOptions({"auto"}), None, HasMethods(["fit", "predict"])],
         "missing": [StrOptions({"error", "indicator"})],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
@@ -66,6 +69,7 @@ class SmallTree(PathMixin, TreeEstimator):
     n_updates: int | str
     round_weights: float | None
     monotonic_cst: Any
+    teacher: Any
     missing: str
     n_jobs: int | None
     random_state: Any
@@ -163,13 +167,21 @@ class SmallTree(PathMixin, TreeEstimator):
             return {}, key, {key: tree}
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
-        judged = compare(sample, folds, shorter, grow, seed, self._threads())
+        teacher = self._teacher(sample, seed)
+        teach = None if teacher is None else teacher.teach
+        judged = compare(sample, folds, shorter, grow, teach, seed, self._threads())
         chosen = choose(judged, self.selection)
         steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
-        for family in dict.fromkeys(key.family for key in judged):
-            if family.start != "constant":
-                steps.update(walk(rows, family, budget, grow, seed))
+        found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
+        taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
+        for family in found:
+            steps.update(walk(taught if family.taught else rows, family, budget, grow, seed))
         return judged, chosen, steps
+
+    def _teacher(self, rows: Rows, seed: int) -> Teacher | None:
+        if self.teacher is None or len(rows) < LEAST_TAUGHT:
+            return None
+        return Teacher.chosen(rows, None if isinstance(self.teacher, str) else self.teacher, seed)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -312,6 +324,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         round_weights: float | None = None,
         monotonic_cst: Any = None,
         class_weight: dict[Any, float] | str | None = None,
+        teacher: Any = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -326,6 +339,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.round_weights = round_weights
         self.monotonic_cst = monotonic_cst
         self.class_weight = class_weight
+        self.teacher = teacher
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -420,6 +434,7 @@ monotonic_cst, missing, n_jobs, random_state
         round_weights: float | None = None,
         monotonic_cst: Any = None,
         linear_leaves: bool = False,
+        teacher: Any = "auto",
         missing: str = "error",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -434,6 +449,7 @@ monotonic_cst, missing, n_jobs, random_state
         self.round_weights = round_weights
         self.monotonic_cst = monotonic_cst
         self.linear_leaves = linear_leaves
+        self.teacher = teacher
         self.missing = missing
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -530,9 +546,10 @@ def ordinary_tree(
         "criterion": criterion, "max_leaf_nodes": max_leaves, "max_depth": max_depth, "min_samples_leaf": min_samples,
         "random_state": seed, "monotonic_cst": None if rows.signs is None else rows.signs.astype(np.int8),
     }  # fmt: skip
-    if rows.is_classifier:
+    if rows.is_classifier and not rows.taught:
         return DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
-    return DecisionTreeRegressor(**common).fit(rows.X[:, :-1], rows.target, rows.weight).tree_
+    target = rows.target[:, -1] if rows.is_classifier and rows.target.shape[1] == 2 else rows.target  # taught
+    return DecisionTreeRegressor(**common).fit(rows.X[:, :-1], target, rows.weight).tree_
 
 
 def first_splits(tree: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:

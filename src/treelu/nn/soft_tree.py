@@ -226,17 +226,31 @@ def make_scratch(n_splits: int, n_rows: int, n_outputs: int) -> tuple[Any, ...]:
 
 
 @fast_part
-def _adam(parameter: Any, slope: Any, mean: Any, square: Any, rate: Any, decay: Any, update: int) -> None:
-    """One step of AdamW; the last column (the biases of questions) is not decayed."""
+def _adam(parameter: Any, slope: Any, mean: Any, square: Any, rate: Any, decay: Any, penalty: Any, update: int) -> None:
+    """One step of AdamW with an ℓ1 penalty; the last column (the biases of questions) is neither decayed nor penalised.
+
+    A weight that would change its sign under the penalty stops at 0, and leaves it where the loss's slope is steeper
+    than the penalty.
+    """
     first, second = _F(1 - 0.9**update), _F(1 - 0.999**update)
     last = parameter.shape[1] - 1
     for i in range(parameter.shape[0]):
         for j in range(parameter.shape[1]):
-            mean[i, j] = _F(0.9) * mean[i, j] + _F(0.1) * slope[i, j]
-            square[i, j] = _F(0.999) * square[i, j] + _F(0.001) * slope[i, j] * slope[i, j]
+            old, by = parameter[i, j], slope[i, j]
+            cost = _F(0) if j == last else penalty
+            if old > 0:
+                by += cost
+            elif old < 0:
+                by -= cost
+            else:
+                by = max(by - cost, _F(0)) + min(by + cost, _F(0))
+            mean[i, j] = _F(0.9) * mean[i, j] + _F(0.1) * by
+            square[i, j] = _F(0.999) * square[i, j] + _F(0.001) * by * by
             kept = _F(1) if j == last else _F(1) - rate * decay
             step = rate * (mean[i, j] / first) / (np.sqrt(square[i, j] / second) + _F(1e-8))
-            parameter[i, j] = kept * parameter[i, j] - step
+            parameter[i, j] = kept * old - step
+            if cost > 0 and ((old == 0 and by == 0) or old * parameter[i, j] < 0):
+                parameter[i, j] = mean[i, j] = _F(0)
 
 
 @fast_part
@@ -317,6 +331,7 @@ def _updates(
     n_updates: int,
     learning_rate: float,
     decay: float,
+    penalty: float,
     drop: float,
     softest: float,
     sharpest: float,
@@ -349,8 +364,8 @@ def _updates(
             batch, wanted, share[0], children, kept, thinned, values, sharpness, _F(firmness), is_classifier,
             by_questions, by_values, scratch,
         )  # fmt: skip
-        _adam(questions, by_questions, mean, square, rate, _F(decay), update + 1)
-        _adam(values, by_values, value_mean, value_square, rate, _F(0), update + 1)
+        _adam(questions, by_questions, mean, square, rate, _F(decay), _F(penalty), update + 1)
+        _adam(values, by_values, value_mean, value_square, rate, _F(0), _F(0), update + 1)
         if signs is not None:
             _order(children, questions, signs, values, is_classifier, bounds)
 
@@ -368,6 +383,7 @@ def run_updates(
     batch_size: int,
     learning_rate: float,
     decay: float,
+    penalty: float,
     drop: float,
     softest: float,
     sharpest: float,
@@ -388,7 +404,7 @@ def run_updates(
     moments = (np.zeros_like(questions), np.zeros_like(questions), np.zeros_like(values), np.zeros_like(values))
     bounds, scratch = np.empty((4, 2 * n_splits + 1), _F), make_scratch(n_splits, n_batch, n_outputs)
     _updates(
-        columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, drop,
+        columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, penalty, drop,
         softest, sharpest, firmness, is_classifier, seed, sample, by, moments, bounds, scratch,
     )  # fmt: skip
 

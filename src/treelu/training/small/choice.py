@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,20 @@ from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_loss
 from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 
-# Shares of weights left out at random, of which the best is chosen
-DROPS = {"random": (0.0, 0.1, 0.25, 0.5), "cart": (0.0, 0.1, 0.25)}
-REGRESSION_DROPS = {"random": (0.0, 0.05, 0.1, 0.25), "cart": (0.0, 0.05, 0.1)}
+STARTS = ("random", "cart", "linear")
+MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
+
+
+class Hold(NamedTuple):
+    """How weights are held back: the share left out at random, and the penalty on their sizes."""
+
+    drop: float = 0.0
+    penalty: float = 0.0
+
+
+# The first of these is tried with every start, the others with the best one
+HOLDS = [Hold(0.1), Hold(), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
+REGRESSION_HOLDS = [Hold(0.05), Hold(), Hold(0.1), Hold(penalty=0.0003), Hold(penalty=0.001)]
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 STRENGTH = 3.0  # of the shrinkage while steps are compared
@@ -53,17 +65,26 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
     found.by_strength += losses_by_strength(tree, train, test)
 
 
-def families(rows: Rows, budget: Budget) -> list[Family]:
-    """Starts worth a trial: random questions and an ordinary tree, with some shares of weights left out."""
+def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
+    """Starts worth a trial, with the rows' own targets and a teacher's."""
     if budget.max_terms == 1:
         return []
-    drops = DROPS if rows.is_classifier else REGRESSION_DROPS
-    return [Family(start, drop) for start in drops for drop in drops[start] if drop == 0 or rows.n_features > 1]
+    found = [start for start in STARTS if start != "linear" or rows.n_features <= MOST_LINEAR]
+    hold = holds(rows)[0]
+    return [Family(start, *hold, taught) for taught in (False, True)[: 1 + can_teach] for start in found]
 
 
-def ordinary_families(rows: Rows, budget: Budget) -> list[Family]:
+def holds(rows: Rows) -> list[Hold]:
+    """Ways of holding weights back that are worth a trial."""
+    if rows.n_features == 1:
+        return [Hold()]
+    return HOLDS if rows.is_classifier else REGRESSION_HOLDS
+
+
+def ordinary_families(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
     """Trees of one term a question, which cost next to nothing."""
     found = [Family("gini"), Family("entropy")] if rows.is_classifier else [Family("squared_error")]
+    found += [Family("squared_error", taught=True)] if can_teach else []
     return [*found, Family("thresholds")] if budget.max_terms == 1 else found
 
 
@@ -85,18 +106,29 @@ def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, fir
                 break
 
 
-def compare(rows: Rows, folds: Sequence[Fold], budget: Budget, grow: Grow, seed: int, n_jobs: int) -> dict[Key, Judged]:
+def compare(
+    rows: Rows,
+    folds: Sequence[Fold],
+    budget: Budget,
+    grow: Grow,
+    teach: Callable[[Rows, int], Rows] | None,
+    seed: int,
+    n_jobs: int,
+) -> dict[Key, Judged]:
     """Judge the steps of the best family's path and of ordinary trees, fold by fold.
 
-    The best family is the one whose trials lose least on the rows held out; after the first folds only the best few
-    go on. The result does not depend on `n_jobs`, the threads.
+    The best family is the one whose trials lose least on the rows held out: the best start first, then the best way of
+    holding weights back. After the first folds only the best few go on. `teach(rows, seed)` gives rows with the targets
+    of a teacher that was fitted to them. The result does not depend on `n_jobs`, the threads.
     """
     parts = [(rows.part(train), rows.part(test)) for train, test in folds]
+    taught = [] if teach is None else [teach(train, seed + fold) for fold, (train, _) in enumerate(parts)]
     first: list[First] = [{} for _ in parts]
 
     def run(job: tuple[int, Family, Callable[..., Path]]) -> list[tuple[Key, SoftTree]]:
         fold, family, steps = job
-        return list(steps(parts[fold][0], family, budget, grow, seed + fold, first[fold]))
+        train = taught[fold] if family.taught else parts[fold][0]
+        return list(steps(train, family, budget, grow, seed + fold, first[fold]))
 
     def judge_steps(
         judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]
@@ -108,14 +140,17 @@ def compare(rows: Rows, folds: Sequence[Fold], budget: Budget, grow: Grow, seed:
                     judge(judged, key, tree, *parts[fold])
 
     judged: dict[Key, Judged] = {}
-    if tried := families(rows, budget):
+    if tried := starts(rows, budget, bool(taught)):
         trials: dict[Key, Judged] = {}
         some = (len(parts) + 1) // 2 if len(parts) > 3 else 1
         judge_steps(trials, tried, trial, range(some))
-        finalists = ranked(trials, tried)[:FINALISTS]
+        best = ranked(trials, tried)[0]
+        others = [best._replace(drop=hold.drop, penalty=hold.penalty) for hold in holds(rows)[1:]]
+        judge_steps(trials, others, trial, range(some))
+        finalists = ranked(trials, [*tried, *others])[:FINALISTS]
         judge_steps(trials, finalists, trial, range(some, len(parts)))
         judge_steps(judged, ranked(trials, finalists)[:1], walk, range(len(parts)))
-    judge_steps(judged, ordinary_families(rows, budget), walk, range(len(parts)))
+    judge_steps(judged, ordinary_families(rows, budget, bool(taught)), walk, range(len(parts)))
     for train, test in parts:
         judge(judged, Key(Family("constant"), 1, 0), one_leaf(train), train, test)
     return judged

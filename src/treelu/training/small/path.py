@@ -10,20 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import (
-    Rows,
-    Schedule,
-    SoftTree,
-    axis_tree,
-    masked,
-    one_leaf,
-    random_tree,
-    trained,
-)
+from treelu.training.small.soft_tree import Rows, Schedule, SoftTree, masked, one_leaf, trained
+from treelu.training.small.starts import axis_tree, linear_tree, random_tree
 
 TERMS = (8, 4, 2)  # terms a question on the path, after all
 FEWER = 4  # a question loses at most three of four terms at once
 UPDATES = 800
+TRAINED = ("random", "cart", "linear")  # starts from which questions with any features are trained
 STEEPNESS = 2.0  # of an ordinary tree's questions, from which gradients go on
 
 # rows, most leaves, criterion → children, features and thresholds of an ordinary tree
@@ -51,14 +44,18 @@ class Budget:
 
 
 class Family(NamedTuple):
-    """Where trees start, and what share of the weights is left out at random while they train.
+    """Where trees start, how they are held back while they train, and whose targets they learn.
 
-    The start is "random" questions, an ordinary tree ("gini" and "entropy", its criteria, or "squared_error") that is
-    kept as it is, or one from which gradients go on: with all terms ("cart"), or its thresholds only ("thresholds").
+    The start is "random" questions, "linear" regressions, an ordinary tree ("gini" and "entropy", its criteria, or
+    "squared_error") that is kept as it is, or one from which gradients go on: with all terms ("cart"), or its
+    thresholds only ("thresholds"). Weights are left out at random (a share `drop` of them) or penalised (`penalty`
+    times their sizes). Targets are the rows' own or, if `taught`, a teacher's.
     """
 
     start: str
     drop: float = 0.0
+    penalty: float = 0.0
+    taught: bool = False
 
 
 class Key(NamedTuple):
@@ -76,7 +73,7 @@ class Key(NamedTuple):
     @property
     def is_trained(self) -> bool:
         """Whether the step comes from gradients on questions with any features."""
-        return self.family.start in ("random", "cart")
+        return self.family.start in TRAINED
 
 
 Path = Iterator[tuple[Key, SoftTree]]
@@ -121,7 +118,7 @@ def term_ladder(n_features: int, max_terms: int) -> list[int]:
 
 def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer."""
-    if family.start in ("random", "cart"):
+    if family.start in TRAINED:
         for size in range(budget.max_leaves, 1, -1):
             if size == budget.max_leaves or 2 ** (size.bit_length() - 1) == size:
                 tree = (first or {}).get((family, size)) or first_tree(rows, family, size, budget, grow, seed)
@@ -138,9 +135,11 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
     """A tree with all terms and at most `size` leaves, trained from the family's start."""
     schedule = replace(_schedule(rows, family), n_updates=budget.n_updates)
     if family.start == "cart":
-        criterion = "entropy" if rows.is_classifier else "squared_error"
+        criterion = "entropy" if rows.is_classifier and not rows.taught else "squared_error"
         tree = _ordinary(rows, criterion, size, grow, STEEPNESS)
         tree = replace(tree, allowed=np.ones_like(tree.allowed))
+    elif family.start == "linear":
+        tree = linear_tree(rows, size, budget.max_depth)
     else:
         depth = min(budget.max_depth, (size - 1).bit_length())
         tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
@@ -157,10 +156,15 @@ def _moved_thresholds(rows: Rows, size: int, budget: Budget, grow: Grow, seed: i
 
 
 def _schedule(rows: Rows, family: Family) -> Schedule:
-    """Squared error wants larger steps, hardly any decay, and leaves that stay apart."""
+    """Squared error wants larger steps, hardly any decay, and leaves that stay apart; a penalty takes decay's place."""
+    decay = 0.0 if family.penalty else 0.3 if rows.is_classifier else 0.01
+    held = Schedule(drop=family.drop, penalty=family.penalty, decay=decay)
     if rows.is_classifier:
-        return Schedule(drop=family.drop, decay=0.3, learning_rate=0.03)
-    return Schedule(drop=family.drop, decay=0.01, learning_rate=0.1, firmness=0.5)
+        return replace(held, learning_rate=0.03)
+    held = replace(held, firmness=0.5)
+    if family.start == "linear":
+        return replace(held, learning_rate=0.03, softest=4.0)
+    return replace(held, learning_rate=0.1)
 
 
 def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, no_values, node_sums, one_leaf, with_values
+from treelu.training.small.soft_tree import (
+    Rows,
+    SoftTree,
+    impurity,
+    leaf_sums,
+    no_values,
+    node_sums,
+    one_leaf,
+    with_values,
+)
 
 LEAST_WEIGHT = 0.5  # of a leaf, where rows have weight 1 in the mean
 
@@ -24,14 +33,6 @@ def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0
     while cut.n_splits() >= max_leaves:
         cut.close()
     return cut.result()
-
-
-def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
-    """What each node loses as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
-    mass = np.maximum(mass, 1e-12)[:, None]
-    if is_classifier:
-        return -(sums * np.log(np.maximum(sums / mass, 1e-12))).sum(axis=1)
-    return -(sums**2 / mass).sum(axis=1)
 
 
 class _Cut:

@@ -1,4 +1,4 @@
-"""A small tree in training: where it starts, how it is trained, cut back and thinned."""
+"""A small tree in training: its rows, its leaf values, and how it is trained and thinned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 FLOAT = np.float32
-START_SPREAD = 0.5  # of z, in random questions
 PRIOR = 0.6  # pseudo-rows of a leaf's first chances
 
 
@@ -26,6 +25,8 @@ class Rows:
         One column for each class, or real targets of mean 0 and spread 1.
     weight : float32 array of shape (n,)
     is_classifier : bool
+    taught : bool
+        Whether targets are a teacher's chances or values, in place of the rows' own.
     signs : float32 array of shape (D,), optional
         1 where the output must not fall with a feature, −1 where it must not rise, 0 elsewhere.
     linear : bool
@@ -36,6 +37,7 @@ class Rows:
     target: NDArray[np.float32]
     weight: NDArray[np.float32]
     is_classifier: bool
+    taught: bool = False
     signs: NDArray[np.float32] | None = None
     linear: bool = False
 
@@ -116,59 +118,13 @@ class Schedule:
     sharpest: float = 20.0
     learning_rate: float = 0.03
     decay: float = 0.3
+    penalty: float = 0.0
     drop: float = 0.0
     batch_size: int = 512
     firmness: float = 0.0
 
 
-# Where a tree starts
-
-
-def complete_children(depth: int) -> NDArray[np.int64]:
-    """Children of a complete tree, level by level.
-
-    Examples
-    --------
-    >>> complete_children(2).tolist()
-    [[1, 2], [3, 4], [5, 6]]
-    """
-    first = 2 * np.arange(2**depth - 1, dtype=np.int64) + 1
-    return np.column_stack([first, first + 1])
-
-
-def random_tree(rows: Rows, depth: int, rng: np.random.Generator) -> SoftTree:
-    """A complete tree of random questions through the middle of the rows."""
-    weights = rng.normal(size=(2**depth - 1, rows.n_features)).astype(FLOAT)
-    spread = (rows.X[:, :-1] @ weights.T).std(axis=0)[:, None]
-    weights *= START_SPREAD / np.maximum(spread, 1e-6)
-    questions = np.column_stack([weights, np.zeros(len(weights), FLOAT)])
-    return with_values(
-        SoftTree(complete_children(depth), questions, no_values(len(weights), rows), np.ones_like(questions)), rows
-    )
-
-
-def axis_tree(
-    rows: Rows,
-    children: NDArray[np.int64],
-    feature: NDArray[np.int64],
-    threshold: NDArray[np.float64],
-    steepness: float,
-) -> SoftTree:
-    """An ordinary tree on scaled rows: right where `steepness` · (x_feature − threshold) ≥ 0.
-
-    Where the output must not rise with a feature, sides are exchanged and the weight is negative.
-    """
-    steep = np.full(len(children), steepness)
-    if rows.signs is not None:
-        falls = rows.signs[feature] < 0
-        steep[falls] *= -1
-        children = np.where(falls[:, None], children[:, ::-1], children)
-    questions = np.zeros((len(children), rows.n_features + 1), FLOAT)
-    questions[np.arange(len(children)), feature] = steep
-    questions[:, -1] = -steep * threshold
-    allowed = (questions != 0).astype(FLOAT)
-    allowed[:, -1] = 1
-    return with_values(SoftTree(children, questions, no_values(len(children), rows), allowed), rows)
+# Leaf values
 
 
 def one_leaf(rows: Rows) -> SoftTree:
@@ -218,6 +174,14 @@ def node_sums(
     return sums, mass
 
 
+def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
+    """What each node loses as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
+    mass = np.maximum(mass, 1e-12)[:, None]
+    if is_classifier:
+        return -(sums * np.log(np.maximum(sums / mass, 1e-12))).sum(axis=1)
+    return -(sums**2 / mass).sum(axis=1)
+
+
 # Training
 
 
@@ -243,6 +207,7 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
         schedule.batch_size,
         schedule.learning_rate,
         schedule.decay,
+        schedule.penalty,
         schedule.drop,
         schedule.softest,
         schedule.sharpest,

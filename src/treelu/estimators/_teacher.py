@@ -1,0 +1,69 @@
+"""Teachers of small trees: a smooth network, or any estimator, whose answers a tree learns in place of noisy targets.
+
+A tree of a few leaves fits the noise of its rows when it is trained on them. A smooth network (ALCN) of the same rows
+has less of it: the tree then learns what the network says of each row, and only its leaf values come from the rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from treelu.estimators.single import ALCNClassifier, ALCNRegressor
+from treelu.training.small.soft_tree import Rows
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """An estimator that is fitted anew to each set of rows that are to be taught."""
+
+    estimator: Any
+
+    @classmethod
+    def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher:
+        """The given estimator, or an ALCN whose depth and drop rate are chosen on the rows."""
+        if estimator is not None:
+            if rows.is_classifier and not hasattr(estimator, "predict_proba"):
+                raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
+            return cls(estimator)
+        kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
+        first = _fitted(kind(random_state=seed), rows)
+        return cls(kind(depth=first.depth_, drop_connect=first.drop_connect_))
+
+    def teach(self, rows: Rows, seed: int) -> Rows:
+        """The rows with the answers of a teacher that was fitted to them."""
+        if rows.is_classifier and len(np.unique(rows.target.argmax(axis=1))) < 2:
+            return rows
+        model = clone(self.estimator)
+        if isinstance(model, ALCNClassifier | ALCNRegressor):
+            model.set_params(random_state=seed)
+        answers = _answers(_fitted(model, rows), rows)
+        return replace(rows, target=np.ascontiguousarray(answers, np.float32), taught=True)
+
+
+def _fitted(model: Any, rows: Rows) -> Any:
+    """The model, fitted; Ctrl-C ends it without an answer."""
+    X = rows.X[:, :-1].astype(np.float64)
+    y = rows.target.argmax(axis=1) if rows.is_classifier else rows.target.astype(np.float64)
+    weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
+    with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
+        model.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, **weight)
+    if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
+        raise KeyboardInterrupt
+    return model
+
+
+def _answers(model: Any, rows: Rows) -> NDArray[np.float64]:
+    """Chances of all classes (n, K), or values (n, K)."""
+    X = rows.X[:, :-1].astype(np.float64)
+    if not rows.is_classifier:
+        return np.asarray(model.predict(X), np.float64).reshape(len(rows), -1)
+    chances = np.zeros(rows.target.shape)
+    chances[:, model.classes_] = model.predict_proba(X)
+    return chances
