@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
 from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
+from treelu.training.together import in_order
 
 # Shares of weights left out at random, of which the best is chosen
 DROPS = {"random": (0.0, 0.1, 0.25, 0.5), "cart": (0.0, 0.1, 0.25)}
@@ -102,8 +103,8 @@ def compare(rows: Rows, folds: Sequence[Fold], budget: Budget, grow: Grow, seed:
         judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]
     ) -> None:
         jobs = [(fold, family, steps) for fold in numbers for family in kinds]
-        with ThreadPoolExecutor(max(1, n_jobs)) as pool:
-            for (fold, _, _), found in zip(jobs, pool.map(run, jobs), strict=True):
+        with closing(in_order(run, jobs, n_jobs)) as results:
+            for (fold, _, _), found in zip(jobs, results, strict=True):
                 for key, tree in found:
                     judge(judged, key, tree, *parts[fold])
 
