@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -18,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
@@ -107,17 +106,6 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         """y → targets. `first` learns the classes or the targets' scale; otherwise they are given."""
 
     # Fitting
-
-    @contextmanager
-    def _unchanged_by_failure(self) -> Iterator[None]:
-        """A fit that fails leaves the estimator as it was: no new classes on an old network."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _fit_single(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
         """Fit one network to validated parameters and raw input."""
@@ -265,7 +253,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         """Learn from a piece of the rows; see `_stream`."""
         from treelu.estimators._stream import learn_piece
 
-        with self._unchanged_by_failure():
+        with unchanged_by_failure(self):
             learn_piece(self, X, y, sample_weight)
         return self
 

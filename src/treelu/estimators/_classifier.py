@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
+from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._targets import (
@@ -106,7 +107,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """
         self._check_parameters()
         check_class_weight(self.class_weight)
-        with self._unchanged_by_failure():
+        with unchanged_by_failure(self):
             if is_outside_memory(X):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set)
             if is_label_matrix(y):

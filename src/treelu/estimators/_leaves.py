@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -69,8 +70,14 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
         part = rows.sample(SAMPLE_ROWS, np.random.default_rng(estimator._seed()))
         estimator.fit(part.X, part.y, sample_weight=part.weight)
         if len(part.y) < len(rows):
-            parts = (LeafSums.of(estimator, *window) for window in rows.windows_in_order())
-            set_leaf_values(estimator, reduce(add, parts))
+            try:
+                parts = (LeafSums.of(estimator, *window) for window in rows.windows_in_order())
+                total = reduce(add, parts)
+            except KeyboardInterrupt:
+                left = f"the values of the leaves are those of {len(part.y):,} of {len(rows):,} rows"
+                warnings.warn(f"fitting interrupted: {left}", stacklevel=3)
+            else:
+                set_leaf_values(estimator, total)
     return estimator
 
 

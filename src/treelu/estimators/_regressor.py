@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from treelu.estimators._base import NetworkEstimator
+from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
@@ -91,7 +92,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self
         """
         self._check_parameters()
-        with self._unchanged_by_failure():
+        with unchanged_by_failure(self):
             if is_outside_memory(X):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set)
             return self._fit_single(X, y, sample_weight, eval_set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
@@ -93,16 +95,26 @@ class SmallTree(PathMixin, TreeEstimator):
             judged, chosen, steps = self._steps(rows, budget, seed)
         strength = self._strength(judged.get(chosen))
         tags = {**settings, "spreads": spread(X, weight), "feature_names": self._tree_features()}
-        keys, trees = list(steps), []
-        for key in keys:
-            tree = raw_tree(steps[key], scale, X)
+
+        def finished(step: SoftTree) -> ObliqueTree:
+            tree = raw_tree(step, scale, X)
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, signs)
             if rows.linear:
                 values, tags["leaf_weights"] = linear_outputs(tree, X, rows, scale, strength)
-            trees.append(replace(tree, values=values, n_samples=counts, **tags))
-        self._keep_path(keys, trees, judged, chosen, is_classifier)
+            return replace(tree, values=values, n_samples=counts, **tags)
+
+        trees: dict[Key, ObliqueTree] = {}
+        try:
+            for key in sorted(steps, key=lambda key: key != chosen):  # the chosen one first: what Ctrl-C leaves
+                trees[key] = finished(steps[key])
+        except KeyboardInterrupt:
+            if not trees:
+                raise
+            warn_of_interrupt(len(trees), len(steps), "the one chosen")
+        keys = [key for key in steps if key in trees]
+        self._keep_path(keys, [trees[key] for key in keys], judged, chosen, is_classifier)
 
     def _budget(self, rows: Rows) -> Budget:
         n_rows, n_outputs = rows.target.shape
@@ -173,9 +185,16 @@ class SmallTree(PathMixin, TreeEstimator):
         chosen = choose(judged, self.selection)
         steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
         found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
-        taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
-        for family in found:
-            steps.update(walk(taught if family.taught else rows, family, budget, grow, seed))
+        try:
+            taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
+            for family in found:
+                for key, tree in walk(taught if family.taught else rows, family, budget, grow, seed):
+                    steps[key] = tree
+        except KeyboardInterrupt:
+            if len(steps) == 1:
+                raise
+            chosen = chosen if chosen in steps else choose({key: judged[key] for key in steps}, self.selection)
+            warn_of_interrupt(len(steps), len(judged), "the best of these")
         return judged, chosen, steps
 
     def _teacher(self, rows: Rows, seed: int) -> Teacher | None:
@@ -348,6 +367,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the tree.
 
+        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
+        once trees of all rows are there, the best of them is kept, with a warning.
+
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
@@ -361,6 +383,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         -------
         self
         """
+        with unchanged_by_failure(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if is_outside_memory(X):
             return fit_tree_outside_memory(self, X, y, sample_weight)
         X = self._read(X)
@@ -458,6 +484,9 @@ monotonic_cst, missing, n_jobs, random_state
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the tree.
 
+        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
+        once trees of all rows are there, the best of them is kept, with a warning.
+
         Parameters
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
@@ -470,6 +499,10 @@ monotonic_cst, missing, n_jobs, random_state
         -------
         self
         """
+        with unchanged_by_failure(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if self.linear_leaves and self.monotonic_cst is not None:
             raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
         if is_outside_memory(X):
@@ -497,6 +530,11 @@ monotonic_cst, missing, n_jobs, random_state
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def warn_of_interrupt(done: int, of: int, kept: str) -> None:
+    """Say what Ctrl-C has left."""
+    warnings.warn(f"fitting interrupted: {done} of {of} sizes are finished, and {kept} is kept", stacklevel=4)
 
 
 def terms_of(tree: ObliqueTree) -> int:

@@ -8,7 +8,7 @@ trainings go there instead.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from joblib.parallel import BACKENDS, get_active_backend
 
 from treelu.nn.cpu.threads import limited, n_threads
 
+S = TypeVar("S")
 T = TypeVar("T")
 _ON_THIS_MACHINE = ("loky", "threading", "multiprocessing", "sequential")  # joblib's own backends
 STEP = 0.1  # seconds
@@ -89,6 +90,34 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if not kept:
         raise KeyboardInterrupt
     return kept
+
+
+def in_order(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> Generator[T]:
+    """What `run` returns for each job, one after the other, while threads work on the next; all of them or none.
+
+    Ctrl-C, an error, or whoever takes no more of them (`contextlib.closing`) ends the threads at the next place where
+    they ask `check_not_stopped`.
+
+    Examples
+    --------
+    >>> list(in_order(abs, [-1, -2], 2))
+    [1, 2]
+    """
+    stop = threading.Event()
+
+    def work(job: S) -> T:
+        _here.stop = stop
+        check_not_stopped()
+        return run(job)
+
+    pool = ThreadPoolExecutor(max(1, n_jobs), thread_name_prefix="treelu-fit")
+    try:
+        for future in [pool.submit(work, job) for job in jobs]:
+            _wait_awake([future])
+            yield future.result()
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
 
 
 def _wait_awake(futures: Sequence[Future[T]]) -> None:

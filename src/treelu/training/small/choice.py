@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
 from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
+from treelu.training.together import in_order
 
 STARTS = ("random", "cart", "linear")
 MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
@@ -25,9 +26,9 @@ class Hold(NamedTuple):
     penalty: float = 0.0
 
 
-# The first of these is tried with every start, the others with the best one
-HOLDS = [Hold(0.1), Hold(), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
-REGRESSION_HOLDS = [Hold(0.05), Hold(), Hold(0.1), Hold(penalty=0.0003), Hold(penalty=0.001)]
+# The first of these is tried with every start, the others with the best two
+HOLDS = [Hold(), Hold(0.1), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
+REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05), Hold(0.1)]
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 STRENGTH = 3.0  # of the shrinkage while steps are compared
@@ -89,21 +90,13 @@ def ordinary_families(rows: Rows, budget: Budget, can_teach: bool) -> list[Famil
 
 
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
-    """The steps of a family's path that have the most terms, with the most leaves and with a quarter of them.
-
-    The trees with all terms are kept in `first`.
-    """
-    for size in sorted({budget.max_leaves, max(2, budget.max_leaves // 4)}, reverse=True):
-        tree = first_tree(rows, family, size, budget, grow, seed)
-        if first is not None:
-            first[family, size] = tree
-        if budget.max_terms >= rows.n_features:
-            yield Key(family, size, rows.n_features), tree
-            continue
-        for key, small in thinner(tree, rows, family, size, budget, seed, sides=False):
-            if key.terms == budget.max_terms:
-                yield key, small
-                break
+    """The step of a family's path with the most leaves and terms; its tree with all terms is kept in `first`."""
+    size = budget.max_leaves
+    tree = first_tree(rows, family, size, budget, grow, seed)
+    if first is not None:
+        first[family, size] = tree
+    path = thinner(tree, rows, family, size, budget, seed, sides=False)
+    yield next((key, small) for key, small in path if key.terms == budget.max_terms)
 
 
 def compare(
@@ -134,8 +127,8 @@ def compare(
         judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]
     ) -> None:
         jobs = [(fold, family, steps) for fold in numbers for family in kinds]
-        with ThreadPoolExecutor(max(1, n_jobs)) as pool:
-            for (fold, _, _), found in zip(jobs, pool.map(run, jobs), strict=True):
+        with closing(in_order(run, jobs, n_jobs)) as results:
+            for (fold, _, _), found in zip(jobs, results, strict=True):
                 for key, tree in found:
                     judge(judged, key, tree, *parts[fold])
 
@@ -144,8 +137,8 @@ def compare(
         trials: dict[Key, Judged] = {}
         some = (len(parts) + 1) // 2 if len(parts) > 3 else 1
         judge_steps(trials, tried, trial, range(some))
-        best = ranked(trials, tried)[0]
-        others = [best._replace(drop=hold.drop, penalty=hold.penalty) for hold in holds(rows)[1:]]
+        best = ranked(trials, tried)[:2]
+        others = [family._replace(**hold._asdict()) for family in best for hold in holds(rows)[1:]]
         judge_steps(trials, others, trial, range(some))
         finalists = ranked(trials, [*tried, *others])[:FINALISTS]
         judge_steps(trials, finalists, trial, range(some, len(parts)))

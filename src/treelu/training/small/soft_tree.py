@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.together import check_not_stopped
+
 FLOAT = np.float32
 PRIOR = 0.6  # pseudo-rows of a leaf's first chances
 
@@ -189,6 +191,7 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
     """The tree after `schedule.n_updates` steps."""
     from treelu.nn.soft_tree import run_updates  # loads Numba
 
+    check_not_stopped()
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
