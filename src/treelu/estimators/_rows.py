@@ -74,6 +74,18 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights, divided by the largest where their sum would be infinite.
+
+    Examples
+    --------
+    >>> summable(np.array([1e308, 1e308])).tolist(), summable(np.array([1.0, 2.0])).tolist()
+    ([1.0, 1.0], [1.0, 2.0])
+    """
+    with np.errstate(over="ignore"):
+        return weight if np.isfinite(weight.sum()) else weight / weight.max()
+
+
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
     """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
     targets, rows = sample.targets, sample.rows

@@ -25,10 +25,18 @@ from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spre
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._missing import MissingValues
-from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._rows import (
+    GAPS_REMEDY,
+    check_weight,
+    plain_gaps,
+    refuse_text_columns,
+    summable,
+    warn_of_few_rows,
+)
 from treelu.estimators._showing import PathMixin
-from treelu.estimators._targets import encode_classes
+from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
+from treelu.training.scaling import check_scale
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import Scale, leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -400,7 +408,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         weight = check_weight(sample_weight, X)
         weight = np.ones(X.shape[0]) if weight is None else weight
         if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, self.classes_[number])
+            check_class_weight(self.class_weight)
+            weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
+        weight = summable(weight)
         target = np.eye(len(self.classes_))[number]
         self._fit_tree(X, target, weight, link="probability", classes=self.classes_)
         return self
@@ -515,10 +525,9 @@ monotonic_cst, missing, n_jobs, random_state
             raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
         weight = check_weight(sample_weight, X)
         weight = np.ones(X.shape[0]) if weight is None else weight
+        weight = summable(weight)
         columns = y.reshape(len(y), -1)
-        mean = np.average(columns, axis=0, weights=weight)
-        unit = spread(columns - mean, weight)
-        unit[unit == 0] = 1.0
+        mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
         self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
         for place, tree in enumerate(self.path_trees_):
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
@@ -549,7 +558,8 @@ def scaled_rows(
 ) -> tuple[Scale, Rows]:
     """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
     spreads = spread(X, weight)
-    columns = np.flatnonzero(spreads > 1e-12 * np.maximum(1.0, np.abs(_mean(X, weight))))
+    check_scale(_mean(X, weight), np.where(spreads == 0, 1.0, spreads), "X")
+    columns = np.flatnonzero(spreads)
     if len(columns) > MOST_COLUMNS:
         columns = np.sort(
             columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
@@ -562,6 +572,18 @@ def scaled_rows(
     table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
     share = (weight / weight.mean()).astype(np.float32)
     return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
+
+
+def target_scale(
+    columns: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and spread of each column of the targets; of a column of one value that value, and 1."""
+    unit = spread(columns, weight)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        mean = np.where(unit == 0, columns[0], np.average(columns, axis=0, weights=weight))
+    unit[unit == 0] = 1.0
+    check_scale(mean, unit, "y")
+    return mean, unit
 
 
 def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:
