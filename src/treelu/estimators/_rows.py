@@ -19,7 +19,9 @@ HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no
 
 
 def refuse_text_columns(X: Any) -> None:
-    """Raise if a DataFrame has columns that are not numbers, naming them."""
+    """Raise if a DataFrame has columns that are not numbers, naming them, or if an array has masked entries."""
+    if np.ma.is_masked(X):  # scikit-learn would read what is under the mask
+        raise ValueError("X has masked entries; fill them first, for example X.filled(np.nan) for missing values")
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
