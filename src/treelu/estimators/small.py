@@ -92,23 +92,24 @@ class SmallTree(PathMixin, TreeEstimator):
         budget = self._budget(rows)
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-            judged, chosen, steps = self._steps(rows, budget, seed)
+            judged, chosen, steps, taught = self._steps(rows, budget, seed)
         strength = self._strength(judged.get(chosen))
         tags = {**settings, "spreads": spread(X, weight), "feature_names": self._tree_features()}
 
-        def finished(step: SoftTree) -> ObliqueTree:
-            tree = raw_tree(step, scale, X)
+        def finished(key: Key) -> ObliqueTree:
+            tree = raw_tree(steps[key], scale, X)
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, signs)
             if rows.linear:
-                values, tags["leaf_weights"] = linear_outputs(tree, X, rows, scale, strength)
+                basis = taught if key.family.taught else rows
+                values, tags["leaf_weights"] = linear_outputs(tree, X, basis, scale, strength)
             return replace(tree, values=values, n_samples=counts, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
         try:
             for key in sorted(steps, key=lambda key: key != chosen):  # the chosen one first: what Ctrl-C leaves
-                trees[key] = finished(steps[key])
+                trees[key] = finished(key)
         except KeyboardInterrupt:
             if not trees:
                 raise
@@ -154,8 +155,10 @@ class SmallTree(PathMixin, TreeEstimator):
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree]]:
-        """What was judged, the key that was chosen, and the trees of the path, trained on all rows."""
+    def _steps(
+        self, rows: Rows, budget: Budget, seed: int
+    ) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Rows]:
+        """What was judged, the key that was chosen, the trees of the path, trained on all rows, and the taught rows."""
 
         grown: dict[tuple[int, str], tuple[Rows, Any]] = {}  # rows are kept, so that no others get their id
 
@@ -168,7 +171,7 @@ class SmallTree(PathMixin, TreeEstimator):
 
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
             constant = Key(Family("constant"), 1, 0)
-            return {}, constant, {constant: one_leaf(rows)}
+            return {}, constant, {constant: one_leaf(rows)}, rows
         if self.selection == "largest":
             path = (
                 walk(rows, Family("thresholds"), budget, grow, seed)
@@ -176,7 +179,7 @@ class SmallTree(PathMixin, TreeEstimator):
                 else trial(rows, Family("cart", 0.1), budget, grow, seed)
             )
             key, tree = next(path)
-            return {}, key, {key: tree}
+            return {}, key, {key: tree}, rows
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         teacher = self._teacher(sample, seed)
@@ -185,6 +188,7 @@ class SmallTree(PathMixin, TreeEstimator):
         chosen = choose(judged, self.selection)
         steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
         found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
+        taught = rows
         try:
             taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
             for family in found:
@@ -195,7 +199,7 @@ class SmallTree(PathMixin, TreeEstimator):
                 raise
             chosen = chosen if chosen in steps else choose({key: judged[key] for key in steps}, self.selection)
             warn_of_interrupt(len(steps), len(judged), "the best of these")
-        return judged, chosen, steps
+        return judged, chosen, steps, taught
 
     def _teacher(self, rows: Rows, seed: int) -> Teacher | None:
         if self.teacher is None or len(rows) < LEAST_TAUGHT:
