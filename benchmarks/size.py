@@ -14,10 +14,13 @@ Trees of the same number of leaves and of terms a question, side by side, on the
 from __future__ import annotations
 
 import argparse
+import copy
+import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +38,8 @@ from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.baselines import TAOClassifier, TAORegressor
+from treelu.estimators.small import terms_of as most_terms
+from treelu.training.small.choice import choose
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
@@ -52,6 +57,11 @@ class Budget(NamedTuple):
     def name(self) -> str:
         """As in the files: "16 leaves, 2 terms"."""
         return f"{self.leaves} leaves, {self.terms or 'all'} terms"
+
+    @property
+    def title(self) -> str:
+        """The name, or "default"."""
+        return self.name if self.leaves else "default"
 
     @property
     def depth(self) -> int:
@@ -138,6 +148,63 @@ def ours(task: Task, budget: Budget, seed: int) -> Any:
     return kind(**limits, random_state=seed, n_jobs=1)
 
 
+def from_path(task: Task, budgets: list[Budget]) -> dict[Budget, dict[str, list[float]]]:
+    """Cells of all budgets from one fit for each part: its path holds every size, and what held-out rows say of it.
+
+    The fit has the default's arguments, but for leaves where a budget has more. A budget's tree is the step that
+    ``selection="best"`` chooses among those within it.
+    """
+    kind: Any = _Remembering if task.is_classifier else _RememberingRegressor
+    most = max(budget.leaves for budget in budgets)
+    limits = {"max_leaf_nodes": most} if most > 16 else {}
+    found: dict[Budget, dict[str, list[float]]] = {budget: {} for budget in budgets}
+    for seed, (train, test) in enumerate(task.parts):
+        model = kind(random_state=seed, n_jobs=1, **limits)
+        started = time.process_time()
+        with warnings.catch_warnings(action="ignore"):
+            model.fit(task.X[train], task.y[train])
+        seconds = time.process_time() - started
+        for budget in budgets:
+            add_record(found[budget], {"seconds": seconds, **score(task, model.at_most(budget), test)})
+    return found
+
+
+class _Remembers:
+    """Keeps the trees of all steps of the path, and what rows held out say of each."""
+
+    def _keep_path(self, keys: Any, trees: Any, judged: Any, chosen: Any, is_classifier: bool) -> None:
+        super()._keep_path(keys, trees, judged, chosen, is_classifier)  # type: ignore[misc]
+        self.sizes = dict(zip(keys, trees, strict=True))
+        self.judged = judged
+
+    def at_most(self, budget: Budget) -> Any:
+        """This model with the best tree within a budget."""
+        if budget == DEFAULT or not self.judged:
+            return self
+        terms = math.inf if budget.terms is None else budget.terms
+        within = {
+            key: found
+            for key, found in self.judged.items()
+            if self.sizes[key].n_leaves <= budget.leaves and most_terms(self.sizes[key]) <= terms
+        }
+        model: Any = copy.copy(self)
+        model.tree_ = self.sizes[choose(within, "best")]
+        return model
+
+
+class _Remembering(_Remembers, ObliqueTreeClassifier):
+    pass
+
+
+class _RememberingRegressor(_Remembers, ObliqueTreeRegressor):
+    def fit(self, X: Any, y: Any) -> Any:
+        """As the regressor's, with the steps' trees in the units of y."""
+        super().fit(X, y)
+        mean, unit = np.mean(y), np.std(y) or 1.0
+        self.sizes = {key: replace(tree, values=tree.values * unit + mean) for key, tree in self.sizes.items()}
+        return self
+
+
 def linear(task: Task, budget: Budget, seed: int) -> Any:
     """The same with linear leaves, on abalone only."""
     limits = {"max_leaf_nodes": budget.leaves, "max_terms": budget.terms, "selection": "best"}
@@ -212,22 +279,29 @@ def run_cell(task: Task, method: str, budget: Budget) -> dict[str, list[float]]:
         started = time.process_time()
         with warnings.catch_warnings(action="ignore"):
             model.fit(task.X[train], task.y[train])
-        seconds = time.process_time() - started
-        predicted = np.asarray(model.predict(task.X[test])).ravel()
-        record: dict[str, float] = {"seconds": seconds, **tree_size(model)}
-        if task.is_classifier:
-            record["score"] = float(np.mean(predicted == task.y[test]))
-            if method in ("treelu", "CART", "LCN"):
-                with warnings.catch_warnings(action="ignore"):
-                    record["log_loss"] = float(
-                        log_loss(task.y[test], model.predict_proba(task.X[test]), labels=model.classes_)
-                    )
-        else:
-            error = np.mean((predicted - task.y[test]) ** 2)
-            record["rmse"], record["score"] = float(np.sqrt(error)), float(1 - error / np.var(task.y[test]))
-        for name, value in record.items():
-            found.setdefault(name, []).append(round(float(value), 6))
+        add_record(found, {"seconds": time.process_time() - started, **score(task, model, test)})
     return found
+
+
+def score(task: Task, model: Any, test: np.ndarray) -> dict[str, float]:
+    """Size and scores of a fitted model."""
+    predicted = np.asarray(model.predict(task.X[test])).ravel()
+    record: dict[str, float] = tree_size(model)
+    if not task.is_classifier:
+        error = np.mean((predicted - task.y[test]) ** 2)
+        return {**record, "rmse": float(np.sqrt(error)), "score": float(1 - error / np.var(task.y[test]))}
+    record["score"] = float(np.mean(predicted == task.y[test]))
+    if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
+        with warnings.catch_warnings(action="ignore"):
+            chances = model.predict_proba(task.X[test])
+            record["log_loss"] = float(log_loss(task.y[test], chances, labels=model.classes_))
+    return record
+
+
+def add_record(found: dict[str, list[float]], record: dict[str, float]) -> None:
+    """Add one part's figures to a cell."""
+    for name, value in record.items():
+        found.setdefault(name, []).append(round(float(value), 6))
 
 
 def run(task: Task, methods: list[str], budgets: list[Budget], console: Console) -> None:
@@ -235,17 +309,20 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
     for method in methods:
         path = RESULTS / task.suite / f"{task.name}-{method}.json"
         done = read_json(path)
-        for budget in budgets:
-            name = "default" if budget == DEFAULT else budget.name
-            if not suits(method, budget, task) or name in done["parts"]:
-                continue
-            cell = run_cell(task, method, budget)
-            done["parts"][name] = cell
+        open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
+        groups = [[budget] for budget in open_ones]
+        if method == "treelu" and task.suite != "uci":  # one fit for all sizes up to 16 leaves, one beyond
+            small = [budget for budget in open_ones if budget.leaves <= 16]
+            groups = [group for group in (small, [b for b in open_ones if b not in small]) if group]
+        for group in groups:
+            cells = {group[0]: run_cell(task, method, group[0])} if len(group) == 1 else from_path(task, group)
+            for budget, cell in cells.items():
+                done["parts"][budget.title] = cell
+                console.print(
+                    f"{task.name}, {method}, {budget.title}: {np.mean(cell['score']):.4f} ± "
+                    f"{np.std(cell['score']):.4f}, {np.sum(cell['seconds']):.0f} s"
+                )
             write_json({**done, "rows": len(task.X), "features": task.X.shape[1]}, path)
-            console.print(
-                f"{task.name}, {method}, {name}: {np.mean(cell['score']):.4f} ± {np.std(cell['score']):.4f}, "
-                f"{np.sum(cell['seconds']):.0f} s"
-            )
 
 
 def run_all(tasks: list[Task], methods: list[str], budgets: list[Budget], console: Console) -> None:
@@ -258,6 +335,11 @@ def run_all(tasks: list[Task], methods: list[str], budgets: list[Budget], consol
     for group in groups:
         for budget in budgets:
             for method in methods:
+                if method == "treelu" and group and group[0].suite != "uci":  # all sizes from few fits
+                    for few in ([b for b in budgets if b.leaves <= 16], budgets) if budget == budgets[0] else ():
+                        for task in group:
+                            run(task, [method], few, console)
+                    continue
                 # an ordinary tree has one term whatever is allowed
                 limit = Budget(budget.leaves, 1) if method == "CART" and budget != DEFAULT else budget
                 for task in group:

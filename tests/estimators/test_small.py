@@ -19,7 +19,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from tests.estimators.tables import three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
 from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
-from treelu.estimators.small import first_splits, terms_of
+from treelu.estimators._ordinary import first_splits
+from treelu.estimators.small import terms_of
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 

@@ -91,10 +91,37 @@ def test_one_update_is_adamw_with_biases_left_alone() -> None:
     moved, leaves = parts["questions"].copy(), parts["values"].copy()
     soft_tree.run_updates(
         *columns(parts), parts["children"], ones, None, moved, leaves,
-        1, 512, 0.1, 0.5, 0.0, 2.0, 20.0, 0.0, True, 7,
+        1, 512, 0.1, 0.5, 0.0, 0.0, 2.0, 20.0, 0.0, True, 7,
     )  # fmt: skip
     np.testing.assert_allclose(moved, wanted, atol=1e-4)
     np.testing.assert_allclose(leaves, values.detach().numpy(), atol=1e-4)
+
+
+def test_one_update_with_a_penalty_adds_its_slope_and_keeps_small_weights_at_zero() -> None:
+    """A weight of 0 whose slope is less than the penalty stays 0; others follow AdamW on the sum of both slopes."""
+    parts = case(SHAPES["complete"], 3, True, np.float32)
+    parts["questions"][:, 1] = 0.0
+    loss, questions, _ = torch_loss(parts, 2.0, True)
+    loss.backward()
+    penalty = float(np.sort(np.abs(questions.grad.numpy()[:, 1]))[:2].mean())
+    size = questions.grad[:, 1].abs()
+    with torch.no_grad():
+        stays = size <= penalty
+        questions.grad[:, :-1] += penalty * torch.sign(questions[:, :-1])
+        questions.grad[:, 1] = torch.sign(questions.grad[:, 1]) * (size - penalty).clamp(min=0)
+    torch.optim.AdamW([questions], lr=0.01, weight_decay=0.0).step()
+    before, moved = parts["questions"].copy(), parts["questions"].copy()
+    soft_tree.run_updates(
+        *columns(parts), parts["children"], np.ones_like(moved), None, moved, parts["values"],
+        1, 512, 0.01, 0.0, penalty, 0.0, 2.0, 20.0, 0.0, True, 7,
+    )  # fmt: skip
+    assert 0 < int(stays.sum()) < len(stays)
+    assert (moved[stays.numpy(), 1] == 0).all()
+    wanted = questions.detach().numpy()
+    kept = before * wanted >= 0  # a weight that would change its sign stops at 0
+    kept[:, -1] = True
+    np.testing.assert_allclose(moved[kept], wanted[kept], atol=1e-4)
+    assert (moved[~kept] == 0).all()
 
 
 def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
@@ -105,7 +132,7 @@ def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
     signs = np.array([1, -1, 0, 0, 0], np.float32)
     soft_tree.run_updates(
         *columns(parts), parts["children"], allowed, signs, parts["questions"],
-        parts["values"], 20, 8, 0.1, 0.1, 0.2, 2.0, 20.0, 0.0, True, 7,
+        parts["values"], 20, 8, 0.1, 0.1, 0.0, 0.2, 2.0, 20.0, 0.0, True, 7,
     )  # fmt: skip
     assert (parts["questions"][allowed == 0] == 0).all()
     assert (parts["questions"][:, 0] >= 0).all()

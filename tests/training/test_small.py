@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -9,13 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from treelu.training.small.choice import Judged, choose
+from treelu.estimators._ordinary import Grower
+from treelu.training.small.choice import Judged, choose, compare
 from treelu.training.small.finish import Scale, raw_tree, rounded
 from treelu.training.small.leaves import shrunk_means
-from treelu.training.small.path import Family, Key, sizes, term_ladder
+from treelu.training.small.path import Budget, Family, Key, _schedule, sizes, term_ladder
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import Rows, SoftTree, masked, random_tree
+from treelu.training.small.soft_tree import Rows, Schedule, SoftTree, masked, trained
+from treelu.training.small.starts import LEAST_ROWS, RIDGE, linear_tree, random_tree
 from treelu.tree import ObliqueTree
 
 
@@ -140,3 +145,91 @@ def test_the_ladder_of_terms_ends_within_the_budget(n_features: int, max_terms: 
 def test_sizes_fall_to_two(most: int) -> None:
     assert sizes(most)[0] == most
     assert sizes(most)[-1] == 2
+
+
+# Starts, the penalty
+
+
+def noisy_rows(is_classifier: bool = True) -> Rows:
+    """400 rows of 6 features, of which two decide; targets of two classes, or one value."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(400, 6)), np.ones(400)]).astype(np.float32)
+    value = X[:, 0] - X[:, 1] + rng.normal(size=400) / 4
+    target = np.column_stack([value < 0, value >= 0]) if is_classifier else value[:, None]
+    return Rows(X, target.astype(np.float32), np.ones(400, np.float32), is_classifier)
+
+
+@pytest.mark.parametrize("is_classifier", [True, False])
+def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> None:
+    """At least three of the four, with exact zeros; without it all stay."""
+    rows = noisy_rows(is_classifier)
+    start = linear_tree(rows, 2, 1)
+    free, held = (
+        trained(start, rows, Schedule(n_updates=600, decay=0.0, penalty=penalty), seed=0).questions[0, :-1]
+        for penalty in (0.0, 0.01)
+    )
+    assert (free != 0).all()
+    assert (held[:2] != 0).all()
+    assert (held[2:] == 0).sum() >= 3
+
+
+@pytest.mark.parametrize("is_classifier", [True, False])
+def test_a_linear_tree_asks_for_the_regression(is_classifier: bool) -> None:
+    """Its first question is proportional to scikit-learn's ridge regression, at the threshold that an ordinary tree of
+    that one feature finds.
+    """
+    rows = noisy_rows(is_classifier)
+    X, y = rows.X[:, :-1].astype(float), rows.target[:, -1].astype(float)
+    slope = Ridge(alpha=RIDGE * len(y)).fit(X, y).coef_
+    question = linear_tree(rows, 2, 1).questions[0]
+    np.testing.assert_allclose(question[:-1] / np.linalg.norm(question[:-1]), slope / np.linalg.norm(slope), atol=1e-5)
+    z = (X @ question[:-1])[:, None]
+    kind: Any = DecisionTreeClassifier(criterion="entropy", max_depth=1, min_samples_leaf=LEAST_ROWS)
+    kind = kind if is_classifier else DecisionTreeRegressor(max_depth=1, min_samples_leaf=LEAST_ROWS)
+    assert -question[-1] == pytest.approx(kind.fit(z, y).tree_.threshold[0], abs=1e-5)
+
+
+def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
+    rows = noisy_rows()
+    assert linear_tree(rows, 16, 2).n_leaves <= 4
+    assert linear_tree(rows, 5, 62).n_leaves == 5
+    one_class = replace(rows, target=np.tile(np.float32([1, 0]), (400, 1)))
+    assert linear_tree(one_class, 8, 62).n_leaves == 1
+
+
+def test_where_weights_are_penalised_they_do_not_decay() -> None:
+    assert _schedule(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
+    assert _schedule(noisy_rows(), Family("cart")).decay > 0
+
+
+# The race
+
+
+def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
+    """Labels of which a third are flipped; a teacher that knows better."""
+    rng = np.random.default_rng(1)
+    rows = noisy_rows()
+    truth = (rows.X[:, 0] - rows.X[:, 1] >= 0).astype(int)
+    noisy = np.where(rng.random(400) < 1 / 3, 1 - truth, truth)
+    rows = replace(rows, target=np.eye(2, dtype=np.float32)[noisy])
+    taught_of: list[int] = []
+
+    def teach(part: Rows, seed: int) -> Rows:
+        taught_of.append(len(part))
+        knows = (part.X[:, 0] - part.X[:, 1] >= 0).astype(int)
+        return replace(part, target=(0.3 + 0.4 * np.eye(2)[knows]).astype(np.float32), taught=True)
+
+    order = rng.permutation(400)
+    folds = [(np.sort(order[200:]), np.sort(order[:200])), (np.sort(order[:200]), np.sort(order[200:]))]
+    budget = Budget(8, 62, 6, n_updates=200)
+    grow = Grower(8, None, 1, 0)
+    judged = compare(rows, folds, budget, grow, teach, seed=0, n_jobs=2)
+    assert taught_of == [200, 200]  # never of rows held out
+    assert next(key.family.taught for key in judged if key.is_trained)
+    alone = compare(rows, folds, budget, grow, None, seed=0, n_jobs=1)
+    assert not any(key.family.taught for key in alone)
+    best, best_alone = choose(judged, "best"), choose(alone, "best")
+    assert judged[best].loss().mean() < alone[best_alone].loss().mean()
+    again = compare(rows, folds, budget, grow, teach, seed=0, n_jobs=1)  # threads do not matter
+    assert list(again) == list(judged)
+    assert all((again[key].loss() == judged[key].loss()).all() for key in again)

@@ -188,6 +188,7 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).astype(np.float64)
             temperature = temper(scores, validation.targets, validation.rows).temperature
+        self._temperature = temperature if self._how.temper else None
         if temperature is not None and self._how.temper:
             prior = prior_scores(sample.targets, sample.rows)
             network.rescale_outputs(1 / temperature, drawn(prior, temperature))

@@ -16,25 +16,31 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
+from treelu.training.calibration import HOTTEST
 from treelu.training.small.soft_tree import Rows
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """An estimator that is fitted anew to each set of rows that are to be taught."""
+    """An estimator that is fitted anew to each set of rows that are to be taught, and a temperature of its answers."""
 
     estimator: Any
+    temperature: float = 1.0
 
     @classmethod
-    def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher:
-        """The given estimator, or an ALCN whose depth and drop rate are chosen on the rows."""
+    def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher | None:
+        """The given estimator, or an ALCN whose setting and temperature are chosen on the rows; None where it learns
+        nothing.
+        """
         if estimator is not None:
             if rows.is_classifier and not hasattr(estimator, "predict_proba"):
                 raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
             return cls(estimator)
         kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
         first = _fitted(kind(random_state=seed), rows)
-        return cls(kind(depth=first.depth_, drop_connect=first.drop_connect_))
+        temperature = first._temperature or 1.0
+        setting = {"depth": first.depth_, "drop_connect": first.drop_connect_, "training": {"temper": False}}
+        return None if temperature >= HOTTEST else cls(kind(**setting), temperature)
 
     def teach(self, rows: Rows, seed: int) -> Rows:
         """The rows with the answers of a teacher that was fitted to them."""
@@ -43,8 +49,22 @@ class Teacher:
         model = clone(self.estimator)
         if isinstance(model, ALCNClassifier | ALCNRegressor):
             model.set_params(random_state=seed)
-        answers = _answers(_fitted(model, rows), rows)
+        answers = tempered(_answers(_fitted(model, rows), rows), self.temperature, rows.is_classifier)
         return replace(rows, target=np.ascontiguousarray(answers, np.float32), taught=True)
+
+
+def tempered(answers: NDArray[np.float64], temperature: float, is_classifier: bool) -> NDArray[np.float64]:
+    """Chances whose logarithms, or values that, are divided by a temperature.
+
+    Examples
+    --------
+    >>> tempered(np.array([[0.2, 0.8]]), 2.0, True).round(3).tolist()
+    [[0.333, 0.667]]
+    """
+    if not is_classifier:
+        return answers / temperature
+    powers = answers ** (1 / temperature)
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _fitted(model: Any, rows: Rows) -> Any:

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
@@ -25,6 +23,7 @@ from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spre
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._missing import MissingValues
+from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_weight,
@@ -34,20 +33,17 @@ from treelu.estimators._rows import (
     warn_of_few_rows,
 )
 from treelu.estimators._showing import PathMixin
+from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
-from treelu.training.scaling import check_scale
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
-from treelu.training.small.finish import Scale, leaf_values, linear_outputs, raw_tree, rounded
+from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.tree import ObliqueTree
-from treelu.tree.check import as_csr
 
 LEAVES = 16  # at most by default, or twice the classes
-MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
-COMPARED = 12_000  # rows on which sizes are compared at most
 LEAST_TAUGHT = 50  # rows, below which no teacher is asked
 
 
@@ -100,23 +96,24 @@ class SmallTree(PathMixin, TreeEstimator):
         budget = self._budget(rows)
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-            judged, chosen, steps = self._steps(rows, budget, seed)
+            judged, chosen, steps, taught = self._steps(rows, budget, seed)
         strength = self._strength(judged.get(chosen))
         tags = {**settings, "spreads": spread(X, weight), "feature_names": self._tree_features()}
 
-        def finished(step: SoftTree) -> ObliqueTree:
-            tree = raw_tree(step, scale, X)
+        def finished(key: Key) -> ObliqueTree:
+            tree = raw_tree(steps[key], scale, X)
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, signs)
             if rows.linear:
-                values, tags["leaf_weights"] = linear_outputs(tree, X, rows, scale, strength)
+                basis = taught if key.family.taught else rows
+                values, tags["leaf_weights"] = linear_outputs(tree, X, basis, scale, strength)
             return replace(tree, values=values, n_samples=counts, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
         try:
             for key in sorted(steps, key=lambda key: key != chosen):  # the chosen one first: what Ctrl-C leaves
-                trees[key] = finished(steps[key])
+                trees[key] = finished(key)
         except KeyboardInterrupt:
             if not trees:
                 raise
@@ -162,21 +159,12 @@ class SmallTree(PathMixin, TreeEstimator):
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree]]:
-        """What was judged, the key that was chosen, and the trees of the path, trained on all rows."""
-
-        grown: dict[tuple[int, str], tuple[Rows, Any]] = {}  # rows are kept, so that no others get their id
-
-        def grow(rows: Rows, size: int, criterion: str) -> Any:
-            key = id(rows), criterion
-            if key not in grown:
-                limits = budget.max_leaves, self.max_depth, self.min_samples_leaf
-                grown[key] = rows, ordinary_tree(rows, criterion, *limits, seed)
-            return first_splits(grown[key][1], size)
-
+    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Rows]:
+        """What was judged, the key that was chosen, the trees of the path, trained on all rows, and the taught rows."""
+        grow = Grower(budget.max_leaves, self.max_depth, self.min_samples_leaf, seed)
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
             constant = Key(Family("constant"), 1, 0)
-            return {}, constant, {constant: one_leaf(rows)}
+            return {}, constant, {constant: one_leaf(rows)}, rows
         if self.selection == "largest":
             path = (
                 walk(rows, Family("thresholds"), budget, grow, seed)
@@ -184,7 +172,7 @@ class SmallTree(PathMixin, TreeEstimator):
                 else trial(rows, Family("cart", 0.1), budget, grow, seed)
             )
             key, tree = next(path)
-            return {}, key, {key: tree}
+            return {}, key, {key: tree}, rows
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         teacher = self._teacher(sample, seed)
@@ -193,6 +181,7 @@ class SmallTree(PathMixin, TreeEstimator):
         chosen = choose(judged, self.selection)
         steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
         found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
+        taught = rows
         try:
             taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
             for family in found:
@@ -203,7 +192,7 @@ class SmallTree(PathMixin, TreeEstimator):
                 raise
             chosen = chosen if chosen in steps else choose({key: judged[key] for key in steps}, self.selection)
             warn_of_interrupt(len(steps), len(judged), "the best of these")
-        return judged, chosen, steps
+        return judged, chosen, steps, taught
 
     def _teacher(self, rows: Rows, seed: int) -> Teacher | None:
         if self.teacher is None or len(rows) < LEAST_TAUGHT:
@@ -551,93 +540,3 @@ def terms_of(tree: ObliqueTree) -> int:
     weights: Any = tree.weights
     counts = (weights != 0).sum(axis=1)
     return int(np.asarray(counts).max(initial=0))
-
-
-def scaled_rows(
-    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
-) -> tuple[Scale, Rows]:
-    """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
-    spreads = spread(X, weight)
-    check_scale(_mean(X, weight), np.where(spreads == 0, 1.0, spreads), "X")
-    columns = np.flatnonzero(spreads)
-    if len(columns) > MOST_COLUMNS:
-        columns = np.sort(
-            columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
-        )
-    part: Any = X[:, columns]
-    mean = _mean(part, weight)
-    scale = Scale(columns, mean, spreads[columns], X.shape[1])
-    dense = as_csr(part).toarray() if sparse.issparse(part) else part
-    ones = np.ones((len(dense), 1), np.float32)
-    table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
-    share = (weight / weight.mean()).astype(np.float32)
-    return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
-
-
-def target_scale(
-    columns: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and spread of each column of the targets; of a column of one value that value, and 1."""
-    unit = spread(columns, weight)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
-        mean = np.where(unit == 0, columns[0], np.average(columns, axis=0, weights=weight))
-    unit[unit == 0] = 1.0
-    check_scale(mean, unit, "y")
-    return mean, unit
-
-
-def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray((weight / weight.sum()) @ X)
-
-
-def _correlation(
-    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], spreads: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """The largest |correlation| of each column with a column of the target, up to the target's spread."""
-    centred = (target - np.average(target, axis=0, weights=weight)) * weight[:, None]
-    return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)
-
-
-def ordinary_tree(
-    rows: Rows, criterion: str, max_leaves: int, max_depth: int | None, min_samples: int, seed: int
-) -> Any:
-    """scikit-learn's tree, grown best first."""
-    common: dict[str, Any] = {
-        "criterion": criterion, "max_leaf_nodes": max_leaves, "max_depth": max_depth, "min_samples_leaf": min_samples,
-        "random_state": seed, "monotonic_cst": None if rows.signs is None else rows.signs.astype(np.int8),
-    }  # fmt: skip
-    if rows.is_classifier and not rows.taught:
-        return DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
-    target = rows.target[:, -1] if rows.is_classifier and rows.target.shape[1] == 2 else rows.target  # taught
-    return DecisionTreeRegressor(**common).fit(rows.X[:, :-1], target, rows.weight).tree_
-
-
-def first_splits(tree: Any, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Children, features and thresholds of scikit-learn's tree as it was when it had `size` leaves.
-
-    A tree that is grown best first numbers the children of a node when it splits it.
-    """
-    left, right = tree.children_left, tree.children_right
-    splits = np.flatnonzero(left >= 0)
-    splits = np.sort(splits[np.argsort(left[splits])][: size - 1])
-    below = np.sort(np.concatenate([left[splits], right[splits]]))
-    number = np.zeros(len(left), np.int64)
-    number[splits] = np.arange(len(splits))
-    leaves = np.setdiff1d(below, splits)
-    number[leaves] = len(splits) + np.arange(len(leaves))
-    return np.column_stack([number[left[splits]], number[right[splits]]]), tree.feature[splits], tree.threshold[splits]
-
-
-def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-    """Rows on which sizes are compared, and their folds: five below 500 rows, one of a quarter above 6,000."""
-    rng = np.random.default_rng([seed, 1])
-    if len(rows) > COMPARED:
-        rows = rows.part(np.sort(rng.choice(len(rows), COMPARED, replace=False)))
-    n_folds = 5 if len(rows) < 500 else 3 if len(rows) < 3_000 else 4
-    key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
-    order = rng.permutation(len(rows))
-    order = order[np.argsort(key[order], kind="stable")]  # neighbours are alike, and go to different folds
-    fold_of = np.empty(len(rows), np.int64)
-    fold_of[order] = np.arange(len(rows)) % n_folds
-    folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
-    return rows, folds if len(rows) < 3_000 else folds[:2] if len(rows) < 6_000 else folds[:1]

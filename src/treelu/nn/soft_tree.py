@@ -404,8 +404,8 @@ def run_updates(
     moments = (np.zeros_like(questions), np.zeros_like(questions), np.zeros_like(values), np.zeros_like(values))
     bounds, scratch = np.empty((4, 2 * n_splits + 1), _F), make_scratch(n_splits, n_batch, n_outputs)
     _updates(
-        columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, penalty, drop,
-        softest, sharpest, firmness, is_classifier, seed, sample, by, moments, bounds, scratch,
+        columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, penalty,
+        drop, softest, sharpest, firmness, is_classifier, seed, sample, by, moments, bounds, scratch,
     )  # fmt: skip
 
 

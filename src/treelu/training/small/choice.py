@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.calibration import CLEARLY
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
 from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
@@ -128,9 +129,11 @@ def compare(
     ) -> None:
         jobs = [(fold, family, steps) for fold in numbers for family in kinds]
         with closing(in_order(run, jobs, n_jobs)) as results:
-            for (fold, _, _), found in zip(jobs, results, strict=True):
+            for (fold, family, _), found in zip(jobs, results, strict=True):
+                # constant leaves are means of the rows' own targets, linear ones need many rows or a teacher
+                train = taught[fold] if family.taught and rows.linear else parts[fold][0]
                 for key, tree in found:
-                    judge(judged, key, tree, *parts[fold])
+                    judge(judged, key, tree, train, parts[fold][1])
 
     judged: dict[Key, Judged] = {}
     if tried := starts(rows, budget, bool(taught)):
@@ -160,28 +163,29 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     not behind it by more than one standard error of the difference, or by `NEGLIGIBLE`.
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
-    the first kind; another step has to be ahead of it by more than one standard error. Of many steps that are about
-    as good, the first by chance would be worse than these.
+    the kind that loses least in the mean over its sizes. Another step has to be ahead of it by more than two standard
+    errors: of many steps that are about as good, the first by chance would be worse than these.
     """
     loss = {key: found.loss() for key, found in judged.items()}
     mean = smoothed({key: rows.mean() for key, rows in loss.items()})
 
-    def ahead(key: Key, of: Key, least: float = 0.0) -> bool:
-        """Whether a step is better than another by more than one standard error of the difference, and by `least`."""
+    def ahead(key: Key, of: Key, errors: float, least: float = 0.0) -> bool:
+        """Whether a step is better than another by more than some standard errors of the difference, and by `least`."""
         difference = loss[of] - loss[key]
-        return bool(difference.mean() > max(difference.std() / np.sqrt(len(difference)), least))
+        return bool(difference.mean() > max(errors * difference.std() / np.sqrt(len(difference)), least))
 
     def rank(key: Key) -> tuple[float, int]:
         return mean[key], key.n_numbers
 
-    trained = [key for key in judged if key.is_trained]
-    most = max((key.terms for key in trained), default=1)
-    kind = (trained or list(judged))[0].family
+    candidates = [key for key in judged if key.is_trained] or list(judged)
+    most = max(key.terms for key in candidates)
+    kind = ranked(judged, dict.fromkeys(key.family for key in candidates if key.terms == most))[0]
     best = min((key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1), key=rank)
-    best = min((key for key in judged if key == best or ahead(key, best)), key=rank)
+    best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best
-    return min((key for key in judged if not ahead(best, key, NEGLIGIBLE)), key=lambda key: (key.n_numbers, mean[key]))
+    as_good = [key for key in judged if not ahead(best, key, 1.0, NEGLIGIBLE)]
+    return min(as_good, key=lambda key: (key.n_numbers, mean[key]))
 
 
 def smoothed(mean: dict[Key, float]) -> dict[Key, float]:

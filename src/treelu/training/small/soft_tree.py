@@ -13,6 +13,7 @@ from treelu.training.together import check_not_stopped
 
 FLOAT = np.float32
 PRIOR = 0.6  # pseudo-rows of a leaf's first chances
+NEXT_TO_NOTHING = 0.02  # of the largest weight of a question: a penalised weight that counts as 0
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,9 @@ def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTr
         rows.is_classifier,
         seed,
     )
+    if schedule.penalty:  # what it leaves of a weight when the steps become small
+        strength = np.abs(questions[:, :-1])
+        questions[:, :-1][strength < NEXT_TO_NOTHING * strength.max(axis=1, keepdims=True)] = 0
     return replace(tree, questions=questions, values=values)
 
 

@@ -1,0 +1,78 @@
+"""Rows of a small tree's training: features that vary, scaled, and the folds on which sizes are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from treelu.estimators._grown import Matrix, spread
+from treelu.training.scaling import check_scale
+from treelu.training.small.finish import Scale
+from treelu.training.small.soft_tree import Rows
+from treelu.tree.check import as_csr
+
+MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
+COMPARED = 12_000  # rows on which sizes are compared at most
+
+
+def scaled_rows(
+    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
+) -> tuple[Scale, Rows]:
+    """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
+    spreads = spread(X, weight)
+    check_scale(_mean(X, weight), np.where(spreads == 0, 1.0, spreads), "X")
+    columns = np.flatnonzero(spreads)
+    if len(columns) > MOST_COLUMNS:
+        columns = np.sort(
+            columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
+        )
+    part: Any = X[:, columns]
+    mean = _mean(part, weight)
+    scale = Scale(columns, mean, spreads[columns], X.shape[1])
+    dense = as_csr(part).toarray() if sparse.issparse(part) else part
+    ones = np.ones((len(dense), 1), np.float32)
+    table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
+    share = (weight / weight.mean()).astype(np.float32)
+    return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
+
+
+def target_scale(
+    columns: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and spread of each column of the targets; of a column of one value that value, and 1."""
+    unit = spread(columns, weight)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        mean = np.where(unit == 0, columns[0], np.average(columns, axis=0, weights=weight))
+    unit[unit == 0] = 1.0
+    check_scale(mean, unit, "y")
+    return mean, unit
+
+
+def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((weight / weight.sum()) @ X)
+
+
+def _correlation(
+    X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], spreads: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The largest |correlation| of each column with a column of the target, up to the target's spread."""
+    centred = (target - np.average(target, axis=0, weights=weight)) * weight[:, None]
+    return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)
+
+
+def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
+    """Rows on which sizes are compared, and their folds: five below 500 rows, one of a quarter above 6,000."""
+    rng = np.random.default_rng([seed, 1])
+    if len(rows) > COMPARED:
+        rows = rows.part(np.sort(rng.choice(len(rows), COMPARED, replace=False)))
+    n_folds = 5 if len(rows) < 500 else 3 if len(rows) < 3_000 else 4
+    key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
+    order = rng.permutation(len(rows))
+    order = order[np.argsort(key[order], kind="stable")]  # neighbours are alike, and go to different folds
+    fold_of = np.empty(len(rows), np.int64)
+    fold_of[order] = np.arange(len(rows)) % n_folds
+    folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
+    return rows, folds if len(rows) < 3_000 else folds[:2] if len(rows) < 6_000 else folds[:1]
