@@ -11,7 +11,7 @@ from scipy import sparse
 
 import treelu
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
-from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor, ObliqueTreeClassifier
 
 
 def quiet(record: Any, network: Any) -> None:
@@ -351,3 +351,11 @@ def test_dates_are_refused_by_name() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "when": pd.date_range("2020", periods=3)})
     with pytest.raises(ValueError, match="X has dates or times in column 'when'; turn them into numbers first"):
         treelu.LCNClassifier().fit(frame, [0, 1, 0])
+
+
+@pytest.mark.parametrize("kind", [LCNClassifier, ObliqueTreeClassifier])
+def test_what_is_under_a_mask_is_not_read(kind: type) -> None:
+    X = np.ma.masked_less(np.random.default_rng(0).normal(size=(30, 2)), -1)
+    y = np.arange(30) % 2
+    with pytest.raises(ValueError, match="X has masked entries; fill them first"):
+        kind().fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -141,6 +142,28 @@ def test_labels_come_out_as_they_are(classes, kind):
         wanted = [str(label) for label in classes.tolist()] if kind == "O" else classes.tolist()
         assert labels.tolist() == wanted
         assert compare_onnx(tree, tree.to_onnx(dtype=dtype), rows).n_other_label == 0
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "value", "what"),
+    [
+        (1e100, 0.0, 1.0, "weights, which are 1e+100 to 1e+100 in size"),
+        (1e-100, 0.0, 1.0, "weights"),
+        (1.0, -1e39, 1.0, "biases"),
+        (1.0, 0.0, -1e80, "values"),
+        (1.0, 0.0, 1e-80, "values"),
+    ],
+)
+def test_numbers_that_float32_cannot_hold_are_refused(weight, bias, value, what):
+    """They once became infinite or 0, and the model answered with infinities, or sent all rows one way."""
+    tree = ObliqueTree([[weight, 0.0]], [bias], [[1, 2]], [[0.0], [value]])
+    with pytest.raises(ValueError, match=rf"dtype='float32' cannot hold the tree's {re.escape(what)}"):
+        tree.to_onnx()
+    far = max(3.0, -3 * bias) / weight
+    rows = np.array([[far, 0.0], [-far, 1.0]])
+    assert run(tree, rows, dtype="float64")["variable"].ravel().tolist() == [value, 0.0]
+    chances = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[1.0, 1e-60], [0.5, 0.5]], link="probability", classes=[0, 1])
+    assert run(chances, np.array([[-1.0]], np.float32))["probabilities"].tolist() == [[1.0, 0.0]]
 
 
 def test_labels_that_only_differ_in_type_are_refused():

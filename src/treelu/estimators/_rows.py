@@ -19,7 +19,9 @@ HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no
 
 
 def refuse_text_columns(X: Any) -> None:
-    """Raise if a DataFrame has columns that are not numbers, naming them."""
+    """Raise if a DataFrame has columns that are not numbers, naming them, or if an array has masked entries."""
+    if np.ma.is_masked(X):  # scikit-learn would read what is under the mask
+        raise ValueError("X has masked entries; fill them first, for example X.filled(np.nan) for missing values")
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
@@ -72,6 +74,18 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     if not weight.max() > 0:
         raise ValueError("sample_weight must have at least one positive value")
     return weight
+
+
+def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights, divided by the largest where their sum would be infinite.
+
+    Examples
+    --------
+    >>> summable(np.array([1e308, 1e308])).tolist(), summable(np.array([1.0, 2.0])).tolist()
+    ([1.0, 1.0], [1.0, 2.0])
+    """
+    with np.errstate(over="ignore"):
+        return weight if np.isfinite(weight.sum()) else weight / weight.max()
 
 
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.estimators._grown import Matrix, spread
+from treelu.training.scaling import check_scale
 from treelu.training.small.finish import Scale
 from treelu.training.small.soft_tree import Rows
 from treelu.tree.check import as_csr
@@ -22,7 +23,8 @@ def scaled_rows(
 ) -> tuple[Scale, Rows]:
     """Rows as the training takes them: columns that vary, of mean 0 and spread 1."""
     spreads = spread(X, weight)
-    columns = np.flatnonzero(spreads > 1e-12 * np.maximum(1.0, np.abs(_mean(X, weight))))
+    check_scale(_mean(X, weight), np.where(spreads == 0, 1.0, spreads), "X")
+    columns = np.flatnonzero(spreads)
     if len(columns) > MOST_COLUMNS:
         columns = np.sort(
             columns[np.argsort(-_correlation(X, target, weight, spreads)[columns], kind="stable")][:MOST_COLUMNS]
@@ -35,6 +37,18 @@ def scaled_rows(
     table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
     share = (weight / weight.mean()).astype(np.float32)
     return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
+
+
+def target_scale(
+    columns: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and spread of each column of the targets; of a column of one value that value, and 1."""
+    unit = spread(columns, weight)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        mean = np.where(unit == 0, columns[0], np.average(columns, axis=0, weights=weight))
+    unit[unit == 0] = 1.0
+    check_scale(mean, unit, "y")
+    return mean, unit
 
 
 def _mean(X: Matrix, weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,10 +24,17 @@ from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._missing import MissingValues
 from treelu.estimators._ordinary import Grower
-from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._rows import (
+    GAPS_REMEDY,
+    check_weight,
+    plain_gaps,
+    refuse_text_columns,
+    summable,
+    warn_of_few_rows,
+)
 from treelu.estimators._showing import PathMixin
-from treelu.estimators._small_rows import compared_rows, scaled_rows
-from treelu.estimators._targets import encode_classes
+from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
+from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
@@ -390,7 +397,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         weight = check_weight(sample_weight, X)
         weight = np.ones(X.shape[0]) if weight is None else weight
         if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, self.classes_[number])
+            check_class_weight(self.class_weight)
+            weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
+        weight = summable(weight)
         target = np.eye(len(self.classes_))[number]
         self._fit_tree(X, target, weight, link="probability", classes=self.classes_)
         return self
@@ -505,10 +514,9 @@ monotonic_cst, missing, n_jobs, random_state
             raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
         weight = check_weight(sample_weight, X)
         weight = np.ones(X.shape[0]) if weight is None else weight
+        weight = summable(weight)
         columns = y.reshape(len(y), -1)
-        mean = np.average(columns, axis=0, weights=weight)
-        unit = spread(columns - mean, weight)
-        unit[unit == 0] = 1.0
+        mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
         self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
         for place, tree in enumerate(self.path_trees_):
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import as_rows, node_scores
@@ -79,6 +80,21 @@ def _import_onnx() -> ModuleType:
     return onnx
 
 
+def _converted(array: NDArray[Any], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+    """The numbers in another type; refused where one becomes infinite, or all weights of a node or all values 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        found = array.astype(dtype)
+    axis = -1 if name.endswith("weights") else 0
+    lost = array.ndim > 0 and ((array != 0).any(axis=axis) & ~(found != 0).any(axis=axis)).any()
+    if np.isinf(found).any() or lost:
+        sizes = np.abs(array[array != 0])
+        raise ValueError(
+            f"dtype='{dtype}' cannot hold the tree's {name.replace('_', ' ')}, which are {sizes.min():.3g} to "
+            f"{sizes.max():.3g} in size; use dtype='float64', or fit to columns in other units"
+        )
+    return found
+
+
 class _Graph:
     """Nodes and constants of a model in the making; each method returns the name of a result."""
 
@@ -99,7 +115,7 @@ class _Graph:
         self.taken.add(name)
         array = np.asarray(array)
         if array.dtype.kind == "f":
-            array = array.astype(self.dtype)
+            array = _converted(array, self.dtype, name)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 

@@ -84,15 +84,28 @@ def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
     if not standardize:
         return Scaling.identity(n_features)
     scaling = _sparse_scaling(X, standardize) if hasattr(X, "tocsr") else _dense_scaling(X, standardize)
+    check_scale(scaling.center, scaling.scale, name)
+    return scaling
+
+
+def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: str) -> None:
+    """Raise where a column's centre or deviation is beyond what can be computed with; `name` is what has the columns.
+
+    Examples
+    --------
+    >>> check_scale(np.zeros(1), np.full(1, 1e-320), "X")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ValueError: X cannot be scaled: column 0 has values that are too large or too small for floating-point ...
+    """
     low, high = SPREADS
-    bad = ~((scaling.scale >= low) & (scaling.scale <= high)) | ~(np.abs(scaling.center) <= high)
+    bad = ~((scale >= low) & (scale <= high)) | ~(np.abs(center) <= high)
     if bad.any():
         column = int(np.flatnonzero(bad)[0])
         raise ValueError(
             f"{name} cannot be scaled: column {column} has values that are too large or too small for floating-point "
-            f"arithmetic (centre {scaling.center[column]:.3g}, deviation {scaling.scale[column]:.3g}); change its unit"
+            f"arithmetic (centre {center[column]:.3g}, deviation {scale[column]:.3g}); change its unit"
         )
-    return scaling
 
 
 def _dense_scaling(X: NDArray[Any], standardize: bool | str) -> Scaling:
