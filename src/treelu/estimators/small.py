@@ -266,9 +266,11 @@ class SmallTree(PathMixin, TreeEstimator):
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
 
-    Every question has weights of its own. Rows are routed softly at first and harder with each update; questions
-    then lose their weakest terms, the tree loses its weakest questions, and what is left is trained on. Each size is
-    judged on rows held out, and the smallest tree that is about as good as the best is kept.
+    Every question has weights of its own. Training starts from random questions, an ordinary tree or linear
+    regressions, on the rows' classes or on what a smooth network says of them, whichever does best on rows held out.
+    Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
+    loses its weakest questions, and what is left is trained on. Each size is judged on rows held out, and the smallest
+    tree that is about as good as the best is kept.
 
     Parameters
     ----------
@@ -294,6 +296,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         1 where the chance of the second class must not fall with a feature, -1 where it must not rise, 0 elsewhere, as
         in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
     class_weight : dict, "balanced" or None
+    teacher : "auto", None or estimator
+        A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
+        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; leaf values come from
+        the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
         "indicator" fills missing values with the mean and adds a feature that says so.
     n_jobs : int, optional
@@ -413,8 +419,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, missing, n_jobs, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
+monotonic_cst, teacher, missing, n_jobs, random_state
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, and the teacher is an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
         `shrinkage`; the size is chosen for that. Not together with `monotonic_cst`.
