@@ -420,7 +420,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, n_jobs, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, and the teacher is an :class:`ALCNRegressor`.
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
         `shrinkage`; the size is chosen for that. Not together with `monotonic_cst`.
