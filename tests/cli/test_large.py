@@ -18,7 +18,8 @@ from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import Rows
 from treelu.estimators import _large, _leaves
-from treelu.training import store as stores
+from treelu.training import blocks
+from treelu.training.store import RowStore
 
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:
@@ -49,7 +50,7 @@ def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (_large, _leaves):
         monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(_large, "ROW_VISITS", 4000)
-    monkeypatch.setattr(stores, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
     monkeypatch.setattr("treelu.tables.pieces.PIECE_ROWS", 70)
 
 
@@ -100,7 +101,7 @@ def test_held_out_rows_are_not_trained_on(
     seen: list[np.ndarray] = []
     fit = _large._fit
 
-    def spied(estimator: object, rows: stores.BlockRows, eval_set: object) -> object:
+    def spied(estimator: object, rows: blocks.BlockRows, eval_set: object) -> object:
         seen.append(rows.read(np.arange(rows.n_blocks)).X[:, 1])
         return fit(estimator, rows, eval_set)
 
@@ -246,7 +247,7 @@ def test_a_store_does_not_outlive_its_fit(tmp_path: Path, type_: Type, number: i
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     assert len(list((tmp_path / "store").iterdir())) == (0 if number == signal.SIGINT else 1)
     assert not (tmp_path / "m").exists()
-    stores.RowStore.create(tmp_path / "store", 1).remove()
+    RowStore.create(tmp_path / "store", 1).remove()
     assert not list((tmp_path / "store").iterdir())
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.estimators import _large, _leaves
-from treelu.training import store as stores
+from treelu.training import blocks
 from treelu.training.store import RowStore
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
@@ -21,8 +21,8 @@ SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stores, "BLOCK_ROWS", 50)
-    monkeypatch.setattr(stores, "WINDOW_BYTES", 8_000)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(blocks, "WINDOW_BYTES", 8_000)
     monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     monkeypatch.setattr(_large, "ROW_VISITS", 20_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
