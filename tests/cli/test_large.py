@@ -273,6 +273,46 @@ def test_a_fit_on_a_cluster(tmp_path: Path, type_: Type, tiny_memory: None, meth
         assert model.trees[0].n_samples[0] == 850
 
 
+SCRIPT = """
+import sys
+from treelu.cli import main
+if __name__ == "__main__":
+    import psutil
+    import treelu.dask as on_dask
+    from treelu.cli import cluster
+    on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
+    fit = on_dask.DaskLCNClassifier._fit_parts
+    def watched(self, client, windows):
+        import signal
+        family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        doors = {door.laddr.ip for one in family for door in one.net_connections() if door.status == "LISTEN"}
+        handlers = client.run(lambda: signal.getsignal(signal.SIGINT) == signal.SIG_IGN)
+        fitted = fit(self, client, windows)
+        print(f"doors {sorted(doors)}, deaf {set(handlers.values())}, rounds {fitted.n_rounds_ > 0}", file=sys.stderr)
+        return fitted
+    on_dask.DaskLCNClassifier._fit_parts = watched
+    sys.exit(main())
+"""
+
+
+def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
+    """As `treelu` itself is started: workers are processes that import the script anew, and listen to nobody else."""
+    pytest.importorskip("distributed")
+    write_parts(tmp_path / "data", rows(), ".csv")
+    (tmp_path / "treelu").write_text(SCRIPT)
+    words = "fit data --target kind --method lcn --depth 3 --epochs 30 --out m --scheduler local --no-cart --no-compare"
+    done = subprocess.run(
+        [sys.executable, "treelu", *words.split()],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "doors ['127.0.0.1'], deaf {True}, rounds True" in done.stderr
+    assert done.stderr.count("which the workers read themselves") == 1
+    assert "distributed" not in done.stderr
+    model, new = treelu.load(tmp_path / "m"), rows(300, seed=1)
+    assert np.mean(model.predict(new) == new.kind) > 0.5
+
+
 def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr("treelu.cli.cluster.PATIENCE", "1s")

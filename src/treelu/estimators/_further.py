@@ -24,6 +24,7 @@ from treelu.training.sparsity import proximal_step
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator
 
+LEAST_RATE = 0.001  # masks take half of the time of training; with fewer weights dropped it is not worth them
 ENOUGH_TO_TEMPER = 20  # rows held out of each of two classes
 
 
@@ -54,14 +55,15 @@ def start_further(estimator: NetworkEstimator, n_times: float = 1.0) -> Start:
 
 
 def fallen_rate(rate: float, n_times: float) -> float:
-    """The drop rate whose penalty, rate / (1 − rate), is `n_times` less.
+    """The drop rate whose penalty, rate / (1 − rate), is `n_times` less; 0 where hardly a weight would be dropped.
 
     Examples
     --------
-    >>> round(fallen_rate(0.5, 1.0), 3), round(fallen_rate(0.5, 4.0), 3)
-    (0.5, 0.2)
+    >>> [round(fallen_rate(0.5, n_times), 3) for n_times in (1.0, 4.0, 5000.0)]
+    [0.5, 0.2, 0.0]
     """
-    return rate / (rate + n_times * (1 - rate))
+    fallen = rate / (rate + n_times * (1 - rate))
+    return fallen if fallen >= LEAST_RATE else 0.0
 
 
 def train_further(
