@@ -1,5 +1,6 @@
 """`treelu fit` and `treelu predict` on many files, and on tables that do not fit into memory."""
 
+import errno
 import json
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,8 @@ from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import Rows
 from treelu.estimators import _large, _leaves
-from treelu.training import blocks
+from treelu.training import blocks, store_folder
+from treelu.training import store as stores
 from treelu.training.store import RowStore
 
 
@@ -217,6 +220,54 @@ def test_a_full_disk_is_foreseen(
     typed = type_("fit", tmp_path / "data", "--target", "kind", "--out", tmp_path / "m")
     assert typed.code == 2
     assert "give another --store" in typed.err
+
+
+def test_a_disk_that_fills_up_or_cannot_be_written_ends_the_fit(
+    tmp_path: Path, type_: Type, tiny_memory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line; no store is left, and the model that was there stays."""
+    write_parts(tmp_path / "data", rows(), ".csv")
+    (tmp_path / "store").mkdir()
+    words = (
+        "fit",
+        tmp_path / "data",
+        "--target",
+        "kind",
+        *QUICK,
+        "--out",
+        tmp_path / "m",
+        "--store",
+        tmp_path / "store",
+    )
+    assert type_(*words, "--quiet", "--no-cart").code == 0
+    before = (tmp_path / "m" / "model.json").read_bytes()
+    n_written: list[int] = []
+
+    def full(file: Any, array: np.ndarray, write: Any = stores._write_all) -> None:
+        n_written.append(array.nbytes)
+        if sum(n_written) > 5000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file, array)
+
+    def read_only(**where: Any) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for owner, name, put, message in [
+        (stores, "_write_all", full, "treelu: .* No space left on device; the rows take [0-9,]+ bytes so far"),
+        (
+            store_folder,
+            "tempfile",
+            SimpleNamespace(mkdtemp=read_only),
+            "Permission denied: rows cannot be stored in .*",
+        ),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, put)
+            typed = type_(*words, "--force")
+        assert typed.code == 1
+        assert re.search(message, typed.err.splitlines()[-1])
+        assert not list((tmp_path / "store").iterdir())
+        assert (tmp_path / "m" / "model.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
