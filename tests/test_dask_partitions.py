@@ -168,6 +168,6 @@ def test_rounds_that_made_the_network_worse_are_not_kept(client: Client, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(on_dask, "ROUNDS_A_PASS", 0)
         first = DaskLCNRegressor(**setting).fit(rows, values)
-    monkeypatch.setattr(on_dask, "RATE", 3e4)
+    monkeypatch.setattr(on_dask, "learning_rate_factor", lambda *_: 1e4)
     model = DaskLCNRegressor(**setting).fit(rows, values)
     np.testing.assert_allclose(model.to_local().score(X, y), first.to_local().score(X, y), atol=0.05)

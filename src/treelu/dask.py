@@ -36,7 +36,7 @@ from treelu.estimators import (
     ObliqueTreeRegressor,
 )
 from treelu.estimators._further import RowWeights, Start, as_sample, finish_on_all_rows, start_further, train_further
-from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, RATE, ROW_VISITS, SAMPLE_ROWS, batch_rows
+from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.blocks import MOST_CLASSES, Window, stacked
@@ -174,7 +174,7 @@ class _DaskNetwork(_DaskEstimator):
         start = start_further(local, n_times=float(1 / draw.share))
         n_rounds = max(1, -(-ROW_VISITS // int(sizes.sum()))) * ROUNDS_A_PASS
         for number in range(1, n_rounds + 1):
-            rate = RATE * local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
+            rate = local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
             # A task, not scattered data: what a lost worker held of it is made again.
             here = client.submit(_same, _Round(local, start, weights, number, rate), pure=False)
             futures = client.map(_train_part, parts, numbers, round=here, draw=draw, pure=False)

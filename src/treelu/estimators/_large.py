@@ -33,7 +33,6 @@ LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
 SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
 HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, judge the end
 ROW_VISITS = 12_000_000  # at least so many, and at least one pass, after that
-RATE = 0.3  # of the learning rate: the network has found its questions and goes on from there
 BATCH_ROWS = 512
 
 
@@ -156,7 +155,7 @@ def _train_on(
         windows=samples,
         epochs=count,
         batch_size=batch_rows(estimator),
-        learning_rate=RATE * estimator.learning_rate,
+        learning_rate=estimator.learning_rate,
         callbacks=estimator.callbacks or (),
         progress=epoch_bar(type(estimator).__name__, count, unit="window") if estimator.verbose else None,
         rng=rng,
