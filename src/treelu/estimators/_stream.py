@@ -174,7 +174,8 @@ def _go_on(estimator: NetworkEstimator, stream: Stream, piece: Stream, *, rescal
         sample = _sample(estimator, piece.joined(replayed), rescale=False)
         n_updates = len(sample) / plan.batch_size
     n_epochs = max(1, min(EPOCHS, int(n_updates)))
-    n_times = 1.0 if stream.holds_all or not stream.n_fitted else stream.n_seen / stream.n_fitted
+    fitted_to = min(stream.n_fitted, len(stream))
+    n_times = 1.0 if stream.holds_all or not fitted_to else stream.n_seen / fitted_to
     network, _ = train_further(
         estimator,
         start_further(estimator, n_times),
