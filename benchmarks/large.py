@@ -188,6 +188,7 @@ def run_files(folder: Path, n_rows: int, methods: tuple[str, ...] = ("lcn",)) ->
         if fitted["exit_code"] == 0:
             found[method]["test"] = score(str(out))
         found[method]["store_left"] = len(list((folder / "store").iterdir()))
+        print(method, json.dumps(found[method]), flush=True)
     some = files[: max(1, PREDICT_ROWS // FILE_ROWS)]
     parts = folder / "some"
     shutil.rmtree(parts, ignore_errors=True)
