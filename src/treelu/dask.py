@@ -35,7 +35,15 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators._further import RowWeights, Start, as_sample, finish_on_all_rows, start_further, train_further
+from treelu.estimators._further import (
+    RowWeights,
+    Start,
+    as_sample,
+    finish_on_all_rows,
+    start_further,
+    train_further,
+    warn_of_worse,
+)
 from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
@@ -180,8 +188,10 @@ class _DaskNetwork(_DaskEstimator):
             futures = client.map(_train_part, parts, numbers, round=here, draw=draw, pure=False)
             start.network.load_state(_average(client.gather(futures), sizes))
         held_out = client.submit(_stacked, client.map(_held_out, parts, numbers, draw=draw, pure=False), pure=False)
-        self.local_ = client.submit(_finish, local, start, weights, sample, held_out, pure=False).result()
+        self.local_, is_better = client.submit(_finish, local, start, weights, sample, held_out, pure=False).result()
         self.n_rounds_ = n_rounds
+        if not is_better:
+            warn_of_worse()
 
 
 class _DaskTree(_DaskEstimator):
@@ -378,13 +388,13 @@ def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any
     return network.state()
 
 
-def _finish(local: Any, start: Start, weights: RowWeights, sample: Window, held_out: Window) -> Any:
-    """The estimator with the averaged network, if it is not clearly worse."""
+def _finish(local: Any, start: Start, weights: RowWeights, sample: Window, held_out: Window) -> tuple[Any, bool]:
+    """The estimator, and whether it now has the averaged network."""
     network = start.network
     if start.chosen is not None:
         network = network.widen(start.chosen, local._unfolded(local.network_).in_features)
-    finish_on_all_rows(local, network, *(as_sample(local, window, weights) for window in (sample, held_out)))
-    return local
+    windows = (as_sample(local, window, weights) for window in (sample, held_out))
+    return local, finish_on_all_rows(local, network, *windows)
 
 
 def _average(states: list[dict[str, np.ndarray]], sizes: np.ndarray) -> dict[str, np.ndarray]:

@@ -108,22 +108,30 @@ def finish_training(estimator: NetworkEstimator, network: NeuronChain, sample: S
     estimator.network_ = estimator._folded(network)
 
 
-def finish_on_all_rows(estimator: NetworkEstimator, network: NeuronChain, sample: Sample, held_out: Sample) -> None:
-    """Refine, temper and keep the network that all rows gave, unless rows held out say that it is clearly worse."""
+def finish_on_all_rows(estimator: NetworkEstimator, network: NeuronChain, sample: Sample, held_out: Sample) -> bool:
+    """Refine, temper and keep the network that all rows gave; False where rows held out say that it is clearly worse.
+
+    The estimator then keeps the network that it has.
+    """
     before = _losses(estimator._unfolded(estimator.network_), held_out)
     estimator._refine(network, sample)
     if _can_temper(held_out):
         estimator._temper(network, sample, held_out, None)
     if len(held_out) and clearly_worse(_losses(network, held_out), before):
-        warnings.warn(
-            f"training on all rows made the network worse on {len(held_out):,} rows held out; the one fitted to "
-            f"{len(sample):,} rows is kept. A lower learning_rate may help",
-            UserWarning,
-            stacklevel=2,
-        )
-        return
+        return False
     estimator._describe_rows(network, sample, len(estimator.history_))
     estimator.network_ = estimator._folded(network)
+    return True
+
+
+def warn_of_worse() -> None:
+    """Say that the pass through all rows was of no use."""
+    warnings.warn(
+        "training on all rows made the network worse on rows held out; the one fitted to a sample of them is kept. "
+        "A lower learning_rate may help",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _losses(network: NeuronChain, sample: Sample) -> NDArray[np.float64]:

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from treelu.estimators._further import RowWeights, as_sample, finish_on_all_rows, start_further, train_further
+from treelu.estimators._further import (
+    RowWeights,
+    as_sample,
+    finish_on_all_rows,
+    start_further,
+    train_further,
+    warn_of_worse,
+)
 from treelu.estimators._rows import refuse_text_columns
 from treelu.nn import NeuronChain
 from treelu.training.blocks import NO_ROWS, BlockRows, MappedRows
@@ -126,7 +133,8 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
         weights = RowWeights.of(estimator, part)
         judges = estimator._read_eval_set(eval_set) or as_sample(estimator, rows.take(held_out), weights)
         network = _train_on(estimator, rows, len(part.y), weights, held_out, rng)
-        finish_on_all_rows(estimator, network, as_sample(estimator, part, weights), judges)
+        if not finish_on_all_rows(estimator, network, as_sample(estimator, part, weights), judges):
+            warn_of_worse()
     return estimator
 
 
