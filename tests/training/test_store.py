@@ -108,6 +108,15 @@ def test_rows_held_out_are_in_no_sample_and_no_window(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.concatenate([window.X for window in seen]), X[rows.astype(int)])
 
 
+def test_no_window_is_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last block has one row, which is held out, and is a window of its own."""
+    monkeypatch.setattr(blocks, "WINDOW_BYTES", 1)
+    with filled(tmp_path, table(15), np.arange(15.0)) as store:
+        assert store.n_blocks == 3
+        windows = list(islice(store.windows(np.random.default_rng(0), np.array([14])), 4))
+    assert [len(window.y) for window in windows] == [7, 7, 7, 7]
+
+
 def test_the_first_row_of_each_class_is_in_every_sample(tmp_path: Path) -> None:
     labels = np.array(["b"] * 50 + ["a"] * 49 + ["c"])
     mapped = blocks.MappedRows(table(), labels)

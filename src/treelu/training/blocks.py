@@ -75,7 +75,7 @@ class BlockRows(ABC):
     def windows(self, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Iterator[Window]:
         """All rows in windows of `WINDOW_BYTES`, blocks in random order, pass after pass without end.
 
-        The rows whose (sorted) numbers are in `without` are left out.
+        The rows whose (sorted) numbers are in `without`, not all of them, are left out; no window is empty.
         """
         per_window = self.blocks_per_window
         while True:
@@ -83,7 +83,10 @@ class BlockRows(ABC):
             for start in range(0, len(order), per_window):
                 blocks = order[start : start + per_window]
                 window = self.read(blocks)
-                yield window.take(self._places(blocks, without)) if len(without) else window
+                if len(without):
+                    window = window.take(self._places(blocks, without))
+                if len(window.y):
+                    yield window
 
     def _places(self, blocks: NDArray[np.int64], without: NDArray[np.int64]) -> NDArray[np.int64]:
         """Places in a window of some blocks, but those of the rows in `without`."""
