@@ -125,7 +125,7 @@ def choose_setting(
             if told is not None:
                 told(setting, float(judged[setting].losses.mean()), len(rows))
         best = min(left, key=lambda setting: judged[setting].losses.mean())
-        left = [setting for setting in left if not _clearly_worse(judged[setting].losses, judged[best].losses)]
+        left = [setting for setting in left if not clearly_worse(judged[setting].losses, judged[best].losses)]
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
 
 
@@ -168,7 +168,7 @@ def _side_by_side(
         return list(pool.map(alone, settings))
 
 
-def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
+def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
     """Whether losses on the same rows are higher by more than chance makes them."""
     difference = losses - best
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
