@@ -28,7 +28,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
-from treelu import ALCNClassifier
+from treelu import ALCNClassifier, ELCNClassifier
 from treelu.chem import MolecularFeatures, load_moleculenet, scaffold_groups
 from treelu.training.settings import nested
 
@@ -41,6 +41,7 @@ LABELS = {
     "tox21": ["SR-p53", "NR-AhR", "SR-ARE", "NR-ER"],
     "sider": None,
 }
+ADDED = ("rf", "refined", "extra", "smooth", "smooth-96", "smooth-16-all")  # whose ranks are added, two at a time
 TREES = 500
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TRAINING = {"standardize": False, "optimizer": "amsgrad", "schedule": "constant", "learning_rate": 0.01}
@@ -88,8 +89,14 @@ def refined_forest(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
     return model.predict_proba(Z)[:, 1] + (there @ (here.T @ weights)) / TREES
 
 
+def default(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
+    """`ELCNClassifier()` as it comes: networks and forest, stacked."""
+    return ELCNClassifier(random_state=seed).fit(X, y).predict_proba(Z)[:, 1]
+
+
 METHODS: dict[str, Callable[[Any, Any, Any, int], np.ndarray]] = {
     "rf": forest,
+    "elcn": default,
     "refined": refined_forest,
     "extra": lambda X, y, Z, seed: ExtraTreesClassifier(TREES, random_state=seed).fit(X, y).predict_proba(Z)[:, 1],
     "smooth": smooth,
@@ -135,7 +142,7 @@ def run(data: str, seeds: tuple[int, ...], methods: list[str]) -> None:
 def collect() -> None:
     """Write the scores of all predictions, and of the averages of two, into one file.
 
-    Cells of the file whose predictions are not here, because another machine made them, stay as they are.
+    Scores in the file whose predictions are not here, because another machine made them, stay as they are.
     """
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(PREDICTIONS.glob("*.npz")):
@@ -150,15 +157,20 @@ def collect() -> None:
         label, seed = rest.rsplit("-", 1)
         y = next(iter(by_method.values()))["y"]
         scores = {name: roc_auc_score(y, one["p"]) for name, one in by_method.items()}
-        for first, second in combinations(by_method, 2):
+        for first, second in combinations([name for name in by_method if name in ADDED], 2):
             mean = rankdata(by_method[first]["p"]) + rankdata(by_method[second]["p"])
             scores[f"{first} + {second}"] = roc_auc_score(y, mean)
         seconds = {name: round(float(one["t"]), 2) for name, one in by_method.items()}
         rounded = {name: round(float(score), 5) for name, score in scores.items()}
         rows.append({"data": data, "label": label, "seed": int(seed), "auc": rounded, "seconds": seconds})
-    made = {(row["data"], row["label"], row["seed"]) for row in rows}
-    kept = json.loads(SCORES.read_text()) if SCORES.exists() else []
-    rows += [row for row in kept if (row["data"], row["label"], row["seed"]) not in made]
+    made = {(row["data"], row["label"], row["seed"]): row for row in rows}
+    for row in json.loads(SCORES.read_text()) if SCORES.exists() else []:
+        new = made.get((row["data"], row["label"], row["seed"]))
+        if new is None:
+            rows.append(row)
+        else:
+            for name in ("auc", "seconds"):
+                new[name] = row[name] | new[name]
     rows.sort(key=lambda row: (row["data"], row["seed"], row["label"]))
     SCORES.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
