@@ -28,7 +28,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
-from treelu import ALCNClassifier, ELCNClassifier
+from treelu import ALCNClassifier, ELCNClassifier, ObliqueTreeClassifier
 from treelu.chem import MolecularFeatures, load_moleculenet, scaffold_groups
 from treelu.training.settings import nested
 
@@ -41,7 +41,18 @@ LABELS = {
     "tox21": ["SR-p53", "NR-AhR", "SR-ARE", "NR-ER"],
     "sider": None,
 }
-ADDED = ("rf", "refined", "extra", "smooth", "smooth-96", "smooth-16-all")  # whose ranks are added, two at a time
+# whose ranks are added to the forest's
+PAIRED = (
+    "refined",
+    "smooth",
+    "smooth-96",
+    "smooth-16-all",
+    "smooth-8",
+    "redrawn",
+    "per-neuron",
+    "untied",
+    "auc-margin-8",
+)
 TREES = 500
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TRAINING = {"standardize": False, "optimizer": "amsgrad", "schedule": "constant", "learning_rate": 0.01}
@@ -57,6 +68,84 @@ def smooth(X: Any, y: Any, Z: Any, seed: int, n: int = 32, share: float = 0.5, *
         chosen = np.sort(random.permutation(X.shape[1])[: int(share * X.shape[1])]) if share < 1 else slice(None)
         model = ALCNClassifier(random_state=seed * 1000 + member, **nested(_TRAINING | setting))
         total += model.fit(X[:, chosen], y).predict_proba(Z[:, chosen])[:, 1]
+    return total / n
+
+
+def redrawn(X: Any, y: Any, Z: Any, seed: int, n: int = 32) -> np.ndarray:
+    """`smooth`, but each member sees the rarer class and as many rows of the other, drawn anew; ranks are averaged."""
+    random = np.random.RandomState(seed)
+    rare = int(y.mean() < 0.5)
+    few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
+    ranks = np.zeros(Z.shape[0])
+    for member in range(n):
+        rows = np.sort(np.concatenate([few, random.choice(many, len(few), replace=False)]))
+        ranks += rankdata(smooth(X[rows], y[rows], Z, seed * 1000 + member, n=1))
+    return ranks / n
+
+
+class _PerNeuron(ALCNClassifier):
+    """Each neuron reads its own half of the columns, as each split of a forest does."""
+
+    def _run(
+        self, network: Any, sample: Any, validation: Any, seed: Any, after_step: Any = None, *more: Any, **how: Any
+    ):
+        kept = np.random.default_rng(self.random_state).random(network.weight.shape) < 0.5
+
+        def keep(network: Any, gradients: Any, rate: float) -> None:
+            network.weight *= kept
+
+        network.weight *= kept
+        return super()._run(network, sample, validation, seed, keep, *more, **how)
+
+
+def per_neuron(X: Any, y: Any, Z: Any, seed: int, n: int = 32) -> np.ndarray:
+    """`smooth`, but with columns drawn for each neuron instead of each member."""
+    setting = {"depth": 8, "drop_connect": 0.0, "epochs": 30, "batch_size": 256}
+    chances = [
+        _PerNeuron(random_state=seed * 1000 + member, **nested(_TRAINING | setting)).fit(X, y).predict_proba(Z)[:, 1]
+        for member in range(n)
+    ]
+    return np.mean(chances, axis=0)
+
+
+def untied(X: Any, y: Any, Z: Any, seed: int, n: int = 16) -> np.ndarray:
+    """The mean of small trees with a weight vector for each question, 16 leaves, each on a quarter of the columns."""
+    random, total = np.random.RandomState(seed), np.zeros(Z.shape[0])
+    for member in range(n):
+        chosen = np.sort(random.permutation(X.shape[1])[: X.shape[1] // 4])
+        tree = ObliqueTreeClassifier(max_leaf_nodes=16, selection="largest", n_updates=100, random_state=member)
+        total += tree.fit(X[:, chosen].toarray(), y).predict_proba(Z[:, chosen].toarray())[:, 1]
+    return total / n
+
+
+def auc_margin(X: Any, y: Any, Z: Any, seed: int, n: int = 8) -> np.ndarray:
+    """8 members of `smooth`, trained to rank actives a margin above inactives: squared hinge over pairs of a batch."""
+    import torch
+
+    from treelu.nn import Activation, LocallyConstantNetwork
+    from treelu.nn.torch import to_torch
+
+    torch.set_num_threads(1)
+    random, total = np.random.RandomState(seed), np.zeros(Z.shape[0])
+    dense, other, labels = (torch.tensor(part, dtype=torch.float32) for part in (X.toarray(), Z.toarray(), y))
+    for member in range(n):
+        chosen = np.sort(random.permutation(X.shape[1])[: X.shape[1] // 2])
+        network = LocallyConstantNetwork(len(chosen), 8, 1, activation=Activation("softplus"), dtype=np.float32)
+        network.reset_parameters(seed * 1000 + member)
+        module = to_torch(network)
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.01, amsgrad=True)
+        here, there = dense[:, chosen], other[:, chosen]
+        for _ in range(30):
+            order = random.permutation(len(labels))
+            for start in range(0, len(order), 256):
+                rows = order[start : start + 256]
+                scores, active = module(here[rows])[:, 0], labels[rows] > 0.5
+                gaps = scores[active][:, None] - scores[~active][None, :]
+                optimizer.zero_grad()
+                torch.relu(1 - gaps).square().mean().backward()
+                optimizer.step()
+        with torch.no_grad():
+            total += rankdata(module(there)[:, 0].numpy())
     return total / n
 
 
@@ -102,6 +191,11 @@ METHODS: dict[str, Callable[[Any, Any, Any, int], np.ndarray]] = {
     "smooth": smooth,
     "smooth-96": lambda X, y, Z, seed: smooth(X, y, Z, seed, 96),
     "smooth-16-all": lambda X, y, Z, seed: smooth(X, y, Z, seed, 16, 1.0, depth=12, drop_connect=0.75, epochs=10),
+    "smooth-8": lambda X, y, Z, seed: smooth(X, y, Z, seed, 8),
+    "redrawn": redrawn,
+    "per-neuron": per_neuron,
+    "untied": untied,
+    "auc-margin-8": auc_margin,
 }
 
 
@@ -157,7 +251,9 @@ def collect() -> None:
         label, seed = rest.rsplit("-", 1)
         y = next(iter(by_method.values()))["y"]
         scores = {name: roc_auc_score(y, one["p"]) for name, one in by_method.items()}
-        for first, second in combinations([name for name in by_method if name in ADDED], 2):
+        for first, second in combinations(by_method, 2):
+            if "rf" not in (first, second) or not {first, second} <= {"rf", *PAIRED}:
+                continue
             mean = rankdata(by_method[first]["p"]) + rankdata(by_method[second]["p"])
             scores[f"{first} + {second}"] = roc_auc_score(y, mean)
         seconds = {name: round(float(one["t"]), 2) for name, one in by_method.items()}

@@ -59,15 +59,16 @@ def cells(kind: str, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Any, An
         for seed in seeds:
             yield kind, seed, table.X[train], table.y[train], table.X[table.split.test], table.y[table.split.test]
         return
-    for path in sorted((Path(os.environ["TREELU_DATA"]) / "tables" / kind).glob("*.csv.gz"))[::EVERY]:
-        frame = pd.read_csv(path)
-        if len(frame) > MOST_ROWS:
-            continue
-        X, y = frame.iloc[:, :-1].to_numpy(float), frame.iloc[:, -1].to_numpy()
-        folds = (StratifiedKFold if kind == "classification" else KFold)(5, shuffle=True, random_state=0)
-        for fold, (train, test) in enumerate(folds.split(X, y)):
-            if fold < FOLDS:
-                yield path.name.split(".")[0], fold, X[train], y[train], X[test], y[test]
+    paths = sorted((Path(os.environ["TREELU_DATA"]) / "tables" / kind).glob("*.csv.gz"))[::EVERY]
+    for fold in range(FOLDS):  # the first fold of all tables, then the second
+        for path in paths:
+            frame = pd.read_csv(path)
+            if len(frame) > MOST_ROWS:
+                continue
+            X, y = frame.iloc[:, :-1].to_numpy(float), frame.iloc[:, -1].to_numpy()
+            folds = (StratifiedKFold if kind == "classification" else KFold)(5, shuffle=True, random_state=0)
+            train, test = list(folds.split(X, y))[fold]
+            yield path.name.split(".")[0], fold, X[train], y[train], X[test], y[test]
 
 
 def score(model: Any, Z: Any, truth: Any) -> dict[str, float]:

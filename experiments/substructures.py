@@ -3,7 +3,7 @@
     TREELU_DATA=../shared/data python -m experiments.substructures bace
     TREELU_DATA=../shared/data python -m experiments.substructures tox21 --every 5     each fifth molecule
 
-For each of the 2,048 columns that `MolecularFeatures` makes of a set, its pattern (`smarts`) is sought in each molecule.
+The pattern (`smarts`) of each of the 2,048 columns that `MolecularFeatures` makes of a set is sought in all molecules.
 Molecules that differ are printed: what is known to differ is said in docs/guides/molecules.md.
 """
 

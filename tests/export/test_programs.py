@@ -202,11 +202,13 @@ def test_estimators_with_missing_values_and_ensembles() -> None:
         program = estimator_program(ensemble.fit(filled, filled[:, 0]))
         run = engines.run_python(program, filled.tolist())
         np.testing.assert_allclose(numbers(program, run.answers)[:, 0], ensemble.predict(filled), atol=1e-5)
+    member = ALCNRegressor(depth=2, drop_connect=0, epochs=1)
+    smooth = ELCNRegressor(member, n_estimators=1, combine="average").fit(filled, filled[:, 0])
     with pytest.raises(AttributeError, match="smooth"):
-        smooth = ALCNRegressor(depth=2, drop_connect=0, epochs=1)
-        estimator_program(ELCNRegressor(smooth, n_estimators=1, combine="average").fit(filled, filled[:, 0]))
+        estimator_program(smooth)
+    stack = ELCNRegressor(member, n_estimators=1, n_trees=5).fit(filled, filled[:, 0])
     with pytest.raises(AttributeError, match="a stack is no mean or sum of trees"):
-        estimator_program(ELCNRegressor(n_estimators=1, n_trees=5).fit(filled, filled[:, 0]))
+        estimator_program(stack)
 
 
 def test_molecules_are_refused_and_encoded_features_are_not() -> None:

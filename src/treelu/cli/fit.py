@@ -19,7 +19,7 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, say, wri
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare_files
 from treelu.cli.trees import tree_text
-from treelu.cli.tune import choose_for_molecules, ensemble_for_molecules, tune, wants_choice
+from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
@@ -135,8 +135,6 @@ def _choose(
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
     if method == "elcn" and table.is_sample:
         raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
-    if method == "elcn" and table.training.names is not None:
-        parameters = ensemble_for_molecules(table.task, parameters)
     estimator = make_estimator(method, table.task, parameters, seed)
     if table.windows is not None:
         from treelu.cli.cluster import dask_class
