@@ -105,8 +105,6 @@ class EnsembleMixin(NetworkEstimator):
 
     def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One more member, fitted to a piece of data on top of the earlier ones."""
-        if self.combine == "stack":
-            raise ValueError("partial_fit needs combine='average' or 'boost': a stack is fitted to all rows at once")
         first = not hasattr(self, "ensemble_")
         X, y = self._read_rows(X, y, first=first)
         targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
@@ -349,6 +347,13 @@ class MemberTrees(Sequence[ObliqueTree]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees, built when asked for>"
+
+
+def takes_pieces(estimator: EnsembleMixin) -> bool:
+    """Whether there is a `partial_fit`; an AttributeError that says why not."""
+    if estimator.combine == "stack":
+        raise AttributeError("partial_fit needs combine='average' or 'boost': a stack is fitted to all rows at once")
+    return True
 
 
 def _kind(estimator: Any) -> str:

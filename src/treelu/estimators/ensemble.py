@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._checks import has_labels
 from treelu.estimators._classifier import NetworkClassifier
-from treelu.estimators._members import EnsembleMixin
+from treelu.estimators._members import EnsembleMixin, takes_pieces
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.training import Callback
@@ -148,6 +149,19 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     def _member(self) -> Any:
         return ALCNClassifier() if self.estimator is None else self.estimator
 
+    @available_if(takes_pieces)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add one member, fitted to a piece of the data, to an average or a sum.
+
+        Parameters
+        ----------
+        X, y : as for `fit`, a vector y only
+        classes : array, optional
+            All classes, at the first call if that piece does not show them all.
+        sample_weight : array of shape (n,), optional
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
+
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`decision_function` of the first member, of the first two, and so on.
 
@@ -257,6 +271,11 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
 
     def _member(self) -> Any:
         return ALCNRegressor() if self.estimator is None else self.estimator
+
+    @available_if(takes_pieces)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add one member, fitted to a piece of the data, to an average or a sum."""
+        return super().partial_fit(X, y, sample_weight)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict` of the first member, of the first two, and so on."""
