@@ -19,7 +19,7 @@ from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
 from treelu.estimators._rows import check_weight
-from treelu.estimators._stack import fit_stack
+from treelu.estimators._stack import default_size, fit_stack
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_features
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training import History, Sample
@@ -87,6 +87,12 @@ class EnsembleMixin(NetworkEstimator):
                     "found for all of its parts together"
                 )
 
+    def n_members(self, n_features: int) -> int:
+        """How many networks are fitted to a table: `n_estimators`, or the number by default."""
+        if self.n_estimators is not None:
+            return int(self.n_estimators)
+        return default_size(n_features) if self.combine == "stack" else N_MEMBERS
+
     # Fitting
 
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
@@ -95,7 +101,7 @@ class EnsembleMixin(NetworkEstimator):
             fit_stack(self, sample, validation, seed)
             return
         continued = self.warm_start and hasattr(self, "ensemble_")
-        n_members = N_MEMBERS if self.n_estimators is None else self.n_estimators
+        n_members = self.n_members(sample.table.shape[1])
         if continued and n_members < len(self.ensemble_):
             raise ValueError(
                 f"n_estimators={n_members} with warm_start=True must be at least {len(self.ensemble_)}, "

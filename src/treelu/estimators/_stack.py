@@ -54,6 +54,11 @@ ON_WIDE = (
 )
 
 
+def default_size(n_features: int) -> int:
+    """How many networks a stack has, where `n_estimators` is None."""
+    return N_ON_WIDE if n_features >= WIDE else N_NETWORKS
+
+
 def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | None, seed: int) -> None:
     """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
     targets = sample.targets
@@ -67,7 +72,7 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
     kinds = _kinds(estimator, sample, seed, visits)
     held_out = HeldOut(sample, estimator.scaling_, target, folds, Plan(tuple(range(len(kinds))), n_folds))
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
-    n_members = estimator.n_estimators or (N_ON_WIDE if sample.table.shape[1] >= WIDE else N_NETWORKS)
+    n_members = estimator.n_members(sample.table.shape[1])
     history = grow(
         ensemble,
         n_members,
