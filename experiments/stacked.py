@@ -101,18 +101,22 @@ def run(kind: str, seeds: tuple[int, ...]) -> None:
             RESULTS.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
 
-def means(rows: list[dict[str, Any]], kind: str, measure: str) -> dict[str, dict[str, float]]:
-    """For each table, and seed of the PDBbind one, the mean over folds of each method that all of its parts have."""
-    found: dict[str, dict[str, list[float]]] = {}
+def complete(rows: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The results of a kind on the parts that all methods were fitted to."""
+    methods: dict[tuple[str, int], set[str]] = {}
     for row in rows:
         if row["kind"] == kind:
-            name = f"{row['name']} {row['part']}" if kind == "pdbbind" else row["name"]
-            found.setdefault(name, {}).setdefault(row["method"], []).append(row[measure])
-    return {
-        name: {method: float(np.mean(values)) for method, values in by_method.items()}
-        for name, by_method in found.items()
-        if set(by_method) == set(NAMES) and len({len(values) for values in by_method.values()}) == 1
-    }
+            methods.setdefault((row["name"], row["part"]), set()).add(row["method"])
+    return [row for row in rows if row["kind"] == kind and methods[row["name"], row["part"]] == set(NAMES)]
+
+
+def means(rows: list[dict[str, Any]], kind: str, measure: str) -> dict[str, dict[str, float]]:
+    """For each table, and seed of the PDBbind one, the mean over folds of each method."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in complete(rows, kind):
+        name = f"{row['name']} {row['part']}" if kind == "pdbbind" else row["name"]
+        found.setdefault(name, {}).setdefault(row["method"], []).append(row[measure])
+    return {name: {method: float(np.mean(one)) for method, one in found[name].items()} for name in found}
 
 
 def paired(by_table: dict[str, dict[str, float]], method: str, beside: str) -> str:
@@ -137,7 +141,7 @@ def table() -> str:
             continue
         for method, name in NAMES.items():
             mean = np.mean([row[method] for row in by_table.values()])
-            seconds = np.sum([row["seconds"] for row in rows if row["kind"] == kind and row["method"] == method])
+            seconds = sum(row["seconds"] for row in complete(rows, kind) if row["method"] == method)
             best = sum(
                 row[method] * better >= max(better * value for value in row.values()) for row in by_table.values()
             )
