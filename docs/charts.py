@@ -97,7 +97,7 @@ def ensembles(pairs: list[dict[str, Any]], tables: list[dict[str, Any]]) -> Figu
             others.append((f"{shown} of {len(apart)} tables\nless {name}'s", apart, colour))
     figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
     _differences(left, molecules, "AUC less the forest's, for each seed")
-    _differences(right, others, "points (1 = 1 % or R² of 0.01), for each table")
+    _differences(right, others, "points of 100, for each table")
     return _plain(figure)
 
 

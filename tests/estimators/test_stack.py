@@ -198,13 +198,12 @@ def test_the_same_for_any_number_of_threads_and_after_saving(task: str, tmp_path
     models = [kind(**FEW, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2)]
     models[0].save(tmp_path / "model")
     models.append(load(tmp_path / "model"))
-    said = [model.predict(X) for model in models]
-    assert said[0].tolist() == said[1].tolist() == said[2].tolist()
+    said = [model.predict_proba(X) if kind is ELCNClassifier else model.predict(X) for model in models]
+    np.testing.assert_allclose(said[1], said[0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(said[2], said[0], rtol=1e-9)
     if kind is ELCNClassifier:
-        chances = [model.predict_proba(X) for model in models]
-        np.testing.assert_array_equal(chances[0], chances[1])
-        np.testing.assert_array_equal(chances[0], chances[2])
-        assert (said[0] == np.nan_to_num(y) if task == "labels" else said[0] == y).mean() > 0.8
+        answers = models[0].predict(X)
+        assert (answers == np.nan_to_num(y) if task == "labels" else answers == y).mean() > 0.8
     else:
         assert models[0].score(X, y) > 0.8
 
