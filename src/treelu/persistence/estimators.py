@@ -30,6 +30,7 @@ from treelu.persistence.networks import (
     take_visits,
 )
 from treelu.persistence.older import parameters_today
+from treelu.persistence.stacks import describe_stack, restore_stack
 from treelu.persistence.streams import describe_stream, restore_stream
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
@@ -199,6 +200,8 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
         fitted["ensemble"] = describe_ensemble(estimator.ensemble_, arrays.under("ensemble"))
         for number, visits in enumerate(estimator.member_visits_):
             put_visits(visits, arrays.under(f"visits{number}"))
+        if estimator.stack_ is not None:
+            fitted["stack"] = describe_stack(estimator.stack_, arrays.under("stack"))
     else:
         fitted["network"] = describe_network(estimator.network_, arrays.under("network"))
         fitted["n_passes"] = int(estimator.n_passes_)
@@ -271,13 +274,17 @@ def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int
 
 def _restore_members(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
     """Set the ensemble; returns its number of outputs."""
-    ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), estimator.n_features_in_)
+    ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), _n_columns(estimator))
     estimator.ensemble_, estimator.member_visits_ = ensemble, []
     for number, member in enumerate(ensemble.members):
         if not member.network.activation.is_piecewise_linear:
             break  # smooth members are no trees and have no visits
         visits = take_visits(arrays.under(f"visits{number}"), member.network.depth)
         estimator.member_visits_.append(visits)
+    estimator.stack_ = None
+    if "stack" in fields:
+        n_columns = _n_columns(estimator)
+        estimator.stack_ = restore_stack(fields.inner("stack"), arrays.under("stack"), ensemble, n_columns)
     return len(ensemble.constant)
 
 
