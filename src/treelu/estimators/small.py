@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
-from treelu.estimators._missing import MissingValues
 from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
+from treelu.nn.missing import MissingValues
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import Scale, leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -232,7 +232,7 @@ class SmallTree(PathMixin, TreeEstimator):
         gaps: MissingValues | None = getattr(self, "missing_values_", None) if self.missing == "indicator" else None
         if gaps is None:
             return names
-        return tuple(gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else list(names)))
+        return tuple(gaps.names(names))
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
@@ -267,7 +267,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
     class_weight : dict, "balanced" or None
     missing : {"error", "indicator"}
-        "indicator" fills missing values with the mean and adds a feature that says so.
+        "indicator" fills missing values with the median and adds a feature that says so.
     n_jobs : int, optional
         Threads; None for all processors. The result does not depend on it.
     random_state : int, RandomState or None
