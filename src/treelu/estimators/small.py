@@ -22,7 +22,6 @@ from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
-from treelu.estimators._missing import MissingValues
 from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
@@ -36,6 +35,7 @@ from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
+from treelu.nn.missing import MissingValues
 from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -260,7 +260,7 @@ class SmallTree(PathMixin, TreeEstimator):
         gaps: MissingValues | None = getattr(self, "missing_values_", None) if self.missing == "indicator" else None
         if gaps is None:
             return names
-        return tuple(gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else list(names)))
+        return tuple(gaps.names(names))
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
@@ -301,7 +301,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; leaf values come from
         the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
-        "indicator" fills missing values with the mean and adds a feature that says so.
+        "indicator" fills missing values with the median and adds a feature that says so.
     n_jobs : int, optional
         Threads; None for all processors. The result does not depend on it.
     random_state : int, RandomState or None

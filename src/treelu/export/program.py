@@ -366,7 +366,7 @@ def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") 
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is None:
         return Program(columns, tuple(Number(place) for place in range(len(columns))), tuple(parts), name, trained)
-    features: list[Feature] = [Number(place, float(mean)) for place, mean in enumerate(gaps.means)]
+    features: list[Feature] = [Number(place, float(value)) for place, value in enumerate(gaps.fills)]
     features += [Missing(int(place)) for place in gaps.gaps]
     return Program(columns, tuple(features), tuple(parts), name, trained)
 

@@ -14,7 +14,7 @@ from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
 from treelu.estimators._members import EnsembleMixin
-from treelu.estimators._missing import MissingValues
+from treelu.nn.missing import MissingValues
 from treelu.persistence.networks import (
     describe_ensemble,
     describe_history,
@@ -182,7 +182,7 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
     put_scaling(estimator.scaling_, arrays.under("scaling"))
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is not None:
-        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_means", gaps.fills)
         arrays.put("missing_gaps", gaps.gaps)
     if has_labels(estimator):
         members = estimator.estimators_
@@ -245,17 +245,17 @@ def _restore_missing(estimator: Any, fields: Fields, arrays: ArrayReader) -> Non
     if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
         raise ModelFileError(f"{fields.where}: missing={estimator.missing!r} does not fit what was learned of gaps")
     if arrays.has("missing_gaps"):
-        means = arrays.floats("missing_means", estimator.n_features_in_)
+        fills = arrays.floats("missing_means", estimator.n_features_in_)  # means in version 0.1, medians today
         gaps = arrays.integers("missing_gaps", None)
         if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
             raise ModelFileError(f"{fields.where}: missing_gaps names features that are not there")
-        estimator.missing_values_ = MissingValues(means, gaps)
+        estimator.missing_values_ = MissingValues(fills, gaps)
 
 
 def _n_columns(estimator: Any) -> int:
     """Features that the network reads: the raw ones, and indicators of missing values."""
     gaps = getattr(estimator, "missing_values_", None)
-    return int(estimator.n_features_in_) + (0 if gaps is None else len(gaps.gaps))
+    return int(estimator.n_features_in_) if gaps is None else gaps.n_columns
 
 
 def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
@@ -336,7 +336,7 @@ _STEPS = ("leaves", "terms", "score", "std_error")
 def _describe_small(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is not None:
-        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_means", gaps.fills)
         arrays.put("missing_gaps", gaps.gaps)
     trees = [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in enumerate(estimator.path_trees_)]
     return {
