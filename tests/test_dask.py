@@ -214,3 +214,27 @@ def test_a_killed_worker_costs_no_fit_and_one_that_joins_is_used(monkeypatch: py
     assert model.n_rounds_ == quiet.n_rounds_
     assert len(after) == 3
     assert all(after[worker] > before[worker] for worker in after)
+
+
+@pytest.mark.parametrize("of", ["experiments.sweep:_client", "treelu.cli.cluster:cluster"])
+def test_workers_of_this_machine_are_heard_on_this_machine_only(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scheduler and dashboard ask for no password; 0.1 let the dashboard listen on all interfaces."""
+    import importlib
+
+    import psutil
+
+    def heard() -> set[tuple[str, int]]:
+        found = psutil.Process().net_connections(kind="inet")
+        return {(one.laddr.ip, one.laddr.port) for one in found if one.status == psutil.CONN_LISTEN}
+
+    class WithoutWorkers(LocalCluster):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(n_workers=0, **options)
+
+    monkeypatch.setattr("dask.distributed.LocalCluster", WithoutWorkers)
+    module, name = of.split(":")
+    before = heard()
+    with getattr(importlib.import_module(module), name)("local"):
+        new = heard() - before
+    assert new
+    assert {address for address, _ in new} <= {"127.0.0.1", "::1"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -199,3 +201,28 @@ def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:
     assert decaying.weight_decay_ == 0.5
     strong = LLNRegressor(epochs=20, drop_connect=0.0, weight_decay=50.0, random_state=0).fit(X, y)
     assert np.ptp(strong.predict(X)) < 0.1 * np.ptp(given.predict(X))
+
+
+def test_trials_of_very_many_classes_are_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each update costs as much as there are classes; those of ordinary tables are as long as ever."""
+    from treelu.training import loop
+
+    lengths: list[int] = []
+    train = loop.train
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        lengths.append(options["epochs"])
+        return train(*arguments, **options)
+
+    monkeypatch.setattr("treelu.estimators._base.train", counted)
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 4
+    X = rng.normal(size=(120, 2)) + y[:, None]
+    LCNClassifier(depth=2, epochs=20, random_state=0).fit(X, y)
+    assert set(lengths[:-1]) == {10}
+    assert lengths[-1] == 20
+    lengths.clear()
+    monkeypatch.setattr("treelu.estimators._setting.MANY_OUTPUTS", 2)
+    LCNClassifier(depth=2, epochs=20, random_state=0).fit(X, y)
+    assert set(lengths[:-1]) == {5}
+    assert lengths[-1] == 20

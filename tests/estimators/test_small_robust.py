@@ -116,3 +116,28 @@ def test_spreads_by_fractions(offset: float) -> None:
     for form in (table, sparse.csr_array(table), halves):
         np.testing.assert_allclose(spread(form, weights.astype(float)), exact, rtol=1e-9)
     assert spread(table, weights.astype(float))[3:].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("selection", ["smallest", "largest"])
+@pytest.mark.parametrize("max_terms", [1, None])
+def test_very_many_classes_get_an_ordinary_tree_and_a_word(
+    max_terms: int | None, selection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand classes would train for hours: an update costs leaves times classes for each row."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 24
+    X = rng.normal(size=(240, 2)) / 20 + np.column_stack([y % 5, y // 5])
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a training by gradients")
+
+    monkeypatch.setattr("treelu.training.small.choice.MOST_SCORES", 24 * 47)
+    monkeypatch.setattr("treelu.training.small.path.trained", refuse)
+    settings: dict[str, Any] = {"max_terms": max_terms, "selection": selection, "random_state": 0}
+    with pytest.warns(UserWarning, match="48 leaves of 24 outputs each would take long to train: only ordinary trees"):
+        model = ObliqueTreeClassifier(**settings).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.tree_.n_leaves >= 24
+    monkeypatch.setattr("treelu.training.small.choice.MOST_SCORES", 24 * 48)
+    with pytest.raises(AssertionError, match="a training by gradients"):
+        ObliqueTreeClassifier(**settings, n_jobs=1).fit(X, y)

@@ -27,7 +27,7 @@ from treelu.estimators._rows import (
     warn_of_few_rows,
 )
 from treelu.estimators._saving import SaveMixin
-from treelu.estimators._setting import TRIAL_SHARE, Choice, Setting, choose_setting, settings_for, trial_lines
+from treelu.estimators._setting import Choice, Setting, choose_setting, settings_for, trial_lines, trial_share
 from treelu.estimators._trees import count_visits, feature_spread, unseen_features
 from treelu.estimators._words import OtherWords
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
@@ -170,7 +170,8 @@ class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
         def trial(setting: Setting, part: Sample) -> NeuronChain:
             network = self._network_for(part, seed, setting)
             penalise, rows_to_train_on = proximal_step(self._how.feature_penalty), replace(part, targets=trained_on)
-            self._run(network, rows_to_train_on, None, seed, penalise, TRIAL_SHARE, quietly=True, decay=setting.decay)
+            share = trial_share(part.targets.n_outputs)
+            self._run(network, rows_to_train_on, None, seed, penalise, share, quietly=True, decay=setting.decay)
             return network
 
         settings = self._settings(len(sample), n_features)

@@ -9,7 +9,6 @@ being too sure where it is right more often.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
 from treelu.training.calibration import CLEARLY, Tempered, temper
 from treelu.training.targets import Targets
+from treelu.training.together import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
@@ -29,6 +29,7 @@ SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is drop
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
+MANY_OUTPUTS, LEAST_SHARE = 200, 0.15  # above so many outputs trials are shorter, down to so many of the epochs
 FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
 MOST_FOLDS = 3  # of tables that are not small
 MIN_ROWS = 50
@@ -130,6 +131,17 @@ def choose_setting(
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
 
 
+def trial_share(n_outputs: int) -> float:
+    """The share of its epochs that a trial takes: less where each update is as much work as hundreds of classes make.
+
+    Examples
+    --------
+    >>> trial_share(2), trial_share(400), trial_share(1000)
+    (0.5, 0.25, 0.15)
+    """
+    return max(LEAST_SHARE, TRIAL_SHARE * min(1.0, MANY_OUTPUTS / n_outputs))
+
+
 def trial_lines(title: str) -> Callable[[Setting, float, int], None]:
     """Prints a line for each trial: the setting, and its loss on the rows held out so far.
 
@@ -165,8 +177,7 @@ def _side_by_side(
         with limited(1):
             return task(setting)
 
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(alone, settings))
+    return list(in_order(alone, settings, count))
 
 
 def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:

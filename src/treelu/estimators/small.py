@@ -36,7 +36,7 @@ from treelu.estimators._small_rows import compared_rows, scaled_rows, target_sca
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
 from treelu.nn.missing import MissingValues
-from treelu.training.small.choice import STRENGTH, Judged, choose, compare, trial
+from treelu.training.small.choice import MOST_SCORES, STRENGTH, Judged, choose, compare, is_trainable, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
@@ -165,17 +165,20 @@ class SmallTree(PathMixin, TreeEstimator):
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
             constant = Key(Family("constant"), 1, 0)
             return {}, constant, {constant: one_leaf(rows)}, rows
+        if not is_trainable(rows, budget):
+            warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
-            path = (
-                walk(rows, Family("thresholds"), budget, grow, seed)
-                if budget.max_terms == 1
-                else trial(rows, Family("cart", 0.1), budget, grow, seed)
-            )
+            if not is_trainable(rows, budget):
+                path = walk(rows, Family("gini" if rows.is_classifier else "squared_error"), budget, grow, seed)
+            elif budget.max_terms == 1:
+                path = walk(rows, Family("thresholds"), budget, grow, seed)
+            else:
+                path = trial(rows, Family("cart", 0.1), budget, grow, seed)
             key, tree = next(path)
             return {}, key, {key: tree}, rows
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
-        teacher = self._teacher(sample, seed)
+        teacher = self._teacher(sample, seed) if is_trainable(rows, budget) else None
         teach = None if teacher is None else teacher.teach
         judged = compare(sample, folds, shorter, grow, teach, seed, self._threads())
         chosen = choose(judged, self.selection)
@@ -534,6 +537,15 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
+    """Say that the tree has one feature a question because more would take hours."""
+    warnings.warn(
+        f"{max_leaves:,} leaves of {n_outputs:,} outputs each would take long to train: only ordinary trees, of one "
+        f"feature a question, are compared; max_leaf_nodes={max(2, MOST_SCORES // n_outputs)} is few enough for others",
+        stacklevel=4,
+    )
 
 
 def warn_of_interrupt(done: int, of: int, kept: str) -> None:

@@ -32,6 +32,7 @@ HOLDS = [Hold(), Hold(0.1), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
 REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05), Hold(0.1)]
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
+MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 STRENGTH = 3.0  # of the shrinkage while steps are compared
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -69,7 +70,7 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
 
 def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
     """Starts worth a trial, with the rows' own targets and a teacher's."""
-    if budget.max_terms == 1:
+    if budget.max_terms == 1 or not is_trainable(rows, budget):
         return []
     found = [start for start in STARTS if start != "linear" or rows.n_features <= MOST_LINEAR]
     hold = holds(rows)[0]
@@ -87,7 +88,12 @@ def ordinary_families(rows: Rows, budget: Budget, can_teach: bool) -> list[Famil
     """Trees of one term a question, which cost next to nothing."""
     found = [Family("gini"), Family("entropy")] if rows.is_classifier else [Family("squared_error")]
     found += [Family("squared_error", taught=True)] if can_teach else []
-    return [*found, Family("thresholds")] if budget.max_terms == 1 else found
+    return [*found, Family("thresholds")] if budget.max_terms == 1 and is_trainable(rows, budget) else found
+
+
+def is_trainable(rows: Rows, budget: Budget) -> bool:
+    """Whether a training takes seconds: each update costs as many products as leaves times outputs, for every row."""
+    return budget.max_leaves * rows.target.shape[1] <= MOST_SCORES
 
 
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:

@@ -54,9 +54,9 @@ def shrunk_means(
     return value[n_splits:]
 
 
-def shrunk_values(tree: SoftTree, rows: Rows, strength: float) -> NDArray[np.float64]:
-    """The shrunk means of a tree's leaves, in order where the rows ask for it."""
-    sums, mass = leaf_sums(tree, rows)
+def shrunk_values(tree: SoftTree, rows: Rows, strength: float, found: Any = None) -> NDArray[np.float64]:
+    """The shrunk means of a tree's leaves, in order where the rows ask for it; `found` is `leaf_sums` of the rows."""
+    sums, mass = found or leaf_sums(tree, rows)
     values = shrunk_means(tree.children, sums, mass, strength)
     return values if rows.signs is None else in_order(tree.children, tree.questions[:, :-1], rows.signs, values, mass)
 
@@ -136,9 +136,12 @@ def row_losses(
 
 def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:
     """The loss of the test rows for each of `STRENGTHS`: log-loss, or the squared error."""
-    found = []
+    found, leaf, sums = [], tree.apply(test.X), None if train.linear else leaf_sums(tree, train)
     for strength in STRENGTHS:
-        outputs = predicted(tree, train, test.X, strength)
+        if sums is None:
+            outputs = predicted(tree, train, test.X, strength)
+        else:
+            outputs = shrunk_values(tree, train, strength, sums)[leaf]
         if test.is_classifier:
             loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
         else:
