@@ -1,10 +1,11 @@
 """Tables larger than memory: `treelu fit` on files of 100 million rows, beside a fit in memory and reading alone.
 
     python -m benchmarks.large --rows 100_000_000 --folder DIR           # 12 GB of files, 13 GB of encoded rows
-    python -m benchmarks.large --rows 2_000_000 --only tree,memory       # a small one, with the small tree
-    python -m benchmarks.large --only stream                             # partial_fit beside fit on five tables
+    python -m benchmarks.large --rows 2_000_000 --only tree              # a small one, with the small tree
+    python -m benchmarks.large --rows 5_000_000 --only memory            # the same rows as arrays
+    python -m benchmarks.large --only stream,other                       # partial_fit beside fit on ten tables
     python -m benchmarks.large --rows 20_000_000 --only workers          # two Dask workers beside one process
-    python -m benchmarks.large --only killed                             # workers that are killed
+    python -m benchmarks.large --only killed,tasks                       # workers that are killed; what a task costs
     python -m benchmarks.large --rows 20_000_000 --only limited          # under a limit of memory
 
 Each part adds to ``results/large.json``. Fits run in processes of their own, of which the system tells the time and the
@@ -14,6 +15,7 @@ largest resident memory.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import resource
@@ -35,10 +37,12 @@ N_FEATURES = 30
 FILE_ROWS = 2_500_000
 GROUP_ROWS = 100_000  # of a Parquet row group
 TEST_ROWS = 500_000
-MEMORY_ROWS = 2_000_000  # in memory, with their scaled copy: what 2 GB hold beside a fit
+PREDICT_ROWS = 20_000_000  # at most so many are predicted
 LIMIT = 2 * 2**30  # bytes of data, for the run under a limit
-STREAM_TABLES = ("phoneme", "satimage", "magic", "spambase", "houses")
-PIECES, SEEDS = 10, 2
+STREAM_TABLES = ("phoneme", "satimage", "magic", "spambase", "houses")  # on which partial_fit's constants were chosen
+MOST_ROWS = 20_000  # of the tables on which they are tried out: the five with the most rows below this
+PIECES, SEEDS, OTHER_SEEDS = 10, 2, 3
+TASKS = 10_000
 
 
 # Data
@@ -116,12 +120,15 @@ SCORE = """
 import json, sys
 from benchmarks.large import TEST_ROWS, make_rows
 import treelu, numpy as np, pandas as pd
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 model = treelu.load(sys.argv[1])
 X, y = make_rows(TEST_ROWS, seed=7)
 frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
 chances = (model.predict_proba(frame) if hasattr(model, "encoder") else model.predict_proba(X))[:, 1]
-print(json.dumps({"accuracy": float(np.mean((chances > 0.5) == y)), "auc": float(roc_auc_score(y, chances))}))
+print(json.dumps({
+    "accuracy": float(np.mean((chances > 0.5) == y)), "auc": float(roc_auc_score(y, chances)),
+    "log_loss": float(log_loss(y, chances)), "mean_chance": float(chances.mean()), "share": float(y.mean()),
+}))
 """
 READ = """
 import sys, pyarrow.parquet as parquet
@@ -135,11 +142,13 @@ import json, sys
 import numpy as np
 from benchmarks.large import make_rows
 from treelu import LCNClassifier
-n_rows, out = int(sys.argv[1]), sys.argv[2]
-X, y = make_rows(n_rows, seed=1)
-model = LCNClassifier(random_state=0).fit(X, y)
+n_rows, rate, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+parts = [make_rows(min(1_000_000, n_rows - start), seed=1000 + start) for start in range(0, n_rows, 1_000_000)]
+X, y = (np.concatenate(part) for part in zip(*parts))
+del parts
+model = LCNClassifier(drop_connect=rate if rate == "auto" else float(rate), random_state=0).fit(X, y)
 model.save(out)
-print(json.dumps({"depth": int(model.depth_), "drop_connect": float(model.drop_connect_)}))
+print(json.dumps({"depth": model._setting().depth, "drop_connect": model._setting().rate}))
 """
 WHOLE = """
 import sys, pandas as pd
@@ -179,7 +188,8 @@ def run_files(folder: Path, n_rows: int, methods: tuple[str, ...] = ("lcn",)) ->
         if fitted["exit_code"] == 0:
             found[method]["test"] = score(str(out))
         found[method]["store_left"] = len(list((folder / "store").iterdir()))
-    some = files[: max(1, len(files) // 10)]
+        print(method, json.dumps(found[method]), flush=True)
+    some = files[: max(1, PREDICT_ROWS // FILE_ROWS)]
     parts = folder / "some"
     shutil.rmtree(parts, ignore_errors=True)
     parts.mkdir()
@@ -203,10 +213,13 @@ def run_tree(folder: Path, n_rows: int) -> dict[str, Any]:
 
 
 def run_memory(folder: Path, n_rows: int) -> dict[str, Any]:
-    """`LCNClassifier.fit` on arrays, with as many rows as 2 GB hold beside a fit."""
-    count, out = min(n_rows, MEMORY_ROWS), folder / "model-memory"
-    fitted = measured(IN_MEMORY, str(count), str(out))
-    return {"rows": count, **fitted, "test": score(str(out)) if fitted["exit_code"] == 0 else None}
+    """`LCNClassifier.fit` on arrays, with its defaults, and with nothing dropped."""
+    found: dict[str, Any] = {"rows": n_rows}
+    for rate in ("auto", "0"):
+        out = folder / f"model-memory-{rate}"
+        fitted = measured(IN_MEMORY, str(n_rows), rate, str(out))
+        found[f"drop_connect={rate}"] = fitted | {"test": score(str(out)) if fitted["exit_code"] == 0 else None}
+    return found
 
 
 def run_limited(folder: Path, n_rows: int) -> dict[str, Any]:
@@ -221,36 +234,64 @@ def run_limited(folder: Path, n_rows: int) -> dict[str, Any]:
         "--store", str(folder / "store"), "--json", "--no-cart", limit=LIMIT,
     )  # fmt: skip
     fitted.pop("told", None)
-    return {"rows": n_rows, "limit_bytes": LIMIT, "as_a_whole": whole, "treelu fit": fitted}
+    test = score(str(out)) if fitted["exit_code"] == 0 else None
+    return {"rows": n_rows, "limit_bytes": LIMIT, "as_a_whole": whole, "treelu fit": fitted | {"test": test}}
 
 
 def run_stream(folder: Path, n_rows: int) -> dict[str, Any]:
-    """`partial_fit` in pieces beside `fit`, on rows held out."""
-    from benchmarks.size import data_home, read_table
+    """`partial_fit` in pieces beside `fit`, on rows held out, on the tables on which its constants were chosen."""
+    return {name: stream_table(_table_path(name), SEEDS) for name in STREAM_TABLES}
+
+
+def run_other(folder: Path, n_rows: int) -> dict[str, Any]:
+    """The same on tables that had no part in it."""
+    return {name: stream_table(_table_path(name), OTHER_SEEDS) for name in other_tables()}
+
+
+def other_tables() -> list[str]:
+    """The five tables with the most rows below `MOST_ROWS`, but those of `STREAM_TABLES`."""
+    from benchmarks.size import data_home
+
+    found = []
+    for path in (data_home() / "tables").glob("*/*.csv.gz"):
+        with gzip.open(path) as file:
+            n_rows = sum(block.count(b"\n") for block in iter(lambda file=file: file.read(1 << 20), b"")) - 1
+        name = path.name.removesuffix(".csv.gz")
+        if n_rows < MOST_ROWS and name not in STREAM_TABLES:
+            found.append((-n_rows, name))
+    return [name for _, name in sorted(found)[:5]]
+
+
+def _table_path(name: str) -> Path:
+    from benchmarks.size import data_home
+
+    return next((data_home() / "tables").glob(f"*/{name}.csv.gz"))
+
+
+def stream_table(path: Path, n_splits: int) -> dict[str, Any]:
+    """Scores (accuracy, R²) and processor seconds of `fit` and of `partial_fit`, a fifth of the rows held out."""
+    from benchmarks.size import read_table
     from treelu import LCNClassifier, LCNRegressor
 
-    found: dict[str, Any] = {}
-    for name in STREAM_TABLES:
-        path = next((data_home() / "tables").glob(f"*/{name}.csv.gz"))
-        kind: Any = LCNClassifier if path.parent.name == "classification" else LCNRegressor
-        X, y = read_table(path)
-        scores: dict[str, list[float]] = {"fit": [], "partial_fit": [], "fit_seconds": [], "partial_fit_seconds": []}
-        for seed in range(SEEDS):
-            order = np.random.default_rng(seed).permutation(len(y))
-            test, train = order[: len(y) // 5], order[len(y) // 5 :]
-            started = time.process_time()
-            whole = kind(random_state=seed).fit(X[train], y[train])
-            between = time.process_time()
-            model = kind(random_state=seed)
-            first = {"classes": np.unique(y)} if kind is LCNClassifier else {}
-            for piece in np.array_split(train, PIECES):
-                model.partial_fit(X[piece], y[piece], **first)
-            scores["partial_fit_seconds"].append(round(time.process_time() - between, 2))
-            scores["fit_seconds"].append(round(between - started, 2))
-            scores["fit"].append(round(whole.score(X[test], y[test]), 4))
-            scores["partial_fit"].append(round(model.score(X[test], y[test]), 4))
-        found[name] = {"rows": len(y), "features": X.shape[1], **scores}
-    return found
+    kind: Any = LCNClassifier if path.parent.name == "classification" else LCNRegressor
+    X, y = read_table(path)
+    scores: dict[str, list[float]] = {"fit": [], "partial_fit": [], "fit_seconds": [], "partial_fit_seconds": []}
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(y))
+        test, train = order[: len(y) // 5], order[len(y) // 5 :]
+        started = time.process_time()
+        whole = kind(random_state=seed).fit(X[train], y[train])
+        between = time.process_time()
+        model = kind(random_state=seed)
+        first = {"classes": np.unique(y)} if kind is LCNClassifier else {}
+        for piece in np.array_split(train, PIECES):
+            model.partial_fit(X[piece], y[piece], **first)
+        scores["partial_fit_seconds"].append(round(time.process_time() - between, 2))
+        scores["fit_seconds"].append(round(between - started, 2))
+        scores["fit"].append(round(whole.score(X[test], y[test]), 4))
+        scores["partial_fit"].append(round(model.score(X[test], y[test]), 4))
+        print(path.name, {name: values[-1] for name, values in scores.items()}, flush=True)
+    return {"rows": len(y), "features": X.shape[1], **scores}
 
 
 def run_workers(folder: Path, n_rows: int) -> dict[str, Any]:
@@ -274,7 +315,7 @@ if __name__ == "__main__":
     parts = [dask.delayed(make_rows, nout=2)(size, 1000 + part) for part in range(n_parts)]
     X = da.concatenate([da.from_delayed(X, (size, N_FEATURES), "float32") for X, _ in parts])
     y = da.concatenate([da.from_delayed(y, (size,), "int8") for _, y in parts])
-    cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    cluster = LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0)
     with cluster, Client(cluster) as client:
         X, y = dask.persist(X, y)
         dask.distributed.wait([X, y])
@@ -321,7 +362,7 @@ import json, os, random, signal, sys, threading, time
 import dask, dask.array as da, numpy as np
 from dask.distributed import Client, LocalCluster
 from benchmarks.large import N_FEATURES, make_rows
-from treelu.dask import DaskLCNClassifier
+from treelu.dask import DaskLCNClassifier, DaskObliqueTreeClassifier
 
 def fitted(client, n_rows):
     size = n_rows // 8
@@ -330,35 +371,69 @@ def fitted(client, n_rows):
     y = da.concatenate([da.from_delayed(y, (size,), "int8") for _, y in parts])
     started = time.perf_counter()
     model = DaskLCNClassifier(depth=8, drop_connect=0.05, random_state=0).fit(X, y)
-    return model.to_local().predict_proba(make_rows(20_000, 7)[0]), time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    tree = DaskObliqueTreeClassifier(max_leaf_nodes=4, selection="largest", n_updates=50, random_state=0).fit(X, y)
+    return model.to_local().predict_proba(make_rows(20_000, 7)[0]), int(tree.tree_.n_samples[0]), seconds
 
-def kill(client, seconds, killed):
+def kill(cluster, seconds, killed):
     for _ in range(3):
-        time.sleep(random.uniform(0.15, 0.3) * seconds)
-        pids = list(client.run(os.getpid).values())
-        os.kill(random.choice(pids), signal.SIGKILL)
+        time.sleep(random.uniform(0.1, 0.3) * seconds)
+        os.kill(random.choice([nanny.pid for nanny in cluster.workers.values() if nanny.pid]), signal.SIGKILL)
         killed.append(round(time.perf_counter() - begun, 1))
 
 if __name__ == "__main__":
     dask.config.set({"distributed.scheduler.allowed-failures": 10})
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0)
     with cluster, Client(cluster) as client:
-        plain, seconds = fitted(client, int(sys.argv[1]))
+        plain, n_counted, seconds = fitted(client, int(sys.argv[1]))
         killed, begun = [], time.perf_counter()
-        thread = threading.Thread(target=kill, args=(client, seconds, killed))
+        thread = threading.Thread(target=kill, args=(cluster, seconds, killed))
         thread.start()
-        again, longer = fitted(client, int(sys.argv[1]))
+        again, n_counted_again, longer = fitted(client, int(sys.argv[1]))
         thread.join()
     print(json.dumps({
         "rows": int(sys.argv[1]), "seconds": round(seconds, 1), "seconds_with_kills": round(longer, 1),
         "killed_after_seconds": killed, "largest_difference": float(np.abs(plain - again).max()),
+        "rows_counted_by_a_tree": n_counted, "rows_counted_with_kills": n_counted_again,
     }))
+"""
+
+
+def run_tasks(folder: Path, n_rows: int) -> dict[str, Any]:
+    """What a task of a round costs beside its training: a network sent to a worker and gathered."""
+    found = measured(TASKS_CODE, str(TASKS))
+    return found.pop("told", {}) | found
+
+
+TASKS_CODE = """
+import json, sys, time
+import numpy as np
+from dask.distributed import Client, LocalCluster
+
+def same(number, network):
+    return network
+
+if __name__ == "__main__":
+    n_tasks, seconds = int(sys.argv[1]), {}
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0)
+    with cluster, Client(cluster) as client:
+        client.gather(client.map(same, range(100), network=np.zeros(10), pure=False))
+        for n_features in (30, 2048):
+            network = np.zeros(16 * (2 * n_features + 20), np.float32)
+            started, used = time.perf_counter(), time.process_time()
+            client.gather(client.map(same, range(n_tasks), network=client.submit(same, 0, network), pure=False))
+            seconds[f"{n_features} features"] = {
+                "bytes_of_a_network": network.nbytes,
+                "milliseconds_a_task": round(1000 * (time.perf_counter() - started) / n_tasks, 3),
+                "processor_milliseconds_here": round(1000 * (time.process_time() - used) / n_tasks, 3),
+            }
+    print(json.dumps({"tasks": n_tasks, **seconds}))
 """
 
 PARTS: dict[str, Callable[[Path, int], dict[str, Any]]] = {
     "files": run_files,
     "tree": run_tree, "memory": run_memory, "limited": run_limited, "stream": run_stream, "workers": run_workers,
-    "killed": run_killed,
+    "killed": run_killed, "other": run_other, "tasks": run_tasks,
 }  # fmt: skip
 
 
@@ -380,7 +455,7 @@ def main(arguments: list[str] | None = None) -> None:
         for part in options.only.split(","):
             found = PARTS[part](folder, options.rows)
             print(part, json.dumps(found), flush=True)
-            name = part if part in ("stream", "killed") else f"{part}, {options.rows:,} rows"
+            name = part if part in ("stream", "other", "killed", "tasks") else f"{part}, {options.rows:,} rows"
             record(name, found)
 
 

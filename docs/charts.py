@@ -1,6 +1,6 @@
-"""The charts that open the pages on accuracy and speed: ``python -m docs.charts`` from the project's root.
+"""The charts of the pages on accuracy, speed and ensembles: ``python -m docs.charts`` from the project's root.
 
-Both are drawn from results in ``benchmarks/results``.
+They are drawn from results in ``benchmarks/results`` and ``experiments/results``.
 """
 
 import json
@@ -14,8 +14,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from experiments.stacked import means
+
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES, RESULTS = ROOT / "docs" / "images", ROOT / "benchmarks" / "results"
+EXPERIMENTS = ROOT / "experiments" / "results"
 ACCENT, INK, PALE = "#4f46b8", "#1c2027", "#8a8f99"
 METHODS = {
     "LCN": (ACCENT, "o"),
@@ -74,6 +77,42 @@ def speed(results: dict[str, Any]) -> Figure:
     return _plain(figure)
 
 
+def ensembles(pairs: list[dict[str, Any]], tables: list[dict[str, Any]]) -> Figure:
+    """The default ensemble less the forest, and less boosting, paired: means with standard errors."""
+    forest, boosting = "#2b7a4b", "#b4623f"
+    molecules = []
+    for data, shown in (("bace", "Bace"), ("sider", "SIDER"), ("tox21", "Tox21"), ("hiv", "HIV")):
+        by_seed: dict[int, list[float]] = {}
+        for cell in pairs:
+            if cell["data"] == data and {"elcn", "rf"} <= set(cell["auc"]):
+                by_seed.setdefault(cell["seed"], []).append(cell["auc"]["elcn"] - cell["auc"]["rf"])
+        if by_seed:
+            count = f"{len(by_seed)} seed{'s' if len(by_seed) > 1 else ''}"
+            molecules.append((f"{shown}, {count}", [float(np.mean(labels)) for labels in by_seed.values()], forest))
+    others = []
+    for kind, measure, shown in (("classification", "accuracy", "accuracy"), ("regression", "r2", "R²")):
+        found = means(tables, kind, measure)
+        for beside, colour, name in (("rf", forest, "forest"), ("hgb", boosting, "boosting")):
+            apart = [100 * (one["elcn"] - one[beside]) for one in found.values()]
+            others.append((f"{shown} of {len(apart)} tables\nless {name}'s", apart, colour))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.4), layout="constrained")
+    _differences(left, molecules, "AUC less the forest's, for each seed")
+    _differences(right, others, "points of 100, for each table")
+    return _plain(figure)
+
+
+def _differences(axes: Any, rows: list[tuple[str, list[float], str]], what: str) -> None:
+    """Rows of differences: each as a grey dot, and their mean with its standard error."""
+    for place, (_, values, colour) in enumerate(rows):
+        axes.scatter(values, [place] * len(values), color=PALE, s=14, alpha=0.5, linewidths=0, zorder=1)
+        error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        axes.errorbar(np.mean(values), place, xerr=error, fmt="o", color=colour, capsize=4, ms=7, zorder=2)
+    axes.axvline(0, color=INK, lw=1)
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlabel(what)
+
+
 def _plain(figure: Figure) -> Figure:
     for axes in figure.axes:
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -84,11 +123,13 @@ def _plain(figure: Figure) -> Figure:
 
 
 def main() -> None:
-    """Draw both."""
+    """Draw them."""
     plt.rcParams.update({"font.size": 10.5, "axes.edgecolor": PALE})
     quality = json.loads((RESULTS / "quality.json").read_text("utf-8"))
     accuracy(quality).savefig(IMAGES / "accuracy.png", dpi=130)
     speed(json.loads((RESULTS / "speed.json").read_text("utf-8"))).savefig(IMAGES / "speed.png", dpi=130)
+    pairs, tables = (json.loads((EXPERIMENTS / f"{name}.json").read_text("utf-8")) for name in ("paired", "stacked"))
+    ensembles(pairs, tables).savefig(IMAGES / "ensembles.png", dpi=130)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     TREELU_DATA=../shared/data python -m experiments.paired run bace --seeds 0-9 --method rf --method smooth
     python -m experiments.paired table                                    what the files say
+    python -m experiments.paired default                                  the default ensemble beside the forest
 
 A split takes whole ring skeletons, a fifth of them, at random (GroupShuffleSplit) as the test part. Features are the
 2,048 most frequent substructures of the training part, the same for all methods. A run leaves the test predictions of
@@ -28,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
-from treelu import ALCNClassifier
+from treelu import ALCNClassifier, ELCNClassifier, ObliqueTreeClassifier
 from treelu.chem import MolecularFeatures, load_moleculenet, scaffold_groups
 from treelu.training.settings import nested
 
@@ -41,6 +42,18 @@ LABELS = {
     "tox21": ["SR-p53", "NR-AhR", "SR-ARE", "NR-ER"],
     "sider": None,
 }
+# whose ranks are added to the forest's
+PAIRED = (
+    "refined",
+    "smooth",
+    "smooth-96",
+    "smooth-16-all",
+    "smooth-8",
+    "redrawn",
+    "per-neuron",
+    "untied",
+    "auc-margin-8",
+)
 TREES = 500
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _TRAINING = {"standardize": False, "optimizer": "amsgrad", "schedule": "constant", "learning_rate": 0.01}
@@ -56,6 +69,84 @@ def smooth(X: Any, y: Any, Z: Any, seed: int, n: int = 32, share: float = 0.5, *
         chosen = np.sort(random.permutation(X.shape[1])[: int(share * X.shape[1])]) if share < 1 else slice(None)
         model = ALCNClassifier(random_state=seed * 1000 + member, **nested(_TRAINING | setting))
         total += model.fit(X[:, chosen], y).predict_proba(Z[:, chosen])[:, 1]
+    return total / n
+
+
+def redrawn(X: Any, y: Any, Z: Any, seed: int, n: int = 32) -> np.ndarray:
+    """`smooth`, but each member sees the rarer class and as many rows of the other, drawn anew; ranks are averaged."""
+    random = np.random.RandomState(seed)
+    rare = int(y.mean() < 0.5)
+    few, many = np.flatnonzero(y == rare), np.flatnonzero(y != rare)
+    ranks = np.zeros(Z.shape[0])
+    for member in range(n):
+        rows = np.sort(np.concatenate([few, random.choice(many, len(few), replace=False)]))
+        ranks += rankdata(smooth(X[rows], y[rows], Z, seed * 1000 + member, n=1))
+    return ranks / n
+
+
+class _PerNeuron(ALCNClassifier):
+    """Each neuron reads its own half of the columns, as each split of a forest does."""
+
+    def _run(
+        self, network: Any, sample: Any, validation: Any, seed: Any, after_step: Any = None, *more: Any, **how: Any
+    ):
+        kept = np.random.default_rng(self.random_state).random(network.weight.shape) < 0.5
+
+        def keep(network: Any, gradients: Any, rate: float) -> None:
+            network.weight *= kept
+
+        network.weight *= kept
+        return super()._run(network, sample, validation, seed, keep, *more, **how)
+
+
+def per_neuron(X: Any, y: Any, Z: Any, seed: int, n: int = 32) -> np.ndarray:
+    """`smooth`, but with columns drawn for each neuron instead of each member."""
+    setting = {"depth": 8, "drop_connect": 0.0, "epochs": 30, "batch_size": 256}
+    chances = [
+        _PerNeuron(random_state=seed * 1000 + member, **nested(_TRAINING | setting)).fit(X, y).predict_proba(Z)[:, 1]
+        for member in range(n)
+    ]
+    return np.mean(chances, axis=0)
+
+
+def untied(X: Any, y: Any, Z: Any, seed: int, n: int = 16) -> np.ndarray:
+    """The mean of small trees with a weight vector for each question, 16 leaves, each on a quarter of the columns."""
+    random, total = np.random.RandomState(seed), np.zeros(Z.shape[0])
+    for member in range(n):
+        chosen = np.sort(random.permutation(X.shape[1])[: X.shape[1] // 4])
+        tree = ObliqueTreeClassifier(max_leaf_nodes=16, selection="largest", n_updates=100, random_state=member)
+        total += tree.fit(X[:, chosen].toarray(), y).predict_proba(Z[:, chosen].toarray())[:, 1]
+    return total / n
+
+
+def auc_margin(X: Any, y: Any, Z: Any, seed: int, n: int = 8) -> np.ndarray:
+    """8 members of `smooth`, trained to rank actives a margin above inactives: squared hinge over pairs of a batch."""
+    import torch
+
+    from treelu.nn import Activation, LocallyConstantNetwork
+    from treelu.nn.torch import to_torch
+
+    torch.set_num_threads(1)
+    random, total = np.random.RandomState(seed), np.zeros(Z.shape[0])
+    dense, other, labels = (torch.tensor(part, dtype=torch.float32) for part in (X.toarray(), Z.toarray(), y))
+    for member in range(n):
+        chosen = np.sort(random.permutation(X.shape[1])[: X.shape[1] // 2])
+        network = LocallyConstantNetwork(len(chosen), 8, 1, activation=Activation("softplus"), dtype=np.float32)
+        network.reset_parameters(seed * 1000 + member)
+        module = to_torch(network)
+        optimizer = torch.optim.Adam(module.parameters(), lr=0.01, amsgrad=True)
+        here, there = dense[:, chosen], other[:, chosen]
+        for _ in range(30):
+            order = random.permutation(len(labels))
+            for start in range(0, len(order), 256):
+                rows = order[start : start + 256]
+                scores, active = module(here[rows])[:, 0], labels[rows] > 0.5
+                gaps = scores[active][:, None] - scores[~active][None, :]
+                optimizer.zero_grad()
+                torch.relu(1 - gaps).square().mean().backward()
+                optimizer.step()
+        with torch.no_grad():
+            total += rankdata(module(there)[:, 0].numpy())
     return total / n
 
 
@@ -88,13 +179,24 @@ def refined_forest(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
     return model.predict_proba(Z)[:, 1] + (there @ (here.T @ weights)) / TREES
 
 
+def default(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
+    """`ELCNClassifier()` as it comes: networks and forest, stacked."""
+    return ELCNClassifier(random_state=seed).fit(X, y).predict_proba(Z)[:, 1]
+
+
 METHODS: dict[str, Callable[[Any, Any, Any, int], np.ndarray]] = {
     "rf": forest,
+    "elcn": default,
     "refined": refined_forest,
     "extra": lambda X, y, Z, seed: ExtraTreesClassifier(TREES, random_state=seed).fit(X, y).predict_proba(Z)[:, 1],
     "smooth": smooth,
     "smooth-96": lambda X, y, Z, seed: smooth(X, y, Z, seed, 96),
     "smooth-16-all": lambda X, y, Z, seed: smooth(X, y, Z, seed, 16, 1.0, depth=12, drop_connect=0.75, epochs=10),
+    "smooth-8": lambda X, y, Z, seed: smooth(X, y, Z, seed, 8),
+    "redrawn": redrawn,
+    "per-neuron": per_neuron,
+    "untied": untied,
+    "auc-margin-8": auc_margin,
 }
 
 
@@ -135,7 +237,7 @@ def run(data: str, seeds: tuple[int, ...], methods: list[str]) -> None:
 def collect() -> None:
     """Write the scores of all predictions, and of the averages of two, into one file.
 
-    Cells of the file whose predictions are not here, because another machine made them, stay as they are.
+    Scores in the file whose predictions are not here, because another machine made them, stay as they are.
     """
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(PREDICTIONS.glob("*.npz")):
@@ -151,14 +253,21 @@ def collect() -> None:
         y = next(iter(by_method.values()))["y"]
         scores = {name: roc_auc_score(y, one["p"]) for name, one in by_method.items()}
         for first, second in combinations(by_method, 2):
+            if "rf" not in (first, second) or not {first, second} <= {"rf", *PAIRED}:
+                continue
             mean = rankdata(by_method[first]["p"]) + rankdata(by_method[second]["p"])
             scores[f"{first} + {second}"] = roc_auc_score(y, mean)
         seconds = {name: round(float(one["t"]), 2) for name, one in by_method.items()}
         rounded = {name: round(float(score), 5) for name, score in scores.items()}
         rows.append({"data": data, "label": label, "seed": int(seed), "auc": rounded, "seconds": seconds})
-    made = {(row["data"], row["label"], row["seed"]) for row in rows}
-    kept = json.loads(SCORES.read_text()) if SCORES.exists() else []
-    rows += [row for row in kept if (row["data"], row["label"], row["seed"]) not in made]
+    made = {(row["data"], row["label"], row["seed"]): row for row in rows}
+    for row in json.loads(SCORES.read_text()) if SCORES.exists() else []:
+        new = made.get((row["data"], row["label"], row["seed"]))
+        if new is None:
+            rows.append(row)
+        else:
+            for name in ("auc", "seconds"):
+                new[name] = row[name] | new[name]
     rows.sort(key=lambda row: (row["data"], row["seed"], row["label"]))
     SCORES.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
 
@@ -194,10 +303,33 @@ def table() -> str:
     return markdown(["test AUC, difference from `rf`", *sets, "seconds on Bace"], lines)
 
 
+def default_table() -> str:
+    """The default ensemble beside the forest, a line for each set: seeds ahead and seconds too."""
+    rows = [row for row in json.loads(SCORES.read_text()) if {"rf", "elcn"} <= set(row["auc"])]
+    lines = []
+    for data in LABELS:
+        here = [row for row in rows if row["data"] == data]
+        if not here:
+            continue
+        seeds = sorted({row["seed"] for row in here})
+        by_seed = [[row["auc"]["elcn"] - row["auc"]["rf"] for row in here if row["seed"] == seed] for seed in seeds]
+        ahead = sum(float(np.mean(one)) > 0 for one in by_seed)
+        mean, apart = difference(here, "elcn").rsplit(" (", 1)[0].split(", ")
+        forest_mean = difference(here, "rf").split(" ")[0]
+        costs = [f"{np.median([row['seconds'][name] for row in here]):.1f}" for name in ("rf", "elcn")]
+        n_labels = max(len(one) for one in by_seed)
+        lines.append([f"{data}, {n_labels} labels" if n_labels > 1 else data, forest_mean, mean, apart,
+                      f"{ahead} of {len(seeds)}", *costs])  # fmt: skip
+    return markdown(
+        ["test AUC", "forest of 500", "`ELCNClassifier()`", "difference", "seeds ahead", "seconds, forest", "ELCN"],
+        lines,
+    )
+
+
 def main() -> None:
     """Run, or print the table."""
     parser = argparse.ArgumentParser(prog="python -m experiments.paired", description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("what", choices=("run", "table", "default"))
     parser.add_argument("data", nargs="?", choices=tuple(LABELS), default="bace")
     parser.add_argument("--seeds", type=numbers, default=tuple(range(10)))
     parser.add_argument("--method", action="append", choices=tuple(METHODS))
@@ -206,7 +338,7 @@ def main() -> None:
         run(options.data, options.seeds, options.method or list(METHODS))
         collect()
     else:
-        print(table())
+        print(table() if options.what == "table" else default_table())
 
 
 if __name__ == "__main__":

@@ -10,22 +10,22 @@
 
 How a fit goes: each partition gives a few of its rows; on that sample an ordinary estimator is fitted, which fixes
 scaling, depth and drop rate and gives a first network. Then, in rounds, each partition trains the network on a part
-of its own rows, and the networks are averaged by their numbers of rows (local SGD). What a partition does depends on
-the partition, the round and the seed, not on the worker: the same partitions and seed give the same model on any
-number of workers, and what a lost worker had is done again by another.
+of its own rows, and the networks are averaged by their numbers of rows (local SGD). A few rows of each partition are
+held out: where they say that the network is clearly worse in the end, that of the sample stays. What a partition does
+depends on the partition, the round and the seed, not on the worker: the same partitions and seed give the same model on
+any number of workers, and what a lost worker had is done again by another.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 from treelu.estimators import (
     LCNClassifier,
@@ -35,17 +35,26 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators._large import BATCH_ROWS, RATE, ROW_VISITS, SAMPLE_ROWS, as_sample, finish_training
+from treelu.estimators._further import (
+    RowWeights,
+    Start,
+    as_sample,
+    finish_on_all_rows,
+    start_further,
+    train_further,
+    warn_of_worse,
+)
+from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
-from treelu.training import train
-from treelu.training.loop import learning_rate_factor
-from treelu.training.store import Window, stacked
+from treelu.training import learning_rate_factor
+from treelu.training.blocks import MOST_CLASSES, Window, stacked
+from treelu.training.store_checks import checked_weight, names_of, targets_of
 
 try:
     import dask
     import dask.array as da
     import dask.dataframe as dd
-    from dask.distributed import Client, default_client
+    from dask.distributed import Client, Future, default_client
 except ImportError as error:
     raise ImportError("treelu.dask needs Dask: pip install 'treelu[distributed]'") from error
 
@@ -115,26 +124,25 @@ class _DaskEstimator(BaseEstimator):
 
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
-        parts: list[Any] = client.compute(windows, sync=False)
-        sizes = np.array(client.gather(client.map(_n_rows, parts, pure=False)))
-        if not sizes.sum():
-            raise ValueError("X has no rows")
-        seed = int(np.random.SeedSequence(self._seed()).generate_state(1)[0])
-        share = min(1.0, SAMPLE_ROWS / sizes.sum())
-        drawn = client.map(_draw, parts, range(len(parts)), share=share, seed=seed, pure=False)
-        sample = stacked(client.gather(drawn))
         local = self._local_class(**self.estimator.get_params())
+        parts: list[Any] = client.compute([dask.delayed(_checked)(part, is_classifier(local)) for part in windows])
+        facts: list[_Facts] = client.gather(client.map(_facts_of, parts, are_classes=is_classifier(local), pure=False))
+        n_rows = _check_alike(facts)
+        draw = _Draw.of(n_rows, int(np.random.SeedSequence(self._seed()).generate_state(1)[0]))
+        numbers, needed = range(len(parts)), _first_of_classes(facts)
+        drawn = client.map(_drawn, parts, numbers, needed, draw=draw, pure=False)
+        sample = client.submit(_stacked, drawn, pure=False)  # rows go from worker to worker, not through here
         self.local_ = client.submit(_fit_sample, local, sample, pure=False).result()
         self.n_rounds_ = 0
-        if share < 1:
-            self._train_on(client, parts, sizes, sample, seed)
+        if draw.share < 1:
+            self._train_on(client, parts, np.array([part.n_rows for part in facts]), sample, draw)
         return self
 
     def _seed(self) -> list[int]:
         return self.estimator._seeds(1)
 
     @abstractmethod
-    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
+    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Go on from the estimator that was fitted to the sample, with all rows."""
 
     def to_local(self) -> Any:
@@ -154,42 +162,36 @@ class _DaskEstimator(BaseEstimator):
         call = getattr(self.local_, method)
         if isinstance(X, dd.DataFrame):
             meta = _as_frame(call, X._meta_nonempty).iloc[:0]
-            return X.map_partitions(partial(_as_frame, call), meta=meta)
+            return X.map_partitions(partial(_as_frame, call, empty=meta), meta=meta)
         if isinstance(X, da.Array):
             example = np.asarray(call(np.zeros((1, X.shape[1]), np.float32)))
-            rows = X.rechunk({1: X.shape[1]})
+            rows, by_block = X.rechunk({1: X.shape[1]}), partial(_unless_empty, call, empty=example[:0])
             if example.ndim == 1:
-                return rows.map_blocks(call, drop_axis=1, dtype=example.dtype)
-            return rows.map_blocks(call, chunks=(rows.chunks[0], (example.shape[1],)), dtype=example.dtype)
+                return rows.map_blocks(by_block, drop_axis=1, dtype=example.dtype)
+            return rows.map_blocks(by_block, chunks=(rows.chunks[0], (example.shape[1],)), dtype=example.dtype)
         return call(X)
 
 
 class _DaskNetwork(_DaskEstimator):
     """A network, averaged over the partitions."""
 
-    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
+    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Rounds of training on all partitions, the networks averaged after each."""
-        local = self.local_
-        network = local._unfolded(local.network_)
-        network.leaf_corrections = None
-        n_features, chosen = network.in_features, None
-        if local.max_tree_features is not None:
-            chosen = np.flatnonzero((network.weight != 0).any(axis=1))
-            network = network.narrow(chosen)
-        n_passes = max(1, -(-ROW_VISITS // int(sizes.sum())))
-        n_rounds = n_passes * ROUNDS_A_PASS
+        local, numbers = self.local_, range(len(parts))
+        weights = client.submit(RowWeights.of, local, sample, pure=False).result()
+        start = start_further(local, n_times=float(1 / draw.share))
+        n_rounds = max(1, -(-ROW_VISITS // int(sizes.sum()))) * ROUNDS_A_PASS
         for number in range(1, n_rounds + 1):
-            rate = RATE * local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
+            rate = local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
             # A task, not scattered data: what a lost worker held of it is made again.
-            start = client.submit(_same, _Start(local, network.copy(), chosen), pure=False)
-            futures = client.map(
-                _train_part, parts, range(len(parts)), start=start, round=number, rate=rate, seed=seed, pure=False
-            )
-            network.load_state(_average(client.gather(futures), sizes))
-        network = network if chosen is None else network.widen(chosen, n_features)
-        finish_training(local, network, as_sample(local, sample), local.n_passes_)
-        local.network_ = local._folded(network)
+            here = client.submit(_same, _Round(local, start, weights, number, rate), pure=False)
+            futures = client.map(_train_part, parts, numbers, round=here, draw=draw, pure=False)
+            start.network.load_state(_average(client.gather(futures), sizes))
+        held_out = client.submit(_stacked, client.map(_held_out, parts, numbers, draw=draw, pure=False), pure=False)
+        self.local_, is_better = client.submit(_finish, local, start, weights, sample, held_out, pure=False).result()
         self.n_rounds_ = n_rounds
+        if not is_better:
+            warn_of_worse()
 
 
 class _DaskTree(_DaskEstimator):
@@ -202,11 +204,11 @@ class _DaskTree(_DaskEstimator):
         refuse_linear_leaves(self.estimator)
         return super()._fit_parts(client, windows)
 
-    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Window, seed: int) -> None:
+    def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Sums of the leaves' targets in each partition, added up in the order of the partitions."""
         start = client.submit(_same, self.local_, pure=False)
         sums = client.gather(client.map(_leaf_sums, parts, start=start, pure=False))
-        set_leaf_values(self.local_, reduce(add, sums))
+        set_leaf_values(self.local_, reduce(add, [part for part in sums if part is not None]))
         self.n_rounds_ = 1
 
 
@@ -257,61 +259,142 @@ class DaskObliqueTreeRegressor(_DaskTree):
 # What runs on the workers: functions of one partition.
 
 
-class _Start(NamedTuple):
-    """Where a round begins: the estimator, the network, and the features that it reads (None: all)."""
+class _Draw(NamedTuple):
+    """Which rows of a partition are in the sample and which are held out, by the seed and the partition's number."""
+
+    seed: int
+    share: float  # of the rows, in the sample
+    held_out: float  # of the rows, in neither the sample nor the rounds
+
+    @classmethod
+    def of(cls, n_rows: int, seed: int) -> _Draw:
+        """For partitions of so many rows together."""
+        if n_rows <= SAMPLE_ROWS:
+            return cls(seed, 1.0, 0.0)
+        return cls(seed, SAMPLE_ROWS / n_rows, min(HELD_OUT_SHARE, HELD_OUT_ROWS / n_rows))
+
+    def rows(self, n_rows: int, number: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The sample's rows of a partition, those held out, and all but these, in random order."""
+        rng = np.random.default_rng([self.seed, 0, number])
+        order = rng.permutation(n_rows)
+        # Rounded up or down by chance: many small partitions together give the share too.
+        n_held_out, n_drawn = (int(share * n_rows + rng.random()) for share in (self.held_out, self.share))
+        held_out, rest = np.split(order, [n_held_out])
+        return (order if self.share == 1 else rest[:n_drawn]), held_out, rest
+
+
+class _Round(NamedTuple):
+    """What a round begins with."""
 
     local: Any
-    network: Any
-    chosen: np.ndarray | None
+    start: Start
+    weights: RowWeights
+    number: int
+    rate: float
+
+
+class _Facts(NamedTuple):
+    """What the client learns of a partition: its rows, its columns (names, or how many), its labels."""
+
+    n_rows: int
+    columns: tuple[str, ...] | int
+    labels: list[Any]
 
 
 def _same(value: Any) -> Any:
     return value
 
 
-def _n_rows(part: Window) -> int:
-    return len(part.y)
+def _checked(part: Window, are_classes: bool) -> Window:
+    """The partition, with its targets and weights checked."""
+    n_rows = part.X.shape[0]
+    weight = None if part.weight is None else checked_weight(part.weight, n_rows)
+    return Window(part.X, targets_of(part.y, n_rows, are_classes=are_classes), weight)
 
 
-def _leaf_sums(part: Window, *, start: Any) -> LeafSums:
-    return LeafSums.of(start, part.X, part.y, part.weight)
+def _facts_of(part: Window, *, are_classes: bool) -> _Facts:
+    labels = np.unique(part.y).tolist() if are_classes else []
+    return _Facts(part.X.shape[0], names_of(part.X) or part.X.shape[1], labels if len(labels) <= MOST_CLASSES else [])
 
 
-def _draw(part: Window, number: int, *, share: float, seed: int) -> Window:
-    """A share of a partition's rows; the first row of each class at least."""
-    rng = np.random.default_rng([seed, 0, number])
-    taken = rng.choice(len(part.y), size=round(share * len(part.y)), replace=False)
-    if part.y.dtype.kind in "OUSbiu":
-        taken = np.union1d(taken, np.unique(part.y, return_index=True)[1])
+def _check_alike(facts: list[_Facts]) -> int:
+    """How many rows the partitions have; a ValueError where they have none, or not the same columns."""
+    filled = [(number, part) for number, part in enumerate(facts) if part.n_rows]
+    if not filled:
+        raise ValueError("X has no rows")
+    first, expected = filled[0][0], filled[0][1].columns
+    for number, part in filled:
+        if part.columns != expected:
+            shown = [columns if isinstance(columns, int) else list(columns[:5]) for columns in (part.columns, expected)]
+            raise ValueError(
+                f"X must have the same columns in all partitions, but has {shown[0]} in partition {number} and "
+                f"{shown[1]} in partition {first}"
+            )
+    return sum(part.n_rows for _, part in filled)
+
+
+def _first_of_classes(facts: list[_Facts]) -> list[list[Any]]:
+    """For each partition the labels of which it is to give a row in any case: those that none before it has."""
+    known, needed = set[Any](), []
+    for part in facts:
+        needed.append([label for label in part.labels if label not in known])
+        known.update(part.labels)
+    return needed
+
+
+def _drawn(part: Window, number: int, needed: list[Any], *, draw: _Draw) -> Window:
+    """The sample's rows of a partition, with a row of each label that is needed."""
+    taken = draw.rows(len(part.y), number)[0]
+    for label in needed:
+        if not (part.y[taken] == label).any():
+            taken = np.append(taken, np.flatnonzero(part.y == label)[0])
     return part.take(np.sort(taken))
+
+
+def _held_out(part: Window, number: int, *, draw: _Draw) -> Window:
+    return part.take(np.sort(draw.rows(len(part.y), number)[1]))
+
+
+def _stacked(parts: list[Window]) -> Window:
+    """The rows of several partitions; those without any are left out."""
+    return stacked([part for part in parts if len(part.y)] or parts[:1])
 
 
 def _fit_sample(local: Any, sample: Window) -> Any:
     return local.fit(sample.X, sample.y, sample_weight=sample.weight)
 
 
-def _train_part(part: Window, number: int, *, start: _Start, round: int, rate: float, seed: int) -> Any:
+def _leaf_sums(part: Window, *, start: Any) -> LeafSums | None:
+    return LeafSums.of(start, part.X, part.y, part.weight) if len(part.y) else None
+
+
+def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any:
     """The network after one pass over this round's share of a partition's rows."""
-    local, network = start.local, start.network.copy()
-    in_pass, place = divmod(round - 1, ROUNDS_A_PASS)
-    order = np.random.default_rng([seed, 1 + in_pass, number]).permutation(len(part.y))
-    rows = np.sort(order[place::ROUNDS_A_PASS])
+    in_pass, place = divmod(round.number - 1, ROUNDS_A_PASS)
+    rest = np.sort(draw.rows(len(part.y), number)[2])
+    order = np.random.default_rng([draw.seed, 1 + in_pass, number]).permutation(rest)
+    rows, network = np.sort(order[place::ROUNDS_A_PASS]), round.start.network.copy()
     if len(rows):
-        sample = as_sample(local, part.take(rows))
-        train(
-            network,
-            sample if start.chosen is None else replace(sample, table=sample.table.columns(start.chosen)),
+        train_further(
+            round.local,
+            round.start._replace(network=network),
+            as_sample(round.local, part.take(rows), round.weights),
             epochs=1,
-            batch_size=BATCH_ROWS,
-            optimizer=local._how.optimizer,
-            learning_rate=rate,
-            schedule="constant",
-            weight_decay=local._setting().decay,
-            annealing=0.0,
+            batch_size=batch_rows(round.local),
+            learning_rate=round.rate,
             interruptible=False,
-            rng=np.random.default_rng([seed, round, number]),
+            rng=np.random.default_rng([draw.seed, round.number, number]),
         )
     return network.state()
+
+
+def _finish(local: Any, start: Start, weights: RowWeights, sample: Window, held_out: Window) -> tuple[Any, bool]:
+    """The estimator, and whether it now has the averaged network."""
+    network = start.network
+    if start.chosen is not None:
+        network = network.widen(start.chosen, local._unfolded(local.network_).in_features)
+    windows = (as_sample(local, window, weights) for window in (sample, held_out))
+    return local, finish_on_all_rows(local, network, *windows)
 
 
 def _average(states: list[dict[str, np.ndarray]], sizes: np.ndarray) -> dict[str, np.ndarray]:
@@ -326,10 +409,16 @@ def _average(states: list[dict[str, np.ndarray]], sizes: np.ndarray) -> dict[str
     return mean
 
 
-def _as_frame(call: Any, part: Any) -> Any:
+def _unless_empty(call: Any, part: Any, *, empty: Any) -> Any:
+    return call(part) if part.shape[0] else empty
+
+
+def _as_frame(call: Any, part: Any, *, empty: Any = None) -> Any:
     """Predictions of a partition, a Series or a DataFrame with its index."""
     import pandas as pd
 
+    if empty is not None and not len(part):
+        return empty
     values = np.asarray(call(part))
     return pd.Series(values, index=part.index) if values.ndim == 1 else pd.DataFrame(values, index=part.index)
 
@@ -365,4 +454,4 @@ def _window(X: Any, y: Any, weight: Any) -> Window:
         X = sparse.csr_array(X)
     if len(y) != X.shape[0]:
         raise ValueError(f"a partition of y has {len(y)} rows, that of X {X.shape[0]}; partition y like X")
-    return Window(X, np.asarray(y), None if weight is None else np.asarray(weight, np.float32))
+    return Window(X, np.asarray(y), None if weight is None else np.asarray(weight))

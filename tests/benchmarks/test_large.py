@@ -1,5 +1,6 @@
 """The command for large tables, on few rows."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -39,3 +40,23 @@ def test_parts_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(large, "PARTS", {"files": lambda folder, rows: {"rows": rows, "there": folder.is_dir()}})
     large.main(["--rows", "10", "--only", "files"])
     assert json.loads((tmp_path / "large.json").read_text())["files, 10 rows"]["there"]
+
+
+def test_other_tables_are_the_largest_that_no_constant_was_chosen_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tables" / "classification").mkdir(parents=True)
+    for name, n_rows in [("a", 10), ("b", 40), ("c", 30), ("d", 20), ("e", 50), ("f", 60), ("g", 99), ("magic", 45)]:
+        with gzip.open(tmp_path / "tables" / "classification" / f"{name}.csv.gz", "wt") as file:
+            file.write("x,target\n" + "1,0\n" * n_rows)
+    monkeypatch.setenv("TREELU_DATA", str(tmp_path))
+    monkeypatch.setattr(large, "MOST_ROWS", 99)
+    assert large.other_tables() == ["f", "e", "b", "c", "d"]
+
+
+def test_a_part_that_kills_workers_says_what_happened() -> None:
+    pytest.importorskip("distributed")
+    found = large.measured(large.KILLED, "2000")["told"]
+    assert len(found["killed_after_seconds"]) == 3
+    assert found["largest_difference"] < 1e-6
+    assert found["rows_counted_by_a_tree"] == found["rows_counted_with_kills"] == 2000

@@ -128,6 +128,15 @@ def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) ->
     assert len(model.predict(people())) == 80
 
 
+def test_an_ensemble_as_it_comes(table: Path, tmp_path: Path, type_: Type) -> None:
+    """Without options: networks and trees, stacked, which are saved and predict."""
+    typed = type_("fit", table, "--target", "survived", "--method", "elcn", "--out", tmp_path / "m", "--quiet")
+    assert typed.code == 0, typed.err
+    model = treelu.load(tmp_path / "m")
+    assert model.estimator.n_estimators_ == 10
+    assert len(model.predict(people())) == 80
+
+
 def test_regression_and_several_values(table: Path, tmp_path: Path, type_: Type) -> None:
     frame = people().drop(columns="name").assign(weight=lambda f: f["survived"] + 0.25 * np.arange(80))
     frame.to_csv(tmp_path / "t.csv", index=False)

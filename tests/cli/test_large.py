@@ -1,5 +1,6 @@
 """`treelu fit` and `treelu predict` on many files, and on tables that do not fit into memory."""
 
+import errno
 import json
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,9 @@ from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import Rows
 from treelu.estimators import _large, _leaves
+from treelu.training import blocks, store_folder
 from treelu.training import store as stores
+from treelu.training.store import RowStore
 
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:
@@ -49,7 +53,7 @@ def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (_large, _leaves):
         monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(_large, "ROW_VISITS", 4000)
-    monkeypatch.setattr(stores, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
     monkeypatch.setattr("treelu.tables.pieces.PIECE_ROWS", 70)
 
 
@@ -100,7 +104,7 @@ def test_held_out_rows_are_not_trained_on(
     seen: list[np.ndarray] = []
     fit = _large._fit
 
-    def spied(estimator: object, rows: stores.BlockRows, eval_set: object) -> object:
+    def spied(estimator: object, rows: blocks.BlockRows, eval_set: object) -> object:
         seen.append(rows.read(np.arange(rows.n_blocks)).X[:, 1])
         return fit(estimator, rows, eval_set)
 
@@ -218,6 +222,54 @@ def test_a_full_disk_is_foreseen(
     assert "give another --store" in typed.err
 
 
+def test_a_disk_that_fills_up_or_cannot_be_written_ends_the_fit(
+    tmp_path: Path, type_: Type, tiny_memory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line; no store is left, and the model that was there stays."""
+    write_parts(tmp_path / "data", rows(), ".csv")
+    (tmp_path / "store").mkdir()
+    words = (
+        "fit",
+        tmp_path / "data",
+        "--target",
+        "kind",
+        *QUICK,
+        "--out",
+        tmp_path / "m",
+        "--store",
+        tmp_path / "store",
+    )
+    assert type_(*words, "--quiet", "--no-cart").code == 0
+    before = (tmp_path / "m" / "model.json").read_bytes()
+    n_written: list[int] = []
+
+    def full(file: Any, array: np.ndarray, write: Any = stores._write_all) -> None:
+        n_written.append(array.nbytes)
+        if sum(n_written) > 5000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(file, array)
+
+    def read_only(**where: Any) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    for owner, name, put, message in [
+        (stores, "_write_all", full, "treelu: .* No space left on device; the rows take [0-9,]+ bytes so far"),
+        (
+            store_folder,
+            "tempfile",
+            SimpleNamespace(mkdtemp=read_only),
+            "Permission denied: rows cannot be stored in .*",
+        ),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, put)
+            typed = type_(*words, "--force")
+        assert typed.code == 1
+        assert re.search(message, typed.err.splitlines()[-1])
+        assert not list((tmp_path / "store").iterdir())
+        assert (tmp_path / "m" / "model.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_store_does_not_outlive_its_fit(tmp_path: Path, type_: Type, number: int) -> None:
     """After Ctrl-C it is gone at once, after a kill at the next start; there is no half a model."""
@@ -246,7 +298,7 @@ def test_a_store_does_not_outlive_its_fit(tmp_path: Path, type_: Type, number: i
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     assert len(list((tmp_path / "store").iterdir())) == (0 if number == signal.SIGINT else 1)
     assert not (tmp_path / "m").exists()
-    stores.RowStore.create(tmp_path / "store", 1).remove()
+    RowStore.create(tmp_path / "store", 1).remove()
     assert not list((tmp_path / "store").iterdir())
 
 
@@ -270,6 +322,46 @@ def test_a_fit_on_a_cluster(tmp_path: Path, type_: Type, tiny_memory: None, meth
     assert np.mean(model.predict(new) == new.kind) > 0.5
     if method == "tree":
         assert model.trees[0].n_samples[0] == 850
+
+
+SCRIPT = """
+import sys
+from treelu.cli import main
+if __name__ == "__main__":
+    import psutil
+    import treelu.dask as on_dask
+    from treelu.cli import cluster
+    on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
+    fit = on_dask.DaskLCNClassifier._fit_parts
+    def watched(self, client, windows):
+        import signal
+        family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        doors = {door.laddr.ip for one in family for door in one.net_connections() if door.status == "LISTEN"}
+        handlers = client.run(lambda: signal.getsignal(signal.SIGINT) == signal.SIG_IGN)
+        fitted = fit(self, client, windows)
+        print(f"doors {sorted(doors)}, deaf {set(handlers.values())}, rounds {fitted.n_rounds_ > 0}", file=sys.stderr)
+        return fitted
+    on_dask.DaskLCNClassifier._fit_parts = watched
+    sys.exit(main())
+"""
+
+
+def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
+    """As `treelu` itself is started: workers are processes that import the script anew, and listen to nobody else."""
+    pytest.importorskip("distributed")
+    write_parts(tmp_path / "data", rows(), ".csv")
+    (tmp_path / "treelu").write_text(SCRIPT)
+    words = "fit data --target kind --method lcn --depth 3 --epochs 30 --out m --scheduler local --no-cart --no-compare"
+    done = subprocess.run(
+        [sys.executable, "treelu", *words.split()],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "doors ['127.0.0.1'], deaf {True}, rounds True" in done.stderr
+    assert done.stderr.count("which the workers read themselves") == 1
+    assert "distributed" not in done.stderr
+    model, new = treelu.load(tmp_path / "m"), rows(300, seed=1)
+    assert np.mean(model.predict(new) == new.kind) > 0.5
 
 
 def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:

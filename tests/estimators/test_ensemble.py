@@ -57,8 +57,12 @@ def regressor(*, trees=False, combine="boost", **settings):
 
 @parametrize_with_checks(
     [
-        ELCNClassifier(ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, random_state=0),
-        ELCNRegressor(ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, random_state=0),
+        ELCNClassifier(
+            ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, combine="average", random_state=0
+        ),
+        ELCNRegressor(
+            ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, combine="average", random_state=0
+        ),
     ],
     expected_failed_checks=lambda estimator: BATCHES,
 )
@@ -353,7 +357,8 @@ def test_parameters_of_members_are_nested():
 def test_a_member_is_what_the_estimator_would_be(binary):
     """Averaged members choose and calibrate for themselves; as estimators they predict what the ensemble averages."""
     X, y = binary
-    model = ELCNClassifier(LCNClassifier(depth=3, epochs=4), n_estimators=2, random_state=0).fit(X, y)
+    member = LCNClassifier(depth=3, epochs=4)
+    model = ELCNClassifier(member, n_estimators=2, combine="average", random_state=0).fit(X, y)
     assert all(isinstance(member, LCNClassifier) for member in model.estimators_)
     assert {member.drop_connect_ for member in model.estimators_} <= {0.05, 0.3, 0.75}
     mean = np.mean([member.predict_proba(X) for member in model.estimators_], axis=0)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.utils.class_weight import compute_sample_weight
 
-from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor
+from treelu import (
+    ELCNClassifier,
+    LCNClassifier,
+    LCNRegressor,
+    LLNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
+)
 from treelu.estimators import _large, _leaves
-from treelu.training import store as stores
+from treelu.estimators._further import RowWeights, as_sample, start_further
+from treelu.training import History, blocks
+from treelu.training.blocks import Window
 from treelu.training.store import RowStore
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
@@ -21,8 +32,8 @@ SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(stores, "BLOCK_ROWS", 50)
-    monkeypatch.setattr(stores, "WINDOW_BYTES", 8_000)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(blocks, "WINDOW_BYTES", 8_000)
     monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     monkeypatch.setattr(_large, "ROW_VISITS", 20_000)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -91,10 +102,189 @@ def test_a_small_store_is_fitted_as_arrays_are(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict(X), LCNRegressor(**SETTING).fit(X, y).predict(X))
 
 
+def test_a_drop_rate_that_was_chosen_falls_with_the_rows_and_one_that_was_given_stays() -> None:
+    """What 300 rows want dropped keeps a network from what thousands teach."""
+    X, y = table()
+    rates: dict[Any, set[float]] = {}
+    for given in ("auto", 0.2):
+        seen = rates[given] = set()
+
+        def note(record: Any, network: Any, seen: set[float] = seen) -> None:
+            seen.add(round(network.drop_connect, 6))
+
+        model = LCNClassifier(depth=3, drop_connect=given, epochs=5, random_state=0, callbacks=[note])
+        model.fit(pieces(X, y > 0))
+        assert round(model._setting().rate, 6) in seen  # of the sample
+    assert rates[0.2] == {0.2}
+    chosen = max(rates["auto"])
+    odds = chosen / (1 - chosen) * 300 / 2000
+    assert min(rates["auto"]) == pytest.approx(odds / (1 + odds), rel=0.02)  # the sample has a row more for a class
+
+
+def test_decay_that_was_chosen_falls_too() -> None:
+    X, y = table(200)
+    model = LLNRegressor(depth=2, epochs=2, random_state=0).fit(X, y)
+    model.weight_decay_, model.drop_connect_ = 2.0, 0.0
+    assert start_further(model, n_times=4.0).decay == 0.5
+    model.weight_decay = 2.0
+    assert start_further(model, n_times=4.0).decay == 2.0
+
+
+def spoiled(estimator: Any, start: Any, *_: Any, **__: Any) -> Any:
+    """In the place of further training: a network that knows nothing."""
+    start.network.reset_parameters(1)
+    return start.network, History()
+
+
+@pytest.mark.parametrize("with_eval_set", [False, True])
+def test_a_network_that_all_rows_made_worse_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_eval_set: bool
+) -> None:
+    monkeypatch.setattr(_large, "train_further", spoiled)
+    X, y = table(3000)
+    eval_set = (X[2000:], y[2000:]) if with_eval_set else None
+    fitted: list[Any] = []
+    fit = LCNRegressor.fit
+
+    def spied(self: Any, X: Any, *arguments: Any, **more: Any) -> Any:
+        done = fit(self, X, *arguments, **more)
+        fitted.append(copy.deepcopy(self))
+        return done
+
+    monkeypatch.setattr(LCNRegressor, "fit", spied)
+    with pytest.warns(UserWarning, match="training on all rows made the network worse on rows held out"):
+        model = LCNRegressor(**{**SETTING, "epochs": 60}).fit(pieces(X[:2000], y[:2000]), eval_set=eval_set)
+    np.testing.assert_array_equal(model.predict(X), fitted[0].predict(X))
+
+
+def test_ctrl_c_while_the_sample_is_fitted_ends_the_fit() -> None:
+    X, y = table()
+
+    def press(record: Any, network: Any) -> None:
+        if record.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="training interrupted"):
+        model = LCNRegressor(**SETTING, callbacks=[press]).fit(pieces(X, y))
+    assert len(model.history_) <= 2
+    assert model.predict(X).shape == (2000,)
+
+
+def test_rows_without_weight_do_not_count() -> None:
+    """Whole windows of them, and rows whose targets are false."""
+    X, y = table()
+    weight = np.repeat([0.0, 1.0], 1000)
+    false = np.where(weight == 0, -y, y)
+    weighted = ((X[rows], false[rows], weight[rows]) for rows in np.array_split(np.arange(2000), 10))
+    setting = {**SETTING, "epochs": 60}
+    model, misled = LCNRegressor(**setting).fit(weighted), LCNRegressor(**setting).fit(pieces(X, false))
+    new, wanted = (part[2000:] for part in table(4000))
+    assert model.score(new, wanted) > 0.5 > misled.score(new, wanted) + 0.3
+
+
+def test_class_weights_are_those_of_all_rows() -> None:
+    """Windows in which one class is rarer than in others are weighed alike."""
+    X, y = table()
+    labels = y > 1.2
+    some = Window(X[:500], labels[:500], np.linspace(0, 1, 500, dtype=np.float32))
+    model = LCNClassifier(**SETTING, class_weight="balanced").fit(*some[:2], sample_weight=some.weight)
+    weights = RowWeights.of(model, some)
+    whole = as_sample(model, some, weights).targets.weight
+    expected = model._read_targets(some.y, some.weight, first=False).weight
+    np.testing.assert_allclose(whole, expected, rtol=1e-5)
+    for rows in (np.flatnonzero(some.y)[:3], np.flatnonzero(~some.y)[:3]):
+        np.testing.assert_allclose(as_sample(model, some.take(rows), weights).targets.weight, expected[rows], rtol=1e-5)
+
+
+@pytest.mark.parametrize("form", ["Fortran", "int16", "float16", "float64", "bool"])
+def test_memory_mapped_arrays_of_any_real_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setattr(_large, "LARGE_BYTES", 1000)
+    X, y = table(1000)
+    X = np.round(100 * X)
+    dtype, order = ("float32", "F") if form == "Fortran" else (form, "C")
+    mapped = np.memmap(tmp_path / "X", dtype, "w+", shape=X.shape, order=order)
+    mapped[:] = X
+    weight = np.linspace(0.5, 2, 1000)
+    model = LCNClassifier(**SETTING).fit(
+        np.memmap(tmp_path / "X", dtype, "r", shape=X.shape, order=order), y > 0, weight
+    )
+    plain = np.asarray(mapped, np.float32)
+    by_pieces = LCNClassifier(**SETTING).fit(
+        (plain[rows], y[rows] > 0, weight[rows]) for rows in np.array_split(np.arange(1000), 4)
+    )
+    np.testing.assert_array_equal(model.predict_proba(plain), by_pieces.predict_proba(plain))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "y", "weight", "message"),
+    [
+        ("complex64", (100, 4), np.arange(100), None, "X must be a table of real numbers, got shape .* complex64"),
+        ("float32", (400,), np.arange(400), None, r"X must be a table of real numbers, got shape \(400,\)"),
+        ("float32", (100, 4), None, None, "y must have one target for each row of X, got None"),
+        ("float32", (100, 4), np.arange(99), None, "y must have 100 targets, one for each row of X, got 99"),
+        ("float32", (100, 4), np.r_[np.nan, np.arange(99.0)], None, "y must be finite"),
+        ("float32", (100, 4), np.arange(100.0), np.ones(99), "sample_weight must be 100 finite numbers"),
+    ],
+)
+def test_bad_memory_mapped_arrays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, shape: Any, y: Any, weight: Any, message: str
+) -> None:
+    monkeypatch.setattr(_large, "LARGE_BYTES", 100)
+    with pytest.raises(ValueError, match=message):
+        LCNRegressor(**SETTING).fit(np.memmap(tmp_path / "X", dtype, "w+", shape=shape), y, weight)
+
+
+@pytest.mark.parametrize("n_rows", [250, 2000])
+def test_pieces_with_gaps(n_rows: int) -> None:
+    """A feature that a piece has not at all is filled as in memory, where the estimator is to do so."""
+    X, y = table(n_rows)
+    X[:300, 3] = np.nan
+    with pytest.raises(ValueError, match=r"X must not miss values: fill them .* or give missing='indicator'"):
+        LCNRegressor(**SETTING).fit(pieces(X, y))
+    model = LCNRegressor(**SETTING, missing="indicator").fit(pieces(X, y))
+    if n_rows > 300:
+        assert model.score(X, y) > 0.3
+    else:
+        whole = LCNRegressor(**SETTING, missing="indicator").fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+def test_pieces_that_are_frames() -> None:
+    X, y = table(1000)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = LCNRegressor(**SETTING).fit((frame.iloc[rows], y[rows]) for rows in np.array_split(np.arange(1000), 4))
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.tree_.feature_names == ("a", "b", "c", "d")
+    np.testing.assert_allclose(model.predict(frame), LCNRegressor(**SETTING).fit(pieces(X, y)).predict(X), atol=1e-5)
+    turned = iter([(frame[:500], y[:500]), (frame[500:][list("dcba")], y[500:])])
+    with pytest.raises(ValueError, match="X must have its columns in the order of the pieces before"):
+        LCNRegressor(**SETTING).fit(turned)
+    with pytest.raises(ValueError, match=r"X has text columns \(b\)"):
+        LCNRegressor(**SETTING).fit(iter([(frame.assign(b="red"), y)]))
+
+
+def test_empty_pieces_are_passed_over() -> None:
+    X, y = table(1000)
+    empty = (X[:0], y[:0])
+    with_gaps = LCNRegressor(**SETTING).fit(iter([empty, (X[:600], y[:600]), empty, (X[600:], y[600:]), empty]))
+    np.testing.assert_array_equal(with_gaps.predict(X), LCNRegressor(**SETTING).fit(pieces(X, y)).predict(X))
+
+
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(OSError, match=r"rows cannot be stored in .*gone"):
+        LCNRegressor(**SETTING).fit(pieces(*table(100)))
+
+
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
         (iter([]), None, "X gave no pieces"),
+        (iter([(np.ones((0, 2)), [])]), None, "X has no rows"),
+        (iter([([], [])]), None, r"each piece must have a table X, got one of shape \(0,\)"),
+        (iter([(np.ones((2, 2)), [0, None])]), None, "y must have a label for each row"),
+        (iter([(np.ones((2, 2)), ["a", "b"]), (np.ones((2, 2)), [1, 2])]), None, "y must be text in all pieces or in"),
+        (iter([(np.ones((2, 2)), [0, 0]), (np.ones((2, 2)), [0, 0])]), None, "y has one class only"),
         (iter([np.ones((2, 2))]), None, r"must give pairs \(X, y\)"),
         (iter([(np.ones((2, 2)), [0, 1])]), [0, 1], "y and sample_weight must be None"),
         (iter([(np.ones((2, 2)), [0, 1]), (np.ones((2, 3)), [0, 1])]), None, "X must have 2 columns"),

@@ -122,6 +122,20 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been_saved(kind: Any, as_sparse
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+def test_the_drop_rate_falls_once_the_rows_are_more_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_stream, "KEPT_ROWS", 200)
+    n_times: list[float] = []
+
+    def spied(estimator: Any, times: float, start: Any = _stream.start_further) -> Any:
+        n_times.append(times)
+        return start(estimator, times)
+
+    monkeypatch.setattr(_stream, "start_further", spied)
+    model = feed(LCNRegressor(depth=3, epochs=5, random_state=0), *table(), 6)
+    assert n_times == [1.5, 2.0, 2.5, 3.0]  # fitted to the first two hundred rows, a hundred more each time
+    assert model.drop_connect_ > 0
+
+
 def test_no_rows_are_saved_where_none_are_kept() -> None:
     X, y = table(200)
     model = feed(LCNRegressor(**SETTING), X, y, 2)

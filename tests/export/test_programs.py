@@ -128,7 +128,8 @@ def models() -> list[TableModel]:
     encoder = TableEncoder.learn(frame, note=lambda text: None, text=["colour"])
     X = encoder.encode(frame).X
     lcn = LCNClassifier(depth=3, epochs=3, random_state=0).fit(X, target)
-    votes = ELCNClassifier(LCNClassifier(depth=2, drop_connect=0.75, epochs=2), n_estimators=2, random_state=0)
+    member = LCNClassifier(depth=2, drop_connect=0.75, epochs=2)
+    votes = ELCNClassifier(member, n_estimators=2, combine="average", random_state=0)
     fitted = ((lcn, 0.3), (votes.fit(X, target), 0.5))
     return [TableModel(encoder, one, "classification", ("y",), threshold=least) for one, least in fitted]
 
@@ -201,10 +202,13 @@ def test_estimators_with_missing_values_and_ensembles() -> None:
         program = estimator_program(ensemble.fit(filled, filled[:, 0]))
         run = engines.run_python(program, filled.tolist())
         np.testing.assert_allclose(numbers(program, run.answers)[:, 0], ensemble.predict(filled), atol=1e-5)
+    member = ALCNRegressor(depth=2, drop_connect=0, epochs=1)
+    smooth = ELCNRegressor(member, n_estimators=1, combine="average").fit(filled, filled[:, 0])
     with pytest.raises(AttributeError, match="smooth"):
-        estimator_program(
-            ELCNRegressor(ALCNRegressor(depth=2, drop_connect=0, epochs=1), n_estimators=1).fit(filled, filled[:, 0])
-        )
+        estimator_program(smooth)
+    stack = ELCNRegressor(member, n_estimators=1, n_trees=5).fit(filled, filled[:, 0])
+    with pytest.raises(AttributeError, match="a stack is no mean or sum of trees"):
+        estimator_program(stack)
 
 
 def test_molecules_are_refused_and_encoded_features_are_not() -> None:

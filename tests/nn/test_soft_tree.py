@@ -55,8 +55,10 @@ def torch_loss(
     return (share * losses).sum(), questions, values
 
 
-def columns(parts: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(np.ascontiguousarray(np.atleast_2d(parts[name].T)) for name in ("rows", "target", "weight"))
+def columns(parts: dict[str, Any]) -> soft_tree.Sample:
+    return soft_tree.Sample(
+        *(np.ascontiguousarray(np.atleast_2d(parts[name].T)) for name in ("rows", "target", "weight"))
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -65,18 +67,16 @@ def columns(parts: dict[str, Any]) -> tuple[Any, ...]:
 )
 def test_the_gradient_equals_autograd(shape: str, n_outputs: int, is_classifier: bool, firmness: float) -> None:
     parts = case(SHAPES[shape], n_outputs, is_classifier, np.float32)
-    by_questions, by_values = np.empty_like(parts["questions"]), np.empty_like(parts["values"])
+    at = soft_tree.Parameters(parts["questions"], parts["values"])
+    by = soft_tree.Parameters(np.empty_like(at.questions), np.empty_like(at.values))
     scratch = soft_tree.make_scratch(len(parts["children"]), len(parts["rows"]), n_outputs)
-    batch, target, weight = columns(parts)
-    kept = np.ones_like(parts["questions"])
-    soft_tree.slopes(
-        batch, target, weight[0], parts["children"], kept, parts["questions"], parts["values"],
-        np.float32(3), np.float32(firmness), is_classifier, by_questions, by_values, scratch,
-    )  # fmt: skip
+    kept = np.ones_like(at.questions)
+    slope = np.float32(firmness)
+    soft_tree.slopes(columns(parts), parts["children"], kept, at, np.float32(3), slope, is_classifier, by, scratch)
     wanted, questions, values = torch_loss(parts, 3.0, is_classifier, firmness)
     wanted.backward()
-    np.testing.assert_allclose(by_questions, questions.grad.numpy(), atol=2e-6, rtol=1e-4)
-    np.testing.assert_allclose(by_values, values.grad.numpy(), atol=2e-6, rtol=1e-4)
+    np.testing.assert_allclose(by.questions, questions.grad.numpy(), atol=2e-6, rtol=1e-4)
+    np.testing.assert_allclose(by.values, values.grad.numpy(), atol=2e-6, rtol=1e-4)
 
 
 def test_one_update_is_adamw_with_biases_left_alone() -> None:
@@ -89,10 +89,8 @@ def test_one_update_is_adamw_with_biases_left_alone() -> None:
     wanted[:, :-1] -= 0.1 * 0.5 * parts["questions"][:, :-1]
     ones = np.ones_like(parts["questions"])
     moved, leaves = parts["questions"].copy(), parts["values"].copy()
-    soft_tree.run_updates(
-        *columns(parts), parts["children"], ones, None, moved, leaves,
-        1, 512, 0.1, 0.5, 0.0, 0.0, 2.0, 20.0, 0.0, True, 7,
-    )  # fmt: skip
+    at, how = soft_tree.Parameters(moved, leaves), soft_tree.Training(1, learning_rate=0.1, decay=0.5, seed=7)
+    soft_tree.run_updates(columns(parts), soft_tree.Shape(parts["children"], ones), at, how)
     np.testing.assert_allclose(moved, wanted, atol=1e-4)
     np.testing.assert_allclose(leaves, values.detach().numpy(), atol=1e-4)
 
@@ -111,10 +109,9 @@ def test_one_update_with_a_penalty_adds_its_slope_and_keeps_small_weights_at_zer
         questions.grad[:, 1] = torch.sign(questions.grad[:, 1]) * (size - penalty).clamp(min=0)
     torch.optim.AdamW([questions], lr=0.01, weight_decay=0.0).step()
     before, moved = parts["questions"].copy(), parts["questions"].copy()
-    soft_tree.run_updates(
-        *columns(parts), parts["children"], np.ones_like(moved), None, moved, parts["values"],
-        1, 512, 0.01, 0.0, penalty, 0.0, 2.0, 20.0, 0.0, True, 7,
-    )  # fmt: skip
+    shape = soft_tree.Shape(parts["children"], np.ones_like(moved))
+    how = soft_tree.Training(1, learning_rate=0.01, penalty=penalty, seed=7)
+    soft_tree.run_updates(columns(parts), shape, soft_tree.Parameters(moved, parts["values"]), how)
     assert 0 < int(stays.sum()) < len(stays)
     assert (moved[stays.numpy(), 1] == 0).all()
     wanted = questions.detach().numpy()
@@ -130,10 +127,9 @@ def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
     allowed[:, -1] = 1
     parts["questions"] *= allowed
     signs = np.array([1, -1, 0, 0, 0], np.float32)
-    soft_tree.run_updates(
-        *columns(parts), parts["children"], allowed, signs, parts["questions"],
-        parts["values"], 20, 8, 0.1, 0.1, 0.0, 0.2, 2.0, 20.0, 0.0, True, 7,
-    )  # fmt: skip
+    shape, at = soft_tree.Shape(parts["children"], allowed), soft_tree.Parameters(parts["questions"], parts["values"])
+    how = soft_tree.Training(20, 8, learning_rate=0.1, decay=0.1, drop=0.2, seed=7)
+    soft_tree.run_updates(columns(parts), shape, at, how, signs)
     assert (parts["questions"][allowed == 0] == 0).all()
     assert (parts["questions"][:, 0] >= 0).all()
     assert (parts["questions"][:, 1] <= 0).all()

@@ -39,7 +39,7 @@ def every_model() -> dict[str, Any]:
     """One fitted model or more of each kind that can be saved."""
     named = pd.DataFrame(ROWS, columns=["a", "b", "ü <c>"])
     two = np.column_stack([SCORE, SCORE**2])
-    ensemble: dict[str, Any] = {"n_estimators": 2, "random_state": 0}
+    ensemble: dict[str, Any] = {"n_estimators": 2, "combine": "average", "random_state": 0}
     return {
         "lcn_two_classes": estimators.LCNClassifier(**SMALL).fit(named, SCORE > 0),
         "lcn_words": estimators.LCNClassifier(**SMALL, training={"negative_slope": 0.1}).fit(ROWS, WORDS),
@@ -52,7 +52,7 @@ def every_model() -> dict[str, Any]:
         "lln": estimators.LLNClassifier(**SMALL).fit(ROWS, CLASSES),
         "lln_two_values": estimators.LLNRegressor(**SMALL).fit(ROWS, two),
         "elcn": estimators.ELCNClassifier(
-            estimators.LCNClassifier(**SMALL), **ensemble, combine="boost", feature_fraction=0.7
+            estimators.LCNClassifier(**SMALL), **{**ensemble, "combine": "boost"}, feature_fraction=0.7
         ).fit(ROWS, CLASSES),
         "elcn_labels": estimators.ELCNClassifier(estimators.ALCNClassifier(**SMALL), **ensemble).fit(ROWS, LABELS),
         "elcn_values": estimators.ELCNRegressor(estimators.ALCNRegressor(**SMALL), **ensemble).fit(ROWS, two),
@@ -63,6 +63,7 @@ def every_model() -> dict[str, Any]:
         "small": estimators.ObliqueTreeClassifier(max_leaf_nodes=4, n_updates=20, random_state=0).fit(named, WORDS),
         "small_values": estimators.ObliqueTreeRegressor(max_leaf_nodes=4, n_updates=20, random_state=0).fit(ROWS, two),
         **fitted_in_other_ways(),
+        **stacks(),
         **graph_networks(),
         "tree": ObliqueTree([[1.0, 0, -2], [0, 3, 0]], [0.5, -1], [[1, 2], [3, 4]], [[0.1], [1], [2]]),
         "tree_sparse": ObliqueTree(
@@ -94,7 +95,7 @@ def fitted_in_other_ways() -> dict[str, Any]:
         "lcn_auto": estimators.LCNRegressor(**SMALL, drop_connect="auto").fit(more, twice),
         "lcn_few": estimators.LCNRegressor(**SMALL, max_tree_features=2).fit(ROWS, SCORE),
         "elcn_vote": estimators.ELCNClassifier(
-            estimators.LCNClassifier(**SMALL), n_estimators=2, bootstrap=True, random_state=0
+            estimators.LCNClassifier(**SMALL), n_estimators=2, combine="average", bootstrap=True, random_state=0
         ).fit(ROWS, WORDS),
         "elcn_boost": estimators.ELCNRegressor(
             estimators.LCNRegressor(**SMALL), n_estimators=2, combine="boost", random_state=0
@@ -103,6 +104,22 @@ def fitted_in_other_ways() -> dict[str, Any]:
         "search_values": estimators.LCNRegressorCV(
             **few, estimator=estimators.LCNRegressor(epochs=2, hidden_layers=(3,))
         ).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE),
+    }
+
+
+def stacks() -> dict[str, Any]:
+    """Networks and trees, weighted: for two classes, more, labels, one value and two, and rows with gaps."""
+    few: dict[str, Any] = {"n_estimators": 4, "n_trees": 20, "random_state": 0}
+    gaps = ROWS.copy()
+    gaps[::4, 1] = np.nan
+    filled = estimators.ALCNClassifier(**SMALL, missing="indicator")
+    two = np.column_stack([SCORE, SCORE**2])
+    return {
+        "stack": estimators.ELCNClassifier(**few).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE > 0),
+        "stack_words": estimators.ELCNClassifier(estimators.LCNClassifier(**SMALL), **few).fit(ROWS, WORDS),
+        "stack_labels": estimators.ELCNClassifier(**few, feature_fraction=0.7).fit(ROWS, LABELS),
+        "stack_gaps": estimators.ELCNClassifier(filled, **few).fit(gaps, SCORE > 0),
+        "stack_values": estimators.ELCNRegressor(**few).fit(ROWS, two),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from treelu.cli.prepare import Prepared
 from treelu.tables.pieces import Drawn
 from treelu.tables.reader import TableReader
 
+LOOPBACK = "127.0.0.1"  # a cluster of this machine is seen by nobody else
 PATIENCE = "10s"  # until a scheduler has answered
 
 
@@ -42,7 +44,16 @@ def cluster(scheduler: str) -> Iterator[Any]:
     from dask.distributed import Client, LocalCluster  # isort: skip
 
     if scheduler == "local":
-        with LocalCluster(threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        with (
+            LocalCluster(
+                host=LOOPBACK,
+                threads_per_worker=1,
+                dashboard_address=f"{LOOPBACK}:0",
+                preload=["treelu.cli.worker"],
+                silence_logs=logging.ERROR,  # workers that take their time to end are no news
+            ) as workers,
+            Client(workers) as client,
+        ):
             yield client
         return
     try:

@@ -19,7 +19,7 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, say, wri
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare_files
 from treelu.cli.trees import tree_text
-from treelu.cli.tune import choose_for_molecules, ensemble_for_molecules, tune, wants_choice
+from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._plan import plan_training
 from treelu.persistence import save
@@ -135,8 +135,6 @@ def _choose(
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
     if method == "elcn" and table.is_sample:
         raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
-    if method == "elcn" and table.training.names is not None:
-        parameters = ensemble_for_molecules(table.task, parameters)
     estimator = make_estimator(method, table.task, parameters, seed)
     if table.windows is not None:
         from treelu.cli.cluster import dask_class
@@ -197,9 +195,10 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
 def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, scheduler: str | None = None) -> TableModel:
     """Fit the estimator and CART; returns them with the trees they are."""
     n_networks = len(table.targets) if table.task == "labels" else 1
-    rounds = n_rounds(estimator, len(table.training))
+    rounds = n_rounds(estimator, len(table.training), table.training.X.shape[1])
     if table.store is not None and hasattr(estimator, "epochs"):
-        rounds = n_rounds(estimator, min(SAMPLE_ROWS, len(table.store))) + n_windows(table.store)
+        n_rows = min(SAMPLE_ROWS, len(table.store))
+        rounds = n_rounds(estimator, n_rows, table.training.X.shape[1]) + n_windows(table.store)
     with progress_bar("training", rounds * n_networks, quiet) as advance:
         # The bar is a callback, which would not outlive the process: it is taken out again.
         calls_back = "callbacks" in estimator.get_params() and scheduler is None
@@ -258,10 +257,10 @@ def _go_on(advance: Callable[[], None]) -> None:
     advance()
 
 
-def n_rounds(estimator: Any, n_rows: int) -> int:
+def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
     """How often an estimator calls back for one target: once a member or an epoch."""
-    if hasattr(estimator, "n_estimators"):
-        return int(estimator.n_estimators)
+    if hasattr(estimator, "n_members"):
+        return int(estimator.n_members(n_features))
     if not hasattr(estimator, "epochs"):
         return 1
     return plan_training(n_rows, estimator.epochs, estimator._how.batch_size).epochs

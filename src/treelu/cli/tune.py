@@ -83,14 +83,6 @@ MOLECULE_SETTINGS: tuple[dict[str, Any], ...] = tuple(
 MOLECULE_FOLDS = 3
 
 
-def ensemble_for_molecules(task: Task, given: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of an ELCN on fingerprints: the paper's, but for those given."""
-    paper: dict[str, Any] = {"combine": "boost", "n_estimators": 64, "depth": 12, "epochs": 30}
-    paper["drop_connect"] = 0.25 if task == "regression" else 0.75
-    training = {"batch_size": 256, "schedule": "constant", "annealing": 1.0, "straight_through": False}
-    return paper | given | {"training": training | given.get("training", {})}
-
-
 def wants_choice(rows: Rows, given: dict[str, Any]) -> bool:
     """Whether rows are molecules and nothing was given of what `choose_for_molecules` sets."""
     return rows.names is not None and not {*MOLECULE_SETTINGS[0], "early_stopping"} & set(given)

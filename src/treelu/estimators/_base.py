@@ -17,7 +17,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._missing import MissingValues
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
     GAPS_REMEDY,
@@ -33,6 +32,7 @@ from treelu.estimators._trees import count_visits, feature_spread, unseen_featur
 from treelu.estimators._words import OtherWords
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
+from treelu.nn.missing import MissingValues
 from treelu.training import (
     History,
     KernelStepper,

@@ -185,7 +185,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
         self.estimators_ = fitted
         self.classes_ = [member.classes_ for member in fitted]
-        for single in ("network_", "ensemble_", "history_", "visits_"):
+        for single in ("network_", "ensemble_", "stack_", "history_", "visits_"):
             self.__dict__.pop(single, None)
         return self
 

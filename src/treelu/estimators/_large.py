@@ -1,12 +1,15 @@
-"""Fitting to rows outside memory: settings are found on a sample in memory, then all rows are trained on."""
+"""Fitting to rows outside memory: settings are found on a sample in memory, then all rows are trained on.
+
+A drop rate that a sample wants is too high for all rows: what is dropped then keeps the network from what they teach.
+Dropping weights is a penalty on them, in the mean loss of a row, that grows with rate / (1 − rate) (for linear models
+exactly so: Wager, Wang and Liang, 2013). For k times as many rows this penalty is divided by k, and decay likewise.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +18,28 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from treelu.estimators._further import (
+    RowWeights,
+    as_sample,
+    finish_on_all_rows,
+    start_further,
+    train_further,
+    warn_of_worse,
+)
+from treelu.estimators._rows import refuse_text_columns
 from treelu.nn import NeuronChain
-from treelu.training import History, Sample, train
+from treelu.training.blocks import NO_ROWS, BlockRows, MappedRows
 from treelu.training.progress import epoch_bar
-from treelu.training.sparsity import proximal_step
-from treelu.training.store import BlockRows, MappedRows, RowStore, Window
+from treelu.training.store import RowStore
+from treelu.training.store_checks import checked_weight, targets_of
 
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator
 
 LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
 SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
+HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, judge the end
 ROW_VISITS = 12_000_000  # at least so many, and at least one pass, after that
-RATE = 0.3  # of the learning rate: the network has found its questions and goes on from there
 BATCH_ROWS = 512
 
 
@@ -42,33 +54,41 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
     """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
-    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator)) as rows:
+    may_miss = estimator.missing == "indicator"
+    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         return _fit(estimator, rows, eval_set)
 
 
 @contextmanager
-def rows_outside_memory(X: Any, y: Any, sample_weight: Any, *, are_classes: bool) -> Iterator[BlockRows]:
+def rows_outside_memory(
+    X: Any, y: Any, sample_weight: Any, *, are_classes: bool, may_miss: bool = False
+) -> Iterator[BlockRows]:
     """What `is_outside_memory` as rows in blocks; at least one."""
     if isinstance(X, np.memmap):
-        if X.ndim != 2 or len(y) != len(X):
-            raise ValueError(f"y must have one target for each row of X, got {len(y)} for X of shape {X.shape}")
-        yield MappedRows(X, y, sample_weight)
+        yield mapped(X, y, sample_weight, are_classes=are_classes)
         return
     if y is not None or sample_weight is not None:
         raise ValueError(
             "y and sample_weight must be None where X is a RowStore or an iterator: they come with the rows"
         )
-    if isinstance(X, BlockRows):
-        if not len(X):
+    with nullcontext(X) if isinstance(X, BlockRows) else stored(X, are_classes=are_classes, may_miss=may_miss) as rows:
+        if not len(rows):
             raise ValueError("X has no rows")
-        yield X
-        return
-    with stored(X, are_classes=are_classes) as store:
-        yield store
+        yield rows
+
+
+def mapped(X: NDArray[Any], y: Any, sample_weight: Any, *, are_classes: bool) -> MappedRows:
+    """A memory-mapped array with its targets and weights, which are checked."""
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"X must be a table of real numbers, got shape {X.shape} and type {X.dtype}")
+    if y is None:
+        raise ValueError("y must have one target for each row of X, got None")
+    targets = targets_of(y, len(X), are_classes=are_classes)
+    return MappedRows(X, targets, None if sample_weight is None else checked_weight(sample_weight, len(X)))
 
 
 @contextmanager
-def stored(pieces: Iterator[Any], *, are_classes: bool) -> Iterator[RowStore]:
+def stored(pieces: Iterator[Any], *, are_classes: bool, may_miss: bool = False) -> Iterator[RowStore]:
     """The pieces (X, y) or (X, y, sample_weight) of an iterator in a store in the folder for temporary files."""
     store = None
     try:
@@ -76,11 +96,17 @@ def stored(pieces: Iterator[Any], *, are_classes: bool) -> Iterator[RowStore]:
             if not isinstance(piece, tuple) or len(piece) not in (2, 3):
                 raise ValueError("an iterator of pieces must give pairs (X, y), or (X, y, sample_weight)")
             X, y, *weight = piece
+            refuse_text_columns(X)
             if store is None:
-                is_sparse = sparse.issparse(X)
-                parent = tempfile.gettempdir()
-                width = np.shape(X)[1]
-                store = RowStore.create(parent, width, is_sparse=is_sparse, are_classes=are_classes)
+                if len(np.shape(X)) != 2:
+                    raise ValueError(f"each piece must have a table X, got one of shape {np.shape(X)}")
+                store = RowStore.create(
+                    tempfile.gettempdir(),
+                    np.shape(X)[1],
+                    is_sparse=sparse.issparse(X),
+                    are_classes=are_classes,
+                    may_miss=may_miss,
+                )
             store.append(X, y, *weight)
         if store is None:
             raise ValueError("X gave no pieces; an iterator can be used once only")
@@ -93,13 +119,22 @@ def stored(pieces: Iterator[Any], *, are_classes: bool) -> Iterator[RowStore]:
 def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> NetworkEstimator:
     """Fit to a sample of the rows; where there are more, train on through all of them, window by window.
 
-    The network that the sample gave goes on as a ReLU network (λ = 1), at a lower learning rate that falls to zero.
+    Some rows are in neither: the network that all rows gave is tempered on them, and where they say that it is clearly
+    worse than that of the sample, this one stays. An `eval_set` takes their place.
     """
     rng = np.random.default_rng(estimator._seeds(1)[0])
-    part = rows.sample(SAMPLE_ROWS, rng)
+    n_held_out = 0 if eval_set is not None else min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(rows)))
+    held_out = NO_ROWS
+    if len(rows) > SAMPLE_ROWS and n_held_out:
+        held_out = np.setdiff1d(rng.choice(len(rows), n_held_out, replace=False), rows.first_rows)
+    part = rows.sample(SAMPLE_ROWS, rng, without=held_out)
     estimator.fit(part.X, part.y, sample_weight=part.weight, eval_set=eval_set)
-    if len(part.y) < len(rows):
-        _train_on(estimator, rows, part, rng)
+    if len(rows) > SAMPLE_ROWS and estimator.history_.ended != "interrupted":
+        weights = RowWeights.of(estimator, part)
+        judges = estimator._read_eval_set(eval_set) or as_sample(estimator, rows.take(held_out), weights)
+        network = _train_on(estimator, rows, len(part.y), weights, held_out, rng)
+        if not finish_on_all_rows(estimator, network, as_sample(estimator, part, weights), judges):
+            warn_of_worse()
     return estimator
 
 
@@ -110,66 +145,34 @@ def n_windows(rows: BlockRows) -> int:
     return -(-rows.n_blocks // rows.blocks_per_window) * max(1, -(-ROW_VISITS // len(rows)))
 
 
-def _train_on(estimator: NetworkEstimator, rows: BlockRows, part: Window, rng: np.random.Generator) -> None:
+def _train_on(
+    estimator: NetworkEstimator,
+    rows: BlockRows,
+    n_fitted: int,
+    weights: RowWeights,
+    without: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> NeuronChain:
+    """Go on from the network that was fitted to `n_fitted` rows, through windows of all but those in `without`."""
     count = n_windows(rows)
-    samples = (as_sample(estimator, window) for window in islice(rows.windows(rng), count))
+    samples = (as_sample(estimator, window, weights) for window in islice(rows.windows(rng, without), count))
     network, history = train_further(
         estimator,
+        start_further(estimator, n_times=len(rows) / n_fitted),
         next(samples),
         windows=samples,
         epochs=count,
-        batch_size=BATCH_ROWS if isinstance(estimator._how.batch_size, str) else int(estimator._how.batch_size),
-        learning_rate=RATE * estimator.learning_rate,
+        batch_size=batch_rows(estimator),
+        learning_rate=estimator.learning_rate,
         callbacks=estimator.callbacks or (),
         progress=epoch_bar(type(estimator).__name__, count, unit="window") if estimator.verbose else None,
         rng=rng,
     )
     estimator.history_.records += history.records
-    finish_training(estimator, network, as_sample(estimator, part), n_passes=len(estimator.history_))
-    estimator.network_ = estimator._folded(network)
+    estimator.history_.ended = history.ended
+    return network
 
 
-def train_further(
-    estimator: NetworkEstimator, sample: Sample, *, windows: Iterator[Sample] | None = None, **settings: Any
-) -> tuple[NeuronChain, History]:
-    """The fitted network, on scaled features, after more training.
-
-    It goes on as a ReLU network (λ = 1), reads no feature that `max_tree_features` took from it, and the learning rate
-    falls to zero.
-    """
-    network = estimator._unfolded(estimator.network_)
-    network.leaf_corrections = None
-    n_features, chosen = network.in_features, None
-    if estimator.max_tree_features is not None:
-        chosen = np.flatnonzero((network.weight != 0).any(axis=1))
-        network, sample = network.narrow(chosen), _columns(sample, chosen)
-        windows = None if windows is None else map(partial(_columns, chosen=chosen), windows)
-    history = train(
-        network,
-        sample,
-        windows=windows,
-        optimizer=estimator._how.optimizer,
-        schedule="cosine",
-        weight_decay=estimator._setting().decay,
-        annealing=0.0,
-        after_step=proximal_step(estimator._how.feature_penalty),
-        make_stepper=estimator._make_stepper(),
-        **settings,
-    )
-    return network if chosen is None else network.widen(chosen, n_features), history
-
-
-def _columns(sample: Sample, chosen: NDArray[np.int64]) -> Sample:
-    return replace(sample, table=sample.table.columns(chosen))
-
-
-def finish_training(estimator: NetworkEstimator, network: NeuronChain, sample: Sample, n_passes: int) -> None:
-    """What follows the training of a network in `fit` too: leaves refined, rows counted."""
-    estimator._refine(network, sample)
-    estimator._describe_rows(network, sample, n_passes)
-
-
-def as_sample(estimator: NetworkEstimator, window: Window) -> Sample:
-    """A window as the network is trained on it."""
-    X, y = estimator._read_rows(window.X, window.y, first=False)
-    return Sample(estimator._scaled_table(X), estimator._read_targets(y, window.weight, first=False))
+def batch_rows(estimator: NetworkEstimator) -> int:
+    """Rows in a batch, as given or by default."""
+    return BATCH_ROWS if isinstance(estimator._how.batch_size, str) else int(estimator._how.batch_size)

@@ -19,6 +19,7 @@ from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
 from treelu.estimators._rows import check_weight
+from treelu.estimators._stack import default_size, fit_stack
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_features
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training import History, Sample
@@ -26,7 +27,10 @@ from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling, fit_scaling
 from treelu.training.sparsity import proximal_step
+from treelu.training.stacking import Stack
 from treelu.tree import ObliqueTree
+
+N_MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators is None
 
 
 def _of_member(name: str) -> Any:
@@ -42,14 +46,16 @@ class EnsembleMixin(NetworkEstimator):
             for name in ("early_stopping", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
         },
         "estimator": [None, NetworkEstimator],
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        "combine": [StrOptions({"average", "boost"})],
+        "n_estimators": [None, Interval(Integral, 1, None, closed="left")],
+        "combine": [StrOptions({"stack", "average", "boost"})],
+        "n_trees": [Interval(Integral, 0, None, closed="left")],
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "bootstrap": ["boolean"],
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
 
     ensemble_: Ensemble
+    stack_: Stack | None  # of combine="stack"
     history_: History
     member_visits_: list[Visits]
     spread_: NDArray[np.float64]
@@ -74,18 +80,34 @@ class EnsembleMixin(NetworkEstimator):
         if not fits or is_classifier(member) != is_classifier(self):
             kind = "Classifier" if is_classifier(self) else "Regressor"
             raise ValueError(f"estimator must be an ALCN{kind} or LCN{kind}, got {member!r}")
+        for name in ("early_stopping", "warm_start"):
+            if self.combine == "stack" and getattr(self, name):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} needs combine='average' or 'boost': the weights of a stack are "
+                    "found for all of its parts together"
+                )
+
+    def n_members(self, n_features: int) -> int:
+        """How many networks are fitted to a table: `n_estimators`, or the number by default."""
+        if self.n_estimators is not None:
+            return int(self.n_estimators)
+        return default_size(n_features) if self.combine == "stack" else N_MEMBERS
 
     # Fitting
 
     def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
         """Grow an ensemble on scaled rows, from nothing or with warm_start from the fitted one."""
+        if self.combine == "stack":
+            fit_stack(self, sample, validation, seed)
+            return
         continued = self.warm_start and hasattr(self, "ensemble_")
-        if continued and self.n_estimators < len(self.ensemble_):
+        n_members = self.n_members(sample.table.shape[1])
+        if continued and n_members < len(self.ensemble_):
             raise ValueError(
-                f"n_estimators={self.n_estimators} with warm_start=True must be at least {len(self.ensemble_)}, "
+                f"n_estimators={n_members} with warm_start=True must be at least {len(self.ensemble_)}, "
                 "the number of members there are"
             )
-        self._grow(sample, validation, seed, self.n_estimators, continued=continued)
+        self._grow(sample, validation, seed, n_members, continued=continued)
 
     def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One more member, fitted to a piece of data on top of the earlier ones."""
@@ -119,6 +141,7 @@ class EnsembleMixin(NetworkEstimator):
         )
         history.records[:0] = records
         self.ensemble_, self.history_, self.member_visits_ = ensemble, history, visits[: len(ensemble)]
+        self.stack_ = None
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale
 
     def _recipe(self, sample: Sample, seed: int, visits: list[Visits]) -> Recipe:
@@ -179,11 +202,18 @@ class EnsembleMixin(NetworkEstimator):
 
     def _staged_scores(self, X: Any) -> Iterator[NDArray[np.float64]]:
         check_is_fitted(self, "ensemble_")
+        if self.stack_ is not None:
+            raise AttributeError(
+                "staged predictions need combine='average' or 'boost': its weights are those of all its parts"
+            )
         X, _ = self._read_rows(X, first=False)
         return self.ensemble_.staged_scores(Table(X))
 
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
         """The ensemble's outputs (n, n_outputs) for raw rows."""
+        check_is_fitted(self, "ensemble_")
+        if self.stack_ is not None:
+            return self.stack_.scores(Table(self._read_rows(X, first=False)[0]))
         scores = np.empty((0, 0))
         for stage in self._staged_scores(X):
             scores = stage
@@ -290,6 +320,11 @@ class EnsembleMixin(NetworkEstimator):
 
     def _check_trees(self) -> None:
         self._check_single()
+        if self.stack_ is not None:
+            raise AttributeError(
+                "a stack is no mean or sum of trees: it multiplies the probabilities of its parts; use "
+                f"combine='average' or 'boost' with estimator=LCN{_kind(self)}(...)"
+            )
         if not self.ensemble_.members[0].network.activation.is_piecewise_linear:
             raise AttributeError(f"the members are smooth and no trees; use estimator=LCN{_kind(self)}(...)")
 
@@ -318,6 +353,13 @@ class MemberTrees(Sequence[ObliqueTree]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees, built when asked for>"
+
+
+def takes_pieces(estimator: EnsembleMixin) -> bool:
+    """Whether there is a `partial_fit`; an AttributeError that says why not."""
+    if estimator.combine == "stack":
+        raise AttributeError("partial_fit needs combine='average' or 'boost': a stack is fitted to all rows at once")
+    return True
 
 
 def _kind(estimator: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
 from treelu.training.calibration import CLEARLY, Tempered, temper
+from treelu.training.targets import Targets
 from treelu.training.together import in_order
 
 RATES = (0.05, 0.3, 0.75)
@@ -126,7 +127,7 @@ def choose_setting(
             if told is not None:
                 told(setting, float(judged[setting].losses.mean()), len(rows))
         best = min(left, key=lambda setting: judged[setting].losses.mean())
-        left = [setting for setting in left if not _clearly_worse(judged[setting].losses, judged[best].losses)]
+        left = [setting for setting in left if not clearly_worse(judged[setting].losses, judged[best].losses)]
     return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
 
 
@@ -179,7 +180,7 @@ def _side_by_side(
     return list(in_order(alone, settings, count))
 
 
-def _clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
+def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
     """Whether losses on the same rows are higher by more than chance makes them."""
     difference = losses - best
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
@@ -192,19 +193,39 @@ def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
     is never held out. None where there are too few rows, or fewer than two classes to hold out.
     """
     table, targets, rows = sample.table, sample.targets, sample.rows
-    labels = np.zeros(len(rows)) if targets.task == "regression" else targets.y.reshape(-1)[rows]
-    _, number, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    needed = 1 if targets.task == "regression" else 2
-    if len(rows) < MIN_ROWS or (sizes > 1).sum() < needed:
+    if len(rows) < MIN_ROWS:
         return
-    shuffled = np.random.default_rng(seed).permutation(len(rows))
-    order = shuffled[np.argsort(number[shuffled], kind="stable")]
-    fold = np.empty(len(rows), np.int64)
-    fold[order] = np.arange(len(rows)) % FOLDS
-    fold[sizes[number] == 1] = FOLDS
+    fold = fold_numbers(targets, rows, seed, FOLDS)
+    needed = 1 if targets.task == "regression" else 2
+    if len(np.unique(class_numbers(targets, rows)[fold < FOLDS])) < needed:
+        return
     n_scored = 0
     for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
         yield Sample(table, targets, rows[fold != k]), Sample(table, targets, rows[fold == k])
         n_scored += int((fold == k).sum())
         if n_scored >= ENOUGH_ROWS:
             return
+
+
+def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: int) -> NDArray[np.int64]:
+    """The fold 0, …, n_folds − 1 of each row, alike for each class; a lone row of a class is in fold `n_folds`.
+
+    Examples
+    --------
+    >>> labels = Targets("binary", np.array([[0], [0], [1], [1]], np.float32), 1)
+    >>> folds = fold_numbers(labels, np.arange(4), 0, 2)
+    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
+    ([0, 1], [0, 1])
+    """
+    _, number, sizes = np.unique(class_numbers(targets, rows), return_inverse=True, return_counts=True)
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    order = shuffled[np.argsort(number[shuffled], kind="stable")]
+    fold = np.empty(len(rows), np.int64)
+    fold[order] = np.arange(len(rows)) % n_folds
+    fold[sizes[number] == 1] = n_folds
+    return fold
+
+
+def class_numbers(targets: Targets, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """The class of each row; 0 in regression."""
+    return np.zeros(len(rows)) if targets.task == "regression" else targets.y.reshape(-1)[rows]

@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length
 
-from treelu.estimators._large import finish_training, train_further
+from treelu.estimators._further import finish_training, start_further, train_further
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.training import Sample
@@ -174,8 +174,11 @@ def _go_on(estimator: NetworkEstimator, stream: Stream, piece: Stream, *, rescal
         sample = _sample(estimator, piece.joined(replayed), rescale=False)
         n_updates = len(sample) / plan.batch_size
     n_epochs = max(1, min(EPOCHS, int(n_updates)))
+    fitted_to = min(stream.n_fitted, len(stream))
+    n_times = 1.0 if stream.holds_all or not fitted_to else stream.n_seen / fitted_to
     network, _ = train_further(
         estimator,
+        start_further(estimator, n_times),
         sample,
         epochs=n_epochs,
         updates_per_epoch=-(-int(n_updates) // n_epochs) or 1,
@@ -184,7 +187,6 @@ def _go_on(estimator: NetworkEstimator, stream: Stream, piece: Stream, *, rescal
         rng=rng,
     )
     finish_training(estimator, network, kept, stream.n_pieces)
-    estimator.network_ = estimator._folded(network)
 
 
 def _sample(estimator: NetworkEstimator, rows: Stream, *, rescale: bool) -> Sample:

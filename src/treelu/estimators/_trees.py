@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._checks import has_labels
-from treelu.estimators._missing import MissingValues
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
+from treelu.nn.missing import MissingValues
 from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.training import Sample
 from treelu.tree import ObliqueTree
@@ -148,10 +148,9 @@ class TreeMixin:
 def tree_features(estimator: Any) -> list[str] | None:
     """Names of the features that a tree reads: the raw ones, and indicators of missing values."""
     names = getattr(estimator, "feature_names_in_", None)
+    names = None if names is None else [str(name) for name in names]
     gaps: MissingValues | None = getattr(estimator, "missing_values_", None)
-    if gaps is None:
-        return None if names is None else [str(name) for name in names]
-    return gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else [str(n) for n in names])
+    return names if gaps is None else gaps.names(names)
 
 
 def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:

@@ -1,21 +1,22 @@
-"""ELCN as scikit-learn estimators: averaged or boosted locally constant networks."""
+"""ELCN as scikit-learn estimators: locally constant networks stacked with trees, averaged, or boosted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._checks import has_labels
 from treelu.estimators._classifier import NetworkClassifier
-from treelu.estimators._members import EnsembleMixin
+from treelu.estimators._members import EnsembleMixin, takes_pieces
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.training import Callback
@@ -23,23 +24,29 @@ from treelu.training.targets import probabilities
 
 
 class ELCNClassifier(EnsembleMixin, NetworkClassifier):
-    """An ensemble of (approximately) locally constant networks (ELCN, §3.6): averaged, or boosted as in the paper.
+    """An ensemble of (approximately) locally constant networks (ELCN, §3.6): stacked with trees, averaged, or boosted.
 
     Two classes, more, or several 0/1 labels with NaN where one was not observed (an ensemble for each).
 
     Parameters
     ----------
     estimator : ALCNClassifier or LCNClassifier, optional
-        What members are made like; `ALCNClassifier()` by default. Smooth networks are the paper's choice; members of
-        `LCNClassifier` are exact oblique trees, see `trees_`. `standardize`, `missing`, `class_weight` and `device`
-        are read from it. Its parameters are reached as ``estimator__depth``.
-    n_estimators : int
-        Members. With an `eval_set` or `early_stopping` the best size up to this.
-    combine : {"average", "boost"}
-        "average": each member is fitted on its own, with its own choice of what `estimator` leaves open, and their
-        probabilities are averaged; the random start, bootstrap and feature_fraction tell them apart. "boost", the
-        paper's: each member is fitted on top of the sum of the earlier ones; what `estimator` leaves open is chosen
-        once. That wants small steps and members that are weak by themselves.
+        What networks are made like; `ALCNClassifier()` by default, of which a stack has several kinds. Smooth networks
+        are the paper's choice; members of `LCNClassifier` are exact oblique trees, see `trees_`. `standardize`,
+        `missing`, `class_weight` and `device` are read from it. Its parameters are reached as ``estimator__depth``.
+    n_estimators : int, optional
+        Networks; by default 10 of a stack (30 where there are 512 features or more), 16 otherwise. With an `eval_set`
+        or `early_stopping` the best size of an average or a sum up to this.
+    combine : {"stack", "average", "boost"}
+        "stack": networks of which each leaves a fifth of the rows out, a random forest and, for two classes and fewer
+        than 512 features, boosted trees are fitted, and weighted by how well they predict rows they have not seen:
+        see `treelu.training.stacking`. "average": each network is fitted on its own, with its own choice of what
+        `estimator` leaves open, and their probabilities are averaged; the random start, bootstrap and
+        feature_fraction tell them apart. "boost", the paper's: each network is fitted on top of the sum of the
+        earlier ones; what `estimator` leaves open is chosen once. That wants small steps and members that are weak by
+        themselves.
+    n_trees : int
+        Trees of a stack's random forest; with 0 the stack has no trees, boosted ones neither.
     shrinkage : float in (0, 1]
         What a boosted member is multiplied by once it is fitted.
     bootstrap : bool
@@ -48,10 +55,11 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         The share of the features that each member sees, drawn anew for each.
     early_stopping : bool or int
         Stop after so many members (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+        Not of a stack.
     warm_start : bool
-        Whether `fit` adds members to the fitted ones until there are `n_estimators`.
+        Whether `fit` adds members to the fitted ones until there are `n_estimators`. Not of a stack.
     n_jobs : int, optional
-        Threads for several labels.
+        Threads for several labels, and for the random forest.
     callbacks : sequence of callables, optional
         Called as callback(record, network) after each member; a true answer ends the fit.
     verbose : bool
@@ -61,23 +69,27 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     Attributes
     ----------
     ensemble_ : treelu.training.boosting.Ensemble
-        The members, in float32 as trained. Predictions are made in float64.
+        The networks, in float32 as trained. Predictions are made in float64.
+    stack_ : treelu.training.stacking.Stack or None
+        Of combine="stack": its parts and their weights.
     estimators_ : list
         The members as fitted estimators, built when asked for. Where y has several labels: an ensemble for each.
     n_estimators_ : int
         How many members were kept.
     trees_ : sequence of ObliqueTree
         Of members that are trees; the raw scores of boosted ones add up to `decision_function`, the probabilities of
-        averaged ones average to `predict_proba`. Built when asked for, one at a time.
+        averaged ones average to `predict_proba`. Built when asked for, one at a time. Not of a stack.
     history_ : History
-        One record for each member: `epoch` is its number, loss and score are the ensemble's.
+        One record for each member: `epoch` is its number, loss and score are the ensemble's; in a stack `train_loss`
+        is the member's on the rows that it left out.
     classes_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn; importances of members that are trees only.
 
     Notes
     -----
-    `fit` scores an `eval_set` after each member and keeps the size with the best score. Ctrl-C keeps the finished
-    members. `partial_fit` adds one member, fitted to the piece of data it is given. The paper's ensemble is::
+    `fit` scores an `eval_set` after each member and keeps the size with the best score; a stack is weighed on its
+    rows. Ctrl-C keeps the finished members. `partial_fit` adds one member, fitted to the piece of data it is given,
+    to an average or a sum. The paper's ensemble is::
 
         paper = {"batch_size": 256, "schedule": "constant", "annealing": 1.0, "straight_through": False}
         member = ALCNClassifier(depth=12, drop_connect=0.75, epochs=30, training=paper)
@@ -93,7 +105,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
     >>> from treelu import LCNClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> member = LCNClassifier(depth=3, drop_connect=0.1, epochs=20)
-    >>> classifier = ELCNClassifier(member, n_estimators=4, random_state=0).fit(X, y)
+    >>> classifier = ELCNClassifier(member, n_estimators=4, combine="average", random_state=0).fit(X, y)
     >>> mean = np.mean([tree.predict_proba(X) for tree in classifier.trees_], axis=0)
     >>> bool(np.allclose(mean, classifier.predict_proba(X)))
     True
@@ -107,8 +119,9 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         self,
         estimator: Any = None,
         *,
-        n_estimators: int = 16,
-        combine: str = "average",
+        n_estimators: int | None = None,
+        combine: str = "stack",
+        n_trees: int = 200,
         shrinkage: float = 0.1,
         bootstrap: bool = False,
         feature_fraction: float = 1.0,
@@ -122,6 +135,7 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.combine = combine
+        self.n_trees = n_trees
         self.shrinkage = shrinkage
         self.bootstrap = bootstrap
         self.feature_fraction = feature_fraction
@@ -134,6 +148,19 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
 
     def _member(self) -> Any:
         return ALCNClassifier() if self.estimator is None else self.estimator
+
+    @available_if(takes_pieces)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Add one member, fitted to a piece of the data, to an average or a sum.
+
+        Parameters
+        ----------
+        X, y : as for `fit`, a vector y only
+        classes : array, optional
+            All classes, at the first call if that piece does not show them all.
+        sample_weight : array of shape (n,), optional
+        """
+        return super().partial_fit(X, y, classes, sample_weight)
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`decision_function` of the first member, of the first two, and so on.
@@ -176,18 +203,19 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     Parameters
     ----------
     estimator : ALCNRegressor or LCNRegressor, optional
-        What members are made like; `ALCNRegressor()` by default.
+        What networks are made like; `ALCNRegressor()` by default.
     first_shrinkage : float in (0, 1]
         What the first boosted member is multiplied by. In full, as in the authors' code, or like the others: better for
         members on drawn rows and features, of which one alone is poor.
-    n_estimators, combine, shrinkage, bootstrap, feature_fraction, early_stopping, warm_start, n_jobs, callbacks
-        As for `ELCNClassifier`; "average" averages the members' values.
-    verbose, random_state
+    n_estimators, combine, n_trees, shrinkage, bootstrap, feature_fraction, early_stopping, warm_start, n_jobs
+        As for `ELCNClassifier`; "stack" adds up the parts' values by their weights, "average" averages the members'.
+    callbacks, verbose, random_state
         As for `ELCNClassifier`.
 
     Attributes
     ----------
-    ensemble_, estimators_, n_estimators_, trees_, history_, n_features_in_, feature_names_in_, feature_importances_
+    ensemble_, stack_, estimators_, n_estimators_, trees_, history_
+    n_features_in_, feature_names_in_, feature_importances_
         As for `ELCNClassifier`; the predictions of boosted trees add up to `predict`, those of averaged ones
         average to it.
 
@@ -195,7 +223,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     --------
     >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
     >>> member = ALCNRegressor(depth=4, drop_connect=0.1)
-    >>> regressor = ELCNRegressor(member, n_estimators=4, random_state=0).fit(X, np.abs(X[:, 0]))
+    >>> regressor = ELCNRegressor(member, n_estimators=5, n_trees=20, random_state=0).fit(X, np.abs(X[:, 0]))
     >>> regressor.score(X, np.abs(X[:, 0])) > 0.8
     True
     """
@@ -212,8 +240,9 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         self,
         estimator: Any = None,
         *,
-        n_estimators: int = 16,
-        combine: str = "average",
+        n_estimators: int | None = None,
+        combine: str = "stack",
+        n_trees: int = 200,
         shrinkage: float = 0.1,
         first_shrinkage: float = 1.0,
         bootstrap: bool = False,
@@ -228,6 +257,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.combine = combine
+        self.n_trees = n_trees
         self.shrinkage = shrinkage
         self.first_shrinkage = first_shrinkage
         self.bootstrap = bootstrap
@@ -241,6 +271,11 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
 
     def _member(self) -> Any:
         return ALCNRegressor() if self.estimator is None else self.estimator
+
+    @available_if(takes_pieces)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add one member, fitted to a piece of the data, to an average or a sum."""
+        return super().partial_fit(X, y, sample_weight)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict` of the first member, of the first two, and so on."""

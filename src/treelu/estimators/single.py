@@ -45,7 +45,7 @@ class LCNClassifier(TreeMixin, NetworkClassifier):
         A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
         alone.
     missing : {"error", "indicator"}
-        What to do with NaN in X: refuse it, or fill it with the feature's mean and add an indicator column, which the
+        What to do with NaN in X: refuse it, or fill it with the feature's median and add an indicator column, which the
         tree then reads as one more feature.
     class_weight : dict, "balanced" or None
         Weights of the classes.

@@ -22,7 +22,6 @@ from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
-from treelu.estimators._missing import MissingValues
 from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
@@ -36,6 +35,7 @@ from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
+from treelu.nn.missing import MissingValues
 from treelu.training.small.choice import MOST_SCORES, STRENGTH, Judged, choose, compare, is_trainable, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -263,15 +263,17 @@ class SmallTree(PathMixin, TreeEstimator):
         gaps: MissingValues | None = getattr(self, "missing_values_", None) if self.missing == "indicator" else None
         if gaps is None:
             return names
-        return tuple(gaps.names([f"x{i}" for i in range(len(gaps.means))] if names is None else list(names)))
+        return tuple(gaps.names(names))
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
 
-    Every question has weights of its own. Rows are routed softly at first and harder with each update; questions
-    then lose their weakest terms, the tree loses its weakest questions, and what is left is trained on. Each size is
-    judged on rows held out, and the smallest tree that is about as good as the best is kept.
+    Every question has weights of its own. Training starts from random questions, an ordinary tree or linear
+    regressions, on the rows' classes or on what a smooth network says of them, whichever does best on rows held out.
+    Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
+    loses its weakest questions, and what is left is trained on. Each size is judged on rows held out, and the smallest
+    tree that is about as good as the best is kept.
 
     Parameters
     ----------
@@ -285,8 +287,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         The least training rows of a leaf.
     selection : {"smallest", "best", "largest"}
         Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference or half a point; the best; or the largest, without a
-        comparison.
+        the best by more than one standard error of the difference, nor by a twentieth of its loss, or by half a point;
+        the best; or the largest, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
     n_updates : "auto" or int
@@ -297,8 +299,12 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         1 where the chance of the second class must not fall with a feature, -1 where it must not rise, 0 elsewhere, as
         in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
     class_weight : dict, "balanced" or None
+    teacher : "auto", None or estimator
+        A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
+        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; leaf values come from
+        the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
-        "indicator" fills missing values with the mean and adds a feature that says so.
+        "indicator" fills missing values with the median and adds a feature that says so.
     n_jobs : int, optional
         Threads; None for all processors. The result does not depend on it.
     random_state : int, RandomState or None
@@ -416,8 +422,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, missing, n_jobs, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default.
+monotonic_cst, teacher, missing, n_jobs, random_state
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
         `shrinkage`; the size is chosen for that. Not together with `monotonic_cst`.

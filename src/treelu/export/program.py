@@ -341,7 +341,7 @@ def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
     >>> from treelu import ELCNRegressor, LCNRegressor
     >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
     >>> member = LCNRegressor(depth=2, drop_connect=0, epochs=2)
-    >>> model = ELCNRegressor(member, n_estimators=3, random_state=0).fit(X, X[:, 0])
+    >>> model = ELCNRegressor(member, n_estimators=3, combine="average", random_state=0).fit(X, X[:, 0])
     >>> trees, combine = estimator_trees(model)
     >>> len(trees), combine
     (3, 'mean')
@@ -366,7 +366,7 @@ def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") 
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is None:
         return Program(columns, tuple(Number(place) for place in range(len(columns))), tuple(parts), name, trained)
-    features: list[Feature] = [Number(place, float(mean)) for place, mean in enumerate(gaps.means)]
+    features: list[Feature] = [Number(place, float(value)) for place, value in enumerate(gaps.fills)]
     features += [Missing(int(place)) for place in gaps.gaps]
     return Program(columns, tuple(features), tuple(parts), name, trained)
 

@@ -18,13 +18,75 @@ on such narrow arrays as fast as BLAS, faster where questions have few terms, an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treelu.nn.cpu.compile import fast_entry, fast_part, inline
 
 _F = np.float32
+
+
+class Sample(NamedTuple):
+    """Rows as columns: B of a batch, or all n in random order."""
+
+    columns: Any  # (D + 1, B) features, and ones in the last row
+    target: Any  # (K, B)
+    weight: Any  # (1, B)
+
+
+class Shape(NamedTuple):
+    """What training leaves as it is."""
+
+    children: Any  # (S, 2)
+    allowed: Any  # (S, D + 1): weights where it is 0 must be 0 and stay so
+
+
+class Parameters(NamedTuple):
+    """What is trained, or something of each of them: slopes, moments."""
+
+    questions: Any  # (S, D + 1)
+    values: Any  # (S + 1, K)
+
+
+class Training(NamedTuple):
+    """How long and how: the learning rate falls as a cosine to 0, the sharpness rises geometrically."""
+
+    n_updates: int
+    batch_size: int = 512
+    learning_rate: float = 0.03
+    decay: float = 0.0
+    penalty: float = 0.0
+    drop: float = 0.0
+    softest: float = 2.0
+    sharpest: float = 20.0
+    firmness: float = 0.0
+    is_classifier: bool = True
+    seed: int = 0
+
+
+class Scratch(NamedTuple):
+    """Arrays that a batch's gradient is computed in."""
+
+    z: Any  # (S, B)
+    gate: Any  # (S, B)
+    reach: Any  # (2S + 1, B)
+    cost: Any  # (2S + 1, B)
+    output: Any  # (K, B)
+    outputs: Any  # (S + 1, K)
+
+
+class Optimizer(NamedTuple):
+    """The state of AdamW, and arrays that updates work in."""
+
+    mean: Parameters
+    square: Parameters
+    slopes: Parameters
+    thinned: Any  # (S, D + 1) questions after DropConnect
+    kept: Any  # (S, D + 1) what they were multiplied by
+    bounds: Any  # (4, 2S + 1), of `_order`
+
+
 _LEAST = np.float32(1e-6)  # chances below are taken for this
 _STEP, _SHIFT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
@@ -138,90 +200,76 @@ def _product(left: Any, right: Any, result: Any) -> None:
 @fast_part
 def _slopes(
     batch: Any,
-    target: Any,
-    weight: Any,
     children: Any,
     kept: Any,
-    questions: Any,
-    values: Any,
+    at: Any,
     sharpness: Any,
     firmness: Any,
     is_classifier: bool,
-    by_questions: Any,
-    by_values: Any,
-    scratch: Any,
+    by: Any,
+    work: Any,
 ) -> None:
-    z, gate, reach, cost, output, outputs = scratch
-    n_splits = questions.shape[0]
-    _product(questions, batch, z)
-    _go_down(z, children, sharpness, gate, reach)
-    _leaf_outputs(values, is_classifier, outputs)
+    n_splits, output, weight = at.questions.shape[0], work.output, batch.weight[0]
+    _product(at.questions, batch.columns, work.z)
+    _go_down(work.z, children, sharpness, work.gate, work.reach)
+    _leaf_outputs(at.values, is_classifier, work.outputs)
     for k in range(output.shape[0]):
         for r in range(output.shape[1]):
             output[k, r] = _F(0)
         for leaf in range(n_splits + 1):
-            factor = outputs[leaf, k]
+            factor = work.outputs[leaf, k]
             for r in range(output.shape[1]):
-                output[k, r] += factor * reach[n_splits + leaf, r]
+                output[k, r] += factor * work.reach[n_splits + leaf, r]
     total_weight = _F(0)
     for r in range(output.shape[1]):
         total_weight += weight[r]
-    _compare(output, target, weight, total_weight, is_classifier, firmness)
-    _product(outputs, output, cost[n_splits:])
+    _compare(output, batch.target, weight, total_weight, is_classifier, firmness)
+    _product(work.outputs, output, work.cost[n_splits:])
     for leaf in range(n_splits + 1):
         for k in range(output.shape[0]):
             total = _F(0)
             for r in range(output.shape[1]):
-                total += reach[n_splits + leaf, r] * output[k, r]
-            by_values[leaf, k] = total
+                total += work.reach[n_splits + leaf, r] * output[k, r]
+            by.values[leaf, k] = total
     if not is_classifier:
-        _keep_apart(outputs, reach[n_splits:], weight, firmness / total_weight, cost[n_splits:], by_values)
-    _through_softmax(outputs, is_classifier, by_values)
-    _come_up(gate, reach, children, sharpness, cost, z)
+        firm = firmness / total_weight
+        _keep_apart(work.outputs, work.reach[n_splits:], weight, firm, work.cost[n_splits:], by.values)
+    _through_softmax(work.outputs, is_classifier, by.values)
+    _come_up(work.gate, work.reach, children, sharpness, work.cost, work.z)
     for s in range(n_splits):
-        for d in range(batch.shape[0]):
+        for d in range(batch.columns.shape[0]):
             total = _F(0)
             if kept[s, d] != 0:
-                for r in range(batch.shape[1]):
-                    total += z[s, r] * batch[d, r]
-            by_questions[s, d] = kept[s, d] * total
+                for r in range(batch.columns.shape[1]):
+                    total += work.z[s, r] * batch.columns[d, r]
+            by.questions[s, d] = kept[s, d] * total
 
 
 @fast_entry
 def slopes(
     batch: Any,
-    target: Any,
-    weight: Any,
     children: Any,
     kept: Any,
-    questions: Any,
-    values: Any,
+    at: Any,
     sharpness: Any,
     firmness: Any,
     is_classifier: bool,
-    by_questions: Any,
-    by_values: Any,
-    scratch: Any,
+    by: Any,
+    work: Any,
 ) -> None:
-    """The gradient of a batch's loss by questions (S, D + 1), times `kept`, and by leaf values (S + 1, K).
-
-    `batch` is (D + 1, B) with ones in the last row, `target` (K, B), `scratch` comes from `make_scratch`.
-    """
-    _slopes(
-        batch, target, weight, children, kept, questions, values, sharpness, firmness, is_classifier,
-        by_questions, by_values, scratch,
-    )  # fmt: skip
+    """The gradient `by` (Parameters) of a batch's loss at the parameters `at`; that of questions times `kept`."""
+    _slopes(batch, children, kept, at, sharpness, firmness, is_classifier, by, work)
 
 
-def make_scratch(n_splits: int, n_rows: int, n_outputs: int) -> tuple[Any, ...]:
+def make_scratch(n_splits: int, n_rows: int, n_outputs: int) -> Scratch:
     """Arrays that `slopes` works in."""
-    return (
-        np.empty((n_splits, n_rows), _F),
-        np.empty((n_splits, n_rows), _F),
-        np.empty((2 * n_splits + 1, n_rows), _F),
-        np.empty((2 * n_splits + 1, n_rows), _F),
-        np.empty((n_outputs, n_rows), _F),
-        np.empty((n_splits + 1, n_outputs), _F),
+    return Scratch(
+        z=np.empty((n_splits, n_rows), _F),
+        gate=np.empty((n_splits, n_rows), _F),
+        reach=np.empty((2 * n_splits + 1, n_rows), _F),
+        cost=np.empty((2 * n_splits + 1, n_rows), _F),
+        output=np.empty((n_outputs, n_rows), _F),
+        outputs=np.empty((n_splits + 1, n_outputs), _F),
     )
 
 
@@ -319,94 +367,53 @@ def _window(source: Any, start: int, part: Any) -> None:
 
 
 @fast_entry
-def _updates(
-    columns: Any,
-    target: Any,
-    weight: Any,
-    children: Any,
-    allowed: Any,
-    signs: Any,
-    questions: Any,
-    values: Any,
-    n_updates: int,
-    learning_rate: float,
-    decay: float,
-    penalty: float,
-    drop: float,
-    softest: float,
-    sharpest: float,
-    firmness: float,
-    is_classifier: bool,
-    seed: int,
-    sample: Any,
-    by: Any,
-    moments: Any,
-    bounds: Any,
-    scratch: Any,
-) -> None:
-    batch, wanted, share = sample
-    by_questions, by_values, thinned, kept = by
-    mean, square, value_mean, value_square = moments
-    n_rows, n_batch, start = columns.shape[1], batch.shape[1], 0
-    state = np.uint64(seed) * _STEP + _SHIFT
-    for update in range(n_updates):
-        done = update / n_updates
-        rate = _F(learning_rate * 0.5 * (1 + np.cos(np.pi * done)))
-        sharpness = _F(softest * np.exp(done * np.log(sharpest / softest)))
+def _updates(rows: Any, shape: Any, signs: Any, at: Any, how: Any, batch: Any, state: Any, work: Any) -> None:
+    n_rows, n_batch, start = rows.columns.shape[1], batch.columns.shape[1], 0
+    random = np.uint64(how.seed) * _STEP + _SHIFT
+    for update in range(how.n_updates):
+        done = update / how.n_updates
+        rate = _F(how.learning_rate * 0.5 * (1 + np.cos(np.pi * done)))
+        sharpness = _F(how.softest * np.exp(done * np.log(how.sharpest / how.softest)))
         if n_batch < n_rows or update == 0:
-            state = state * _STEP + _SHIFT
-            start = (start + n_batch + np.int64(state >> np.uint64(58))) % n_rows  # 0 to 63 rows are left out
-            _window(columns, start, batch)
-            _window(target, start, wanted)
-            _window(weight, start, share)
-        state = _thin(questions, allowed, drop, state, kept, thinned)
+            random = random * _STEP + _SHIFT
+            start = (start + n_batch + np.int64(random >> np.uint64(58))) % n_rows  # 0 to 63 rows are left out
+            _window(rows.columns, start, batch.columns)
+            _window(rows.target, start, batch.target)
+            _window(rows.weight, start, batch.weight)
+        random = _thin(at.questions, shape.allowed, how.drop, random, state.kept, state.thinned)
+        thinned = Parameters(state.thinned, at.values)
         _slopes(
-            batch, wanted, share[0], children, kept, thinned, values, sharpness, _F(firmness), is_classifier,
-            by_questions, by_values, scratch,
+            batch, shape.children, state.kept, thinned, sharpness, _F(how.firmness), how.is_classifier,
+            state.slopes, work,
         )  # fmt: skip
-        _adam(questions, by_questions, mean, square, rate, _F(decay), _F(penalty), update + 1)
-        _adam(values, by_values, value_mean, value_square, rate, _F(0), _F(0), update + 1)
+        _adam(
+            at.questions, state.slopes.questions, state.mean.questions, state.square.questions,
+            rate, _F(how.decay), _F(how.penalty), update + 1,
+        )  # fmt: skip
+        _adam(
+            at.values, state.slopes.values, state.mean.values, state.square.values,
+            rate, _F(0), _F(0), update + 1,
+        )  # fmt: skip
         if signs is not None:
-            _order(children, questions, signs, values, is_classifier, bounds)
+            _order(shape.children, at.questions, signs, at.values, how.is_classifier, state.bounds)
 
 
-def run_updates(
-    columns: Any,
-    target: Any,
-    weight: Any,
-    children: Any,
-    allowed: Any,
-    signs: Any,
-    questions: Any,
-    values: Any,
-    n_updates: int,
-    batch_size: int,
-    learning_rate: float,
-    decay: float,
-    penalty: float,
-    drop: float,
-    softest: float,
-    sharpest: float,
-    firmness: float,
-    is_classifier: bool,
-    seed: int,
-) -> None:
-    """Train `questions` (S, D + 1) and `values` (S + 1, K) in place.
+def run_updates(rows: Sample, shape: Shape, at: Parameters, how: Training, signs: Any = None) -> None:
+    """Train the parameters in place, on batches of neighbouring columns of `rows`.
 
-    Rows stand in columns, in random order, of which a batch takes neighbours: `columns` (D + 1, n), `target` (K, n),
-    `weight` (1, n). Weights where `allowed` (S, D + 1) is 0 must be 0 and stay so. A weight whose `signs` (D + 1, or
-    None) is not 0 keeps that sign, and leaf values are then ordered. The learning rate falls as a cosine to 0, the
-    sharpness rises geometrically from `softest` to `sharpest`.
+    With `signs` (D + 1), a weight whose sign is not 0 keeps it, and leaf values are ordered.
     """
-    n_batch, n_splits, n_outputs = min(batch_size, columns.shape[1]), len(questions), values.shape[1]
-    sample = tuple(np.empty((height, n_batch), _F) for height in (len(columns), n_outputs, 1))
-    by = (np.empty_like(questions), np.empty_like(values), np.empty_like(questions), np.empty_like(questions))
-    moments = (np.zeros_like(questions), np.zeros_like(questions), np.zeros_like(values), np.zeros_like(values))
-    bounds, scratch = np.empty((4, 2 * n_splits + 1), _F), make_scratch(n_splits, n_batch, n_outputs)
-    _updates(
-        columns, target, weight, children, allowed, signs, questions, values, n_updates, learning_rate, decay, penalty,
-        drop, softest, sharpest, firmness, is_classifier, seed, sample, by, moments, bounds, scratch,
-    )  # fmt: skip
+    n_batch, n_splits, n_outputs = min(how.batch_size, rows.columns.shape[1]), len(at.questions), at.values.shape[1]
+    batch = Sample(*(np.empty((len(table), n_batch), _F) for table in rows))
+    state = Optimizer(
+        mean=Parameters(np.zeros_like(at.questions), np.zeros_like(at.values)),
+        square=Parameters(np.zeros_like(at.questions), np.zeros_like(at.values)),
+        slopes=Parameters(np.empty_like(at.questions), np.empty_like(at.values)),
+        thinned=np.empty_like(at.questions),
+        kept=np.empty_like(at.questions),
+        bounds=np.empty((4, 2 * n_splits + 1), _F),
+    )
+    _updates(rows, shape, signs, at, how, batch, state, make_scratch(n_splits, n_batch, n_outputs))
 
 
 @fast_entry

@@ -14,7 +14,7 @@ from treelu import baselines, estimators
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
 from treelu.estimators._members import EnsembleMixin
-from treelu.estimators._missing import MissingValues
+from treelu.nn.missing import MissingValues
 from treelu.persistence.networks import (
     describe_ensemble,
     describe_history,
@@ -30,6 +30,7 @@ from treelu.persistence.networks import (
     take_visits,
 )
 from treelu.persistence.older import parameters_today
+from treelu.persistence.stacks import describe_stack, restore_stack
 from treelu.persistence.streams import describe_stream, restore_stream
 from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
@@ -181,7 +182,7 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
     put_scaling(estimator.scaling_, arrays.under("scaling"))
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is not None:
-        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_means", gaps.fills)
         arrays.put("missing_gaps", gaps.gaps)
     if has_labels(estimator):
         members = estimator.estimators_
@@ -199,6 +200,8 @@ def _describe_fitted(estimator: NetworkEstimator, arrays: ArrayWriter) -> dict[s
         fitted["ensemble"] = describe_ensemble(estimator.ensemble_, arrays.under("ensemble"))
         for number, visits in enumerate(estimator.member_visits_):
             put_visits(visits, arrays.under(f"visits{number}"))
+        if estimator.stack_ is not None:
+            fitted["stack"] = describe_stack(estimator.stack_, arrays.under("stack"))
     else:
         fitted["network"] = describe_network(estimator.network_, arrays.under("network"))
         fitted["n_passes"] = int(estimator.n_passes_)
@@ -242,17 +245,17 @@ def _restore_missing(estimator: Any, fields: Fields, arrays: ArrayReader) -> Non
     if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
         raise ModelFileError(f"{fields.where}: missing={estimator.missing!r} does not fit what was learned of gaps")
     if arrays.has("missing_gaps"):
-        means = arrays.floats("missing_means", estimator.n_features_in_)
+        fills = arrays.floats("missing_means", estimator.n_features_in_)  # means in version 0.1, medians today
         gaps = arrays.integers("missing_gaps", None)
         if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
             raise ModelFileError(f"{fields.where}: missing_gaps names features that are not there")
-        estimator.missing_values_ = MissingValues(means, gaps)
+        estimator.missing_values_ = MissingValues(fills, gaps)
 
 
 def _n_columns(estimator: Any) -> int:
     """Features that the network reads: the raw ones, and indicators of missing values."""
     gaps = getattr(estimator, "missing_values_", None)
-    return int(estimator.n_features_in_) + (0 if gaps is None else len(gaps.gaps))
+    return int(estimator.n_features_in_) if gaps is None else gaps.n_columns
 
 
 def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
@@ -271,13 +274,17 @@ def _restore_network(estimator: Any, fields: Fields, arrays: ArrayReader) -> int
 
 def _restore_members(estimator: Any, fields: Fields, arrays: ArrayReader) -> int:
     """Set the ensemble; returns its number of outputs."""
-    ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), estimator.n_features_in_)
+    ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), _n_columns(estimator))
     estimator.ensemble_, estimator.member_visits_ = ensemble, []
     for number, member in enumerate(ensemble.members):
         if not member.network.activation.is_piecewise_linear:
             break  # smooth members are no trees and have no visits
         visits = take_visits(arrays.under(f"visits{number}"), member.network.depth)
         estimator.member_visits_.append(visits)
+    estimator.stack_ = None
+    if "stack" in fields:
+        n_columns = _n_columns(estimator)
+        estimator.stack_ = restore_stack(fields.inner("stack"), arrays.under("stack"), ensemble, n_columns)
     return len(ensemble.constant)
 
 
@@ -329,7 +336,7 @@ _STEPS = ("leaves", "terms", "score", "std_error")
 def _describe_small(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     gaps = getattr(estimator, "missing_values_", None)
     if gaps is not None:
-        arrays.put("missing_means", gaps.means)
+        arrays.put("missing_means", gaps.fills)
         arrays.put("missing_gaps", gaps.gaps)
     trees = [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in enumerate(estimator.path_trees_)]
     return {

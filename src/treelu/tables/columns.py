@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.nn.missing import MissingValues
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import MARKS, PLAIN, NumberFormat, to_numbers, to_texts
@@ -54,16 +55,16 @@ class NumberColumn:
         values, strays = to_numbers(column, style)
         if not style.is_plain:
             note(_written(column, style))
-        missing = np.isnan(values)
-        median = float(np.median(values[~missing])) if not missing.all() else 0.0
+        learned = MissingValues.of(values[:, None])
+        median, n_missing = float(learned.fills[0]), int(np.isnan(values).sum())
         if strays:
             note(f"column {column.name!r}: {_listed(strays)} among numbers count as missing")
-        if missing.any():
+        if n_missing:
             note(
-                f"column {column.name!r}: {missing.sum():,} of {len(values):,} values missing, replaced by the median "
+                f"column {column.name!r}: {n_missing:,} of {len(values):,} values missing, replaced by the median "
                 f"{median:.6g} and marked in '{column.name}={MISSING}'"
             )
-        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style)
+        return cls(str(column.name), median, n_missing > 0, tuple(strays), style)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
@@ -76,13 +77,9 @@ class NumberColumn:
         if np.isinf(values).any():
             row = first_row + int(np.flatnonzero(np.isinf(values))[0])
             raise TableError(f"column {self.name!r}, row {row + 1}: infinity; leave it empty if it is unknown")
-        missing = np.isnan(values)
-        values = np.where(missing, self.median, values)
-        if self.indicator:
-            return np.column_stack([values, missing])
-        if missing.any():
+        if not self.indicator and np.isnan(values).any():
             note(f"column {self.name!r}: missing values, which no training row had, replaced by {self.median:.6g}")
-        return values[:, None]
+        return MissingValues(np.array([self.median]), np.arange(int(self.indicator))).fill(values[:, None])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

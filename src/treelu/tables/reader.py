@@ -14,7 +14,7 @@ from treelu.tables.errors import TableError
 from treelu.tables.numbers import to_numbers, to_texts
 from treelu.tables.pieces import PIECE_ROWS, Piece, iterate_pieces
 from treelu.tables.targets import TableTargets
-from treelu.training.store import Window, stacked
+from treelu.training.blocks import Window, stacked
 
 if TYPE_CHECKING:
     import pandas as pd

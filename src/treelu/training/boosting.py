@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,11 +242,30 @@ class Sums:
         return self.sample.targets.score(self.scores(), self.sample.rows)
 
 
+class Maker(Protocol):
+    """What makes members: a `Recipe`, or a `CrossFit` for stacks."""
+
+    def make(self, number: int, ensemble: Ensemble, sums: Any, /) -> tuple[Member, NeuronChain, EpochRecord]:
+        """Train member `number` = 1, 2, … of an ensemble; with it its network in training form and its last epoch."""
+
+
+class Tally(Protocol):
+    """What counts members in: `Sums`, or `HeldOut` for stacks."""
+
+    sample: Sample
+
+    def add(self, member: Member, network: NeuronChain) -> None:
+        """Count one more member in."""
+
+    def loss(self) -> float:
+        """The loss that a member's record tells."""
+
+
 def grow(
     ensemble: Ensemble,
     n_members: int,
-    recipe: Recipe,
-    sums: Sums,
+    recipe: Maker,
+    sums: Tally,
     *,
     validation: Sums | None = None,
     patience: int | None = None,
@@ -265,9 +284,9 @@ def grow(
         Empty, or with members that more are to be added to.
     n_members : int
         The size to grow to.
-    recipe : Recipe
-    sums : Sums
-        The training rows and the ensemble's scores there.
+    recipe : Recipe or CrossFit
+    sums : Sums or HeldOut
+        The training rows and what members say of them.
     validation : Sums, optional
         Scored after each member; the members after the best score are dropped at the end.
     patience : int, optional

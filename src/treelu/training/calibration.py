@@ -124,7 +124,7 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
     if targets.task == "regression":
         slope = _slope(scores, y, weight[:, None])
-        return Tempered(1 / slope, weight * ((slope * scores - y) ** 2).mean(axis=1))
+        return Tempered(1 / slope, row_losses(slope * scores, targets, rows))
 
     def losses(log_temperature: float) -> NDArray[np.float64]:
         return weight * cross_entropies(y, scores / np.exp(log_temperature))
@@ -136,6 +136,22 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     if by_chance.mean() <= losses(found.x).mean():
         return Tempered(HOTTEST, by_chance)
     return Tempered(min(float(np.exp(found.x)), 0.999 * HOTTEST), losses(found.x))
+
+
+def row_losses(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weighted loss of the raw scores (n, L) of each row: cross entropy, or squared error.
+
+    Examples
+    --------
+    >>> targets = Targets("regression", np.array([[1.0], [2.0]], np.float32), 1)
+    >>> row_losses(np.array([[1.5], [2.0]]), targets, np.arange(2))
+    array([0.25, 0.  ])
+    """
+    y = targets.y[rows]
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
+    if targets.task == "regression":
+        return weight * ((scores - y) ** 2).mean(axis=1)
+    return weight * cross_entropies(y, scores)
 
 
 def _slope(outputs: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64]) -> float:

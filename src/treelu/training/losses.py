@@ -23,7 +23,7 @@ def element_loss(out: Any, y: Any, weight: Any, index: Any, is_binary: bool, gra
     for r in range(index.shape[0]):
         for k in range(y.shape[1]):
             n_observed += y[index[r], k] == y[index[r], k]
-    total, share = 0.0, 1.0 / max(1, n_observed)
+    total, share = 0.0, 1.0 / (n_observed if n_observed else 1)
     for r in range(index.shape[0]):
         factor = share * weight[index[r]] if weight.shape[0] else share
         for k in range(y.shape[1]):
@@ -32,7 +32,7 @@ def element_loss(out: Any, y: Any, weight: Any, index: Any, is_binary: bool, gra
                 grad[k, r] = 0.0
             elif is_binary:
                 small = np.exp(-abs(z))
-                total += factor * (max(z, 0.0) + np.log1p(small) - target * z)
+                total += factor * ((z if z > 0 else 0.0) + np.log1p(small) - target * z)
                 grad[k, r] = factor * ((1.0 if z >= 0 else small) / (1.0 + small) - target)
             else:
                 total += factor * (z - target) * (z - target)
@@ -48,7 +48,7 @@ def class_loss(out: Any, y: Any, weight: Any, index: Any, grad: Any) -> float:
         factor = (weight[index[r]] if weight.shape[0] else 1.0) / index.shape[0]
         highest, mass = out[0, r], 0.0
         for k in range(out.shape[0]):
-            highest = max(highest, out[k, r])
+            highest = out[k, r] if out[k, r] > highest else highest
         for k in range(out.shape[0]):
             grad[k, r] = np.exp(out[k, r] - highest)
             mass += grad[k, r]

@@ -102,7 +102,7 @@ def take_step(step: Any, ahead: int) -> None:
         g = gradient[i]
         mean[i] = keep_mean * mean[i] + (one - keep_mean) * g
         step.square[i] = keep_square * step.square[i] + (one - keep_square) * g * g
-        step.largest[i] = max(step.largest[i], step.square[i])
+        step.largest[i] = step.square[i] if step.square[i] > step.largest[i] else step.largest[i]
         vector[i] = shrink * vector[i] - length * mean[i] / (np.sqrt(step.largest[i]) * root + small)
 
 

@@ -11,172 +11,19 @@ Files are read, not mapped, so that the resident memory does not grow with what 
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
-import tempfile
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
-WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
-MOST_CLASSES = 1000  # different targets; more are values
-_PREFIX = ".treelu-rows-"
-
-
-class Window(NamedTuple):
-    """Some rows of a store, in memory: features (dense or CSR), targets and weights (None: all 1)."""
-
-    X: Any
-    y: NDArray[Any]
-    weight: NDArray[np.float32] | None
-
-    def take(self, rows: NDArray[np.int64]) -> Window:
-        """Some of these rows."""
-        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        return Window(X, self.y[rows], None if self.weight is None else self.weight[rows])
-
-
-class BlockRows(ABC):
-    """Rows outside memory that are read in blocks of `BLOCK_ROWS`; the last block may be shorter."""
-
-    n_features: int
-    is_sparse: bool = False
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many rows there are."""
-
-    @property
-    @abstractmethod
-    def n_bytes(self) -> int:
-        """What the rows take on disk."""
-
-    @property
-    @abstractmethod
-    def classes(self) -> NDArray[Any] | None:
-        """The distinct labels, sorted, where targets are classes."""
-
-    @abstractmethod
-    def read(self, blocks: NDArray[np.int64]) -> Window:
-        """The rows of some blocks, in the order of the blocks."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
-        return len(self), self.n_features
-
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks there are."""
-        return -(-len(self) // BLOCK_ROWS)
-
-    def windows(self, rng: np.random.Generator) -> Iterator[Window]:
-        """All rows in windows of `WINDOW_BYTES`, blocks in random order, pass after pass without end."""
-        per_window = self.blocks_per_window
-        while True:
-            order = rng.permutation(self.n_blocks)
-            for start in range(0, len(order), per_window):
-                yield self.read(order[start : start + per_window])
-
-    def windows_in_order(self) -> Iterator[Window]:
-        """All rows once, in windows of `WINDOW_BYTES`."""
-        for start in range(0, self.n_blocks, self.blocks_per_window):
-            yield self.read(np.arange(start, min(start + self.blocks_per_window, self.n_blocks)))
-
-    @property
-    def blocks_per_window(self) -> int:
-        """How many blocks are in memory at a time."""
-        a_row = self.n_bytes / max(1, len(self)) if self.is_sparse else 4 * self.n_features
-        return max(1, min(self.n_blocks, int(WINDOW_BYTES / (BLOCK_ROWS * max(1, a_row)))))
-
-    def sample(self, n_rows: int, rng: np.random.Generator) -> Window:
-        """Rows drawn from all blocks alike, about `n_rows`, or all where there are fewer; one pass over the files.
-
-        A class that was not drawn is there by its first row.
-        """
-        if n_rows >= len(self):
-            return self.read(np.arange(self.n_blocks))
-        share, parts, missing = n_rows / len(self), [], set(() if self.classes is None else self.classes.tolist())
-        for block in range(self.n_blocks):
-            window = self.read(np.array([block]))
-            taken = rng.choice(len(window.y), size=round(share * len(window.y)), replace=False)
-            if missing:
-                labels, first = np.unique(window.y, return_index=True)
-                new = np.array([label in missing for label in labels.tolist()], bool)
-                taken = np.union1d(taken, first[new])
-                missing -= set(labels.tolist())
-            parts.append(window.take(np.sort(taken)))
-        return stacked(parts)
-
-
-def stacked(parts: list[Window]) -> Window:
-    """The rows of several windows, one below the other; DataFrames stay such."""
-    features: list[Any] = [part.X for part in parts]
-    weights = [part.weight for part in parts if part.weight is not None]
-    if hasattr(features[0], "columns"):
-        import pandas as pd
-
-        X: Any = pd.concat(features)
-    else:
-        X = sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features)
-    return Window(
-        X,
-        np.concatenate([part.y for part in parts]),
-        np.concatenate(weights) if weights else None,
-    )
-
-
-def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
-    """First row and the row after the last of each block."""
-    return [(int(block) * BLOCK_ROWS, min((int(block) + 1) * BLOCK_ROWS, n_rows)) for block in blocks]
-
-
-class MappedRows(BlockRows):
-    """The rows of a memory-mapped array with targets (and weights) in memory.
-
-    Examples
-    --------
-    >>> rows = MappedRows(np.eye(3, dtype=np.float32), np.array([1.0, 2.0, 3.0]))
-    >>> rows.shape, rows.read(np.array([0])).y
-    ((3, 3), array([1., 2., 3.]))
-    """
-
-    def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
-        self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
-        self._classes: NDArray[Any] | None = None
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def n_bytes(self) -> int:
-        """What the rows take on disk."""
-        return int(self.X.nbytes)
-
-    @property
-    def classes(self) -> NDArray[Any] | None:
-        """The distinct targets, if they are few."""
-        if self._classes is None and self.y.ndim == 1:
-            self._classes = np.unique(self.y)
-        return self._classes if self._classes is not None and len(self._classes) <= MOST_CLASSES else None
-
-    def read(self, blocks: NDArray[np.int64]) -> Window:
-        """The rows of some blocks, in the order of the blocks."""
-        spans = spans_of(blocks, len(self))
-        X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
-        y = np.concatenate([self.y[start:stop] for start, stop in spans])
-        weight = None
-        if self.weight is not None:
-            weight = np.concatenate([self.weight[start:stop] for start, stop in spans]).astype(np.float32)
-        return Window(X, y, weight)
+from treelu.training.blocks import BlockRows, Window
+from treelu.training.store_checks import checked_weight, difference_of_names, names_of, targets_of
+from treelu.training.store_folder import new_folder, remove_folder, remove_leftovers
 
 
 class RowStore(BlockRows):
@@ -193,9 +40,12 @@ class RowStore(BlockRows):
     is_sparse : bool
     classes : array or None
         The distinct labels, sorted, where targets are classes.
+    feature_names : tuple of str, or None
+        The columns of the first piece, where pieces are DataFrames; rows are then read as such.
 
     Examples
     --------
+    >>> import tempfile
     >>> with RowStore.create(tempfile.gettempdir(), n_features=2) as store:
     ...     store.append(np.eye(2), [0.5, 1.5])
     ...     store.append(np.ones((1, 2)), [2.5])
@@ -203,11 +53,15 @@ class RowStore(BlockRows):
     ((3, 2), array([0.5, 1.5, 2.5]))
     """
 
-    def __init__(self, folder: Path, n_features: int, *, is_sparse: bool, are_classes: bool) -> None:
-        self.folder, self.n_features, self.is_sparse = folder, n_features, is_sparse
-        self._lock = _hold(folder)
+    def __init__(
+        self, folder: Path, lock: int, n_features: int, *, is_sparse: bool, are_classes: bool, may_miss: bool
+    ) -> None:
+        self.folder, self.n_features, self.is_sparse, self.may_miss = folder, n_features, is_sparse, may_miss
+        self.feature_names: tuple[str, ...] | None = None
+        self._lock = lock
         self._files = {name: (folder / name).open("w+b", buffering=0) for name in ("values", "targets", "weights")}
         self._codes: dict[Any, int] | None = {} if are_classes else None
+        self._first_rows: list[int] = []  # of each class, in the order of arrival
         self._row_starts = [np.zeros(1, np.int64)]
         if is_sparse:
             self._files["features"] = (folder / "features").open("w+b", buffering=0)
@@ -217,7 +71,13 @@ class RowStore(BlockRows):
 
     @classmethod
     def create(
-        cls, parent: str | os.PathLike[str], n_features: int, *, is_sparse: bool = False, are_classes: bool = False
+        cls,
+        parent: str | os.PathLike[str],
+        n_features: int,
+        *,
+        is_sparse: bool = False,
+        are_classes: bool = False,
+        may_miss: bool = False,
     ) -> RowStore:
         """An empty store in a new hidden folder below `parent`; leftovers of killed processes there are removed.
 
@@ -230,10 +90,12 @@ class RowStore(BlockRows):
             Whether rows come as CSR matrices.
         are_classes : bool
             Whether targets are classes, of any type, and not values.
+        may_miss : bool
+            Whether features may be missing (NaN), for estimators with ``missing="indicator"``.
         """
         remove_leftovers(parent)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        return cls(folder, n_features, is_sparse=is_sparse, are_classes=are_classes)
+        folder, lock = new_folder(parent)
+        return cls(folder, lock, n_features, is_sparse=is_sparse, are_classes=are_classes, may_miss=may_miss)
 
     def __len__(self) -> int:
         return self._n_rows
@@ -248,6 +110,11 @@ class RowStore(BlockRows):
         """The distinct labels, sorted."""
         return None if self._codes is None else np.array(sorted(self._codes))
 
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """The number of the first row of each class; none where targets are values."""
+        return np.array(self._first_rows, np.int64)
+
     # Writing
 
     def append(self, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -255,26 +122,55 @@ class RowStore(BlockRows):
 
         Examples
         --------
+        >>> import tempfile
         >>> with RowStore.create(tempfile.gettempdir(), n_features=1, are_classes=True) as store:
         ...     store.append([[1.0], [2.0]], ["yes", "no"])
         ...     store.classes
         array(['no', 'yes'], dtype='<U3')
         """
-        X = self._checked(X)
-        targets = self._target_rows(y, X.shape[0])
+        names = names_of(X)
+        X = self._checked(X, names)
+        if not X.shape[0]:
+            return
+        targets = targets_of(y, X.shape[0], are_classes=self._codes is not None)
+        shape = (targets.ndim, 1 if targets.ndim == 1 else targets.shape[1])
+        if self._n_targets not in (None, shape):
+            raise ValueError("y must have as many targets a row as the pieces before")
         if self._weighted is not None and self._weighted != (sample_weight is not None):
             raise ValueError("sample_weight must be given with all pieces or with none")
-        self._weighted = sample_weight is not None
-        arrays = {"values": X.data if self.is_sparse else X, "targets": targets}
+        labels, written = self._coded(targets)
+        arrays = {"values": X.data if self.is_sparse else X, "targets": written}
         if sample_weight is not None:
-            arrays["weights"] = _checked_weight(sample_weight, X.shape[0])
+            arrays["weights"] = checked_weight(sample_weight, X.shape[0])
         if self.is_sparse:
             arrays["features"] = X.indices.astype(np.int32)
         self._write(arrays)
+        # From here on nothing fails: a piece is in the store as a whole, or not at all.
+        for label, place in labels.items():
+            assert self._codes is not None
+            self._codes[label] = len(self._codes)
+            self._first_rows.append(self._n_rows + place)
         if self.is_sparse:
             self._row_starts.append(self._n_entries + X.indptr[1:].astype(np.int64))
             self._n_entries += X.nnz
+        self._n_targets, self._weighted = shape, sample_weight is not None
+        self.feature_names = names if self._n_rows == 0 else self.feature_names
         self._n_rows += X.shape[0]
+
+    def _coded(self, targets: NDArray[Any]) -> tuple[dict[Any, int], NDArray[Any]]:
+        """New labels with their first places, and the targets as they are written: class numbers, or values."""
+        if self._codes is None:
+            return {}, targets
+        labels, first, numbers = np.unique(targets, return_index=True, return_inverse=True)
+        places = zip(labels.tolist(), first.tolist(), strict=True)
+        new = {label: place for label, place in places if label not in self._codes}
+        known = next(iter(self._codes), None)
+        if known is not None and new and isinstance(known, str) != isinstance(next(iter(new)), str):
+            raise ValueError(
+                f"y must be text in all pieces or in none, got {next(iter(new))!r} after {known!r} in the pieces before"
+            )
+        codes = {**self._codes, **{label: len(self._codes) + number for number, label in enumerate(new)}}
+        return new, np.array([codes[label] for label in labels.tolist()], np.int32)[numbers.reshape(-1)]
 
     def _write(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Append to the files: all arrays, or none where the disk is full."""
@@ -287,48 +183,44 @@ class RowStore(BlockRows):
                 os.ftruncate(self._files[name].fileno(), end)
             raise OSError(error.errno, f"{error.strerror}; the rows take {self.n_bytes:,} bytes so far") from error
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any, names: tuple[str, ...] | None) -> Any:
         if self.is_sparse != bool(sparse.issparse(X)):
             raise ValueError(f"X must be {'a sparse matrix' if self.is_sparse else 'dense'}, as the store is")
-        X = sparse.csr_array(X, dtype=np.float32) if self.is_sparse else np.ascontiguousarray(X, np.float32)
+        if len(self) and names != self.feature_names:
+            raise ValueError(difference_of_names(self.feature_names, names))
+        with np.errstate(over="ignore"):
+            if self.is_sparse:
+                X = sparse.csr_array(X, dtype=np.float32)
+            elif names is not None:
+                X = np.ascontiguousarray(X.to_numpy(np.float32, na_value=np.nan))
+            else:
+                X = np.ascontiguousarray(X, np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(f"X must have {self.n_features} columns, got shape {X.shape}")
-        if not np.isfinite(X.data if self.is_sparse else X).all():
-            raise ValueError("X must be finite in float32; fill missing values before they are stored")
+        values = X.data if self.is_sparse else X
+        if np.isinf(values).any():
+            raise ValueError("X must be finite in float32, got an infinite value or one beyond 3.4e38")
+        if not self.may_miss and np.isnan(values).any():
+            raise ValueError("X must not miss values: fill them before they are stored, or give missing='indicator'")
         return X
-
-    def _target_rows(self, y: Any, n_rows: int) -> NDArray[Any]:
-        """Targets as they are written: class numbers in the order of arrival, or float64 values."""
-        y = np.asarray(y)
-        if len(y) != n_rows:
-            raise ValueError(f"y must have {n_rows} targets, one for each row of X, got {len(y)}")
-        if self._codes is not None:
-            labels, numbers = np.unique(y, return_inverse=True)
-            known = [self._codes.setdefault(label, len(self._codes)) for label in labels.tolist()]
-            return np.array(known, np.int32)[numbers]
-        y = np.asarray(y, np.float64)
-        width = 1 if y.ndim == 1 else y.shape[1]
-        if self._n_targets not in (None, (y.ndim, width)):
-            raise ValueError("y must have as many targets a row as the pieces before")
-        self._n_targets = (y.ndim, width)
-        if not np.isfinite(y).all():
-            raise ValueError("y must be finite")
-        return y
 
     # Reading
 
-    def read(self, blocks: NDArray[np.int64]) -> Window:
-        """The rows of some blocks, in the order of the blocks."""
-        spans = spans_of(blocks, self._n_rows)
-        X = (
+    def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
+        """The rows of some spans, in their order."""
+        X: Any = (
             self._read_sparse(spans)
             if self.is_sparse
             else self._read_rows("values", spans, np.float32, self.n_features)
         )
+        if self.feature_names is not None:
+            import pandas as pd
+
+            X = pd.DataFrame(X, columns=list(self.feature_names))
         weight = self._read_rows("weights", spans, np.float32, 1)[:, 0] if self._weighted else None
         return Window(X, self._read_targets(spans), weight)
 
-    def _read_targets(self, spans: list[tuple[int, int]]) -> NDArray[Any]:
+    def _read_targets(self, spans: Sequence[tuple[int, int]]) -> NDArray[Any]:
         if self._codes is not None:
             classes = self.classes
             assert classes is not None
@@ -338,7 +230,7 @@ class RowStore(BlockRows):
         values = self._read_rows("targets", spans, np.float64, width)
         return values[:, 0] if ndim == 1 else values
 
-    def _read_rows(self, name: str, spans: list[tuple[int, int]], dtype: Any, width: int) -> NDArray[Any]:
+    def _read_rows(self, name: str, spans: Sequence[tuple[int, int]], dtype: Any, width: int) -> NDArray[Any]:
         """Rows of `width` numbers from one file, (n, width)."""
         out = np.empty((sum(stop - start for start, stop in spans), width), dtype)
         at = 0
@@ -348,7 +240,7 @@ class RowStore(BlockRows):
             at += stop - start
         return out
 
-    def _read_sparse(self, spans: list[tuple[int, int]]) -> sparse.csr_array:
+    def _read_sparse(self, spans: Sequence[tuple[int, int]]) -> sparse.csr_array:
         starts = self._starts()
         counts = np.concatenate([np.diff(starts[start : stop + 1]) for start, stop in spans])
         data, indices = np.empty(counts.sum(), np.float32), np.empty(counts.sum(), np.int32)
@@ -383,8 +275,8 @@ class RowStore(BlockRows):
         """Close and delete the files; a second call does nothing."""
         for file in self._files.values():
             file.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
         if self._lock >= 0:
+            remove_folder(self.folder)
             os.close(self._lock)
             self._lock = -1
 
@@ -397,41 +289,7 @@ class RowStore(BlockRows):
         self.remove()
 
 
-def _checked_weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
-    weight = np.asarray(weight, np.float32)
-    if weight.shape != (n_rows,) or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(f"sample_weight must be {n_rows} finite numbers from 0, one for each row of X")
-    return weight
-
-
-def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
-    """Delete the stores below `parent` whose process has ended without removing them; returns their folders."""
-    removed = []
-    for folder in Path(parent).glob(f"{_PREFIX}*"):
-        try:
-            lock = os.open(folder / "lock", os.O_RDWR)
-        except OSError:
-            continue  # being made or removed at this moment, or not ours
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(folder)
-        finally:
-            os.close(lock)
-    return removed
-
-
 def _write_all(file: Any, array: NDArray[Any]) -> None:
     view = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
     while view:
         view = view[file.write(view) :]
-
-
-def _hold(folder: Path) -> int:
-    """A lock that lasts as long as this process."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock

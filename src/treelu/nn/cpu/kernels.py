@@ -23,7 +23,7 @@ _ROW, _FEATURE = np.uint32(ROW), np.uint32(FEATURE)
 _MIX_1, _MIX_2 = np.uint32(MIX_1), np.uint32(MIX_2)
 
 
-@inline
+@fast_part
 def _mix(x: Any) -> Any:
     x = np.uint32(x ^ (x >> np.uint32(16)))
     x = np.uint32(x * _MIX_1)
@@ -32,12 +32,12 @@ def _mix(x: Any) -> Any:
     return np.uint32(x ^ (x >> np.uint32(16)))
 
 
-@inline
+@fast_part
 def _pair(key: Any, feature: Any) -> Any:
     return _mix(np.uint32(key + np.uint32(np.uint32(feature) * _FEATURE)))
 
 
-@inline
+@fast_part
 def _kept(pair: Any, neuron: Any, threshold: Any) -> Any:
     return _mix(np.uint32(pair + neuron)) >= threshold
 
@@ -49,7 +49,7 @@ def _exponential(t: Any, like: Any) -> Any:
     A Taylor series of exp(−t/64) − 1 = q, and six times exp(−2x) − 1 = q (q + 2).
     """
     number = like.dtype.type
-    one, two, t = number(1), number(2), min(t, number(64)) / number(64)
+    one, two, t = number(1), number(2), (t if t < number(64) else number(64)) / number(64)
     series = one - t / number(6) * (one - t / number(7) * (one - t / number(8) * (one - t / number(9))))
     q = -t * (one - t / two * (one - t / number(3) * (one - t / number(4) * (one - t / number(5) * series))))
     q = q * (q + two)
@@ -192,7 +192,7 @@ def _activate(mask: Any, neurons: Any, state: Any, first: Any, last: Any) -> Non
                 small = _exponential(abs(z_r), z)
                 sigmoid = (one if z_r >= 0 else small) / (one + small)
                 if annealing != 1:
-                    value += (one - annealing) * (max(z_r, zero) + _logarithm(small, z))
+                    value += (one - annealing) * (step * z_r + _logarithm(small, z))
                     derivative += (one - annealing) * sigmoid
                 second = (one - slope) * bend * sigmoid * (one - sigmoid)
             a[i, r] = slope * z_r + (one - slope) * value
@@ -391,7 +391,7 @@ def patterns(entries: Any, neurons: Any, total: Any, z: Any, codes: Any, first: 
     """
     weight, depth = neurons.weight, neurons.bias.shape[0]
     for start in range(first, last, np.uint64(BLOCK)):
-        count = min(np.uint64(BLOCK), last - start)
+        count = last - start if last - start < np.uint64(BLOCK) else np.uint64(BLOCK)
         for r in range(count):
             _sums_of_row(entries, entries.index[start + r], weight, total)
             for i in range(depth):

@@ -31,6 +31,7 @@ class Hold(NamedTuple):
 HOLDS = [Hold(), Hold(0.1), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
 REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05), Hold(0.1)]
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
+MOST_WORSE = 0.05  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 STRENGTH = 3.0  # of the shrinkage while steps are compared
@@ -166,7 +167,7 @@ def ranked(trials: dict[Key, Judged], tried: Iterable[Family]) -> list[Family]:
 
 def choose(judged: dict[Key, Judged], rule: str) -> Key:
     """The key of the best step, or by the rule "smallest" the one with the fewest numbers to read among those that are
-    not behind it by more than one standard error of the difference, or by `NEGLIGIBLE`.
+    not behind it by more than one standard error of the difference, nor by a twentieth of its loss, or by `NEGLIGIBLE`.
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
     the kind that loses least in the mean over its sizes. Another step has to be ahead of it by more than two standard
@@ -190,7 +191,8 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best
-    as_good = [key for key in judged if not ahead(best, key, 1.0, NEGLIGIBLE)]
+    bound = loss[best].mean() + max(MOST_WORSE * loss[best].mean(), NEGLIGIBLE)
+    as_good = [key for key in judged if loss[key].mean() <= bound and not ahead(best, key, 1.0, NEGLIGIBLE)]
     return min(as_good, key=lambda key: (key.n_numbers, mean[key]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -190,35 +190,16 @@ def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier
 
 def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTree:
     """The tree after `schedule.n_updates` steps."""
-    from treelu.nn.soft_tree import run_updates  # loads Numba
+    from treelu.nn.soft_tree import Parameters, Sample, Shape, Training, run_updates  # loads Numba
 
     check_not_stopped()
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
     signs = None if rows.signs is None else np.append(rows.signs, FLOAT(0))
-    columns, target, weight = rows.columns
-    run_updates(
-        columns,
-        target,
-        weight,
-        tree.children,
-        tree.allowed,
-        signs,
-        questions,
-        values,
-        schedule.n_updates,
-        schedule.batch_size,
-        schedule.learning_rate,
-        schedule.decay,
-        schedule.penalty,
-        schedule.drop,
-        schedule.softest,
-        schedule.sharpest,
-        schedule.firmness,
-        rows.is_classifier,
-        seed,
-    )
+    how = Training(**asdict(schedule), is_classifier=rows.is_classifier, seed=seed)
+    at = Parameters(questions, values)
+    run_updates(Sample(*rows.columns), Shape(tree.children, tree.allowed), at, how, signs)
     if schedule.penalty:  # what it leaves of a weight when the steps become small
         strength = np.abs(questions[:, :-1])
         questions[:, :-1][strength < NEXT_TO_NOTHING * strength.max(axis=1, keepdims=True)] = 0

@@ -1,0 +1,178 @@
+"""Fitting a stack: networks that leave a fifth of the rows out in turn, a random forest, boosted trees, and weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from treelu.estimators._forests import Grown, grow_boosted, grow_forest, n_columns
+from treelu.estimators._setting import FOLDS, Setting, fold_numbers
+from treelu.estimators._trees import Visits, count_visits, feature_spread
+from treelu.nn import LocallyConstantNetwork
+from treelu.training import History, Sample, evaluate
+from treelu.training.boosting import Ensemble, columns, grow
+from treelu.training.crossfit import CrossFit, HeldOut, Kind, Plan
+from treelu.training.progress import epoch_bar
+from treelu.training.scaling import Scaling
+from treelu.training.sparsity import proximal_step
+from treelu.training.stacking import Stack, Trees, find_weights
+from treelu.training.targets import Targets, probabilities
+
+if TYPE_CHECKING:
+    from treelu.estimators._members import EnsembleMixin
+
+WIDE = 512  # features from which members see half of them each, and trees are not boosted
+N_NETWORKS, N_ON_WIDE = 10, 30  # of all kinds together, where n_estimators is None
+
+
+class Style(NamedTuple):
+    """How networks of one kind are made by default: parameters of the member, share of features and of the epochs."""
+
+    parameters: dict[str, Any]
+    feature_fraction: float = 1.0
+    epochs: float = 1.0
+
+
+# The drop rate is not chosen: networks of a low and a high one are both there, and their weights are found.
+USUAL = (Style({"drop_connect": 0.05}, epochs=0.5), Style({"drop_connect": 0.3}, epochs=0.5))
+# On fingerprints members that fit well do best if each sees other columns (docs/ensembles-study.md).
+ON_WIDE = (
+    Style(
+        {
+            "depth": 8,
+            "drop_connect": 0.0,
+            "epochs": 30,
+            "training": {"batch_size": 256, "optimizer": "amsgrad", "schedule": "constant"},
+        },
+        feature_fraction=0.5,
+    ),
+)
+
+
+def default_size(n_features: int) -> int:
+    """How many networks a stack has, where `n_estimators` is None."""
+    return N_ON_WIDE if n_features >= WIDE else N_NETWORKS
+
+
+def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | None, seed: int) -> None:
+    """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
+    targets = sample.targets
+    target = getattr(estimator, "target_scaling_", None) or Scaling.identity(targets.n_outputs)
+    n_folds = min(FOLDS, len(sample))
+    folds = fold_numbers(targets, sample.rows, seed, n_folds)
+    if len(sample) < 2:
+        folds[:] = n_folds  # the one row is trained on
+    grown = _grow_trees(estimator, sample, folds, n_folds, seed)
+    visits: list[Visits] = []
+    kinds = _kinds(estimator, sample, seed, visits)
+    held_out = HeldOut(sample, estimator.scaling_, target, folds, Plan(tuple(range(len(kinds))), n_folds))
+    ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
+    n_members = estimator.n_members(sample.table.shape[1])
+    history = grow(
+        ensemble,
+        n_members,
+        CrossFit(kinds, estimator.bootstrap, seed),
+        held_out,
+        callbacks=estimator.callbacks or (),
+        progress=epoch_bar(type(estimator).__name__, n_members, "member") if estimator.verbose else None,
+    )
+    groups = np.array([held_out.plan.of(number)[0] for number in range(1, len(ensemble) + 1)])
+    if validation is None:
+        said, judged, rows = [*held_out.outputs(), *(part.held_out for part in grown)], targets, sample.rows
+    else:
+        said = _outputs(ensemble, groups, [part.trees for part in grown], validation)
+        judged, rows = validation.targets, validation.rows
+    constant = prior(targets, sample.rows)
+    weights = find_weights(said, judged, rows, constant)
+    if targets.task == "regression":
+        constant = target.center + target.scale * constant
+    trees = [part.trees.on_raw(estimator.scaling_, target) for part in grown]
+    estimator.stack_ = Stack(targets.task, ensemble, groups, trees, weights, constant)
+    estimator.ensemble_, estimator.history_, estimator.member_visits_ = ensemble, history, visits[: len(ensemble)]
+    estimator.spread_ = feature_spread(sample.table) * estimator.scaling_.scale
+
+
+def prior(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The logarithms of the classes' shares, with half a row more of each, or the mean target; rows by weight."""
+    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
+    if targets.task == "regression":
+        return np.average(targets.y[rows].astype(np.float64), axis=0, weights=weight)
+    width = n_columns(targets)
+    mass = np.bincount(targets.y[rows].reshape(-1).astype(np.int64), weight, width) + 0.5
+    return np.log(mass / mass.sum())
+
+
+def _grow_trees(
+    estimator: EnsembleMixin, sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int
+) -> list[Grown]:
+    """A random forest; and boosted trees, unless there are many features or, with a tree for each, many classes."""
+    if not estimator.n_trees or len(sample) < 2:
+        return []
+    grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs)]
+    if sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
+        grown.append(grow_boosted(sample, folds, n_folds, seed))
+    return grown
+
+
+def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:
+    """The kinds of networks: one like the estimator that was given, or else those that suit the table's shape."""
+    base = clone(estimator._member()).set_params(warm_start=False, n_jobs=None, verbose=False, callbacks=None)
+    share = float(estimator.feature_fraction)
+    if estimator.estimator is not None:
+        member = _prepared(base, estimator.scaling_)
+        setting = member._choose_setting(sample, None, seed, sample.targets).setting
+        return [Kind(_trainer(member, lambda part: setting, 1.0, visits), share)]
+    kinds = []
+    for style in ON_WIDE if sample.table.shape[1] >= WIDE else USUAL:
+        member = _prepared(clone(base).set_params(**style.parameters), estimator.scaling_)
+        train = _trainer(member, _only_setting(member), style.epochs, visits)
+        kinds.append(Kind(train, min(share, style.feature_fraction)))
+    return kinds
+
+
+def _prepared(member: Any, scaling: Scaling) -> Any:
+    """A prototype of members: they are trained by the ensemble, and calibrated by the weights of the stack."""
+    member._is_member, member.scaling_ = True, scaling
+    member.training = member._how.but(temper=False)
+    return member
+
+
+def _only_setting(member: Any) -> Callable[[Sample], Setting]:
+    return lambda part: member._settings(len(part), part.table.shape[1])[0]
+
+
+def _trainer(
+    prototype: Any, setting_for: Callable[[Sample], Setting], epochs: float, visits: list[Visits]
+) -> Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]:
+    """How a member is trained; `visits` takes how many of its rows reach each leaf where it is a tree."""
+
+    def train(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+        member, seed, setting = copy.copy(prototype), int(rng.integers(2**62)), setting_for(sample)
+        network = member._network_for(sample, seed, setting)
+        penalise = proximal_step(member._how.feature_penalty)
+        history = member._run(network, sample, None, rng, penalise, epochs, decay=setting.decay)
+        if network.activation.is_piecewise_linear:
+            visits.append(count_visits(network, sample))
+        return network, history
+
+    return train
+
+
+def _outputs(
+    ensemble: Ensemble, groups: NDArray[np.int64], trees: list[Trees], sample: Sample
+) -> list[NDArray[np.float64]]:
+    """What each part says of the rows of another sample, in its scaled units."""
+    task, said = sample.targets.task, []
+    for group in np.unique(groups):
+        members = [member for member, own in zip(ensemble.members, groups, strict=True) if own == group]
+        outputs = []
+        for member in members:
+            scores = evaluate(member.network, columns(sample.table, member.features), sample.index).astype(np.float64)
+            outputs.append(scores if task == "regression" else probabilities(scores))
+        said.append(np.mean(outputs, axis=0))
+    return said + [part.outputs(sample.table, task, sample.index) for part in trees]

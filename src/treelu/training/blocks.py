@@ -1,0 +1,193 @@
+"""Rows outside memory, read in blocks: windows of them in random order, and samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
+WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
+MOST_CLASSES = 1000  # different targets; more are values
+NO_ROWS = np.zeros(0, np.int64)
+
+
+class Window(NamedTuple):
+    """Some rows of a store, in memory: features (dense or CSR), targets and weights (None: all 1)."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[np.float32] | None
+
+    def take(self, rows: NDArray[np.int64]) -> Window:
+        """Some of these rows."""
+        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
+        return Window(X, self.y[rows], None if self.weight is None else self.weight[rows])
+
+
+class BlockRows(ABC):
+    """Rows outside memory that are read in blocks of `BLOCK_ROWS`; the last block may be shorter."""
+
+    n_features: int
+    is_sparse: bool = False
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    @property
+    @abstractmethod
+    def n_bytes(self) -> int:
+        """What the rows take on disk."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> NDArray[Any] | None:
+        """The distinct labels, sorted, where targets are classes."""
+
+    @property
+    @abstractmethod
+    def first_rows(self) -> NDArray[np.int64]:
+        """The number of the first row of each class; none where targets are values."""
+
+    @abstractmethod
+    def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
+        """The rows of some spans, in their order; a span is its first row and the row after its last."""
+
+    def read(self, blocks: NDArray[np.int64]) -> Window:
+        """The rows of some blocks, in the order of the blocks."""
+        return self.read_spans(spans_of(blocks, len(self)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, features)."""
+        return len(self), self.n_features
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-len(self) // BLOCK_ROWS)
+
+    def windows(self, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Iterator[Window]:
+        """All rows in windows of `WINDOW_BYTES`, blocks in random order, pass after pass without end.
+
+        The rows whose (sorted) numbers are in `without`, not all of them, are left out; no window is empty.
+        """
+        per_window = self.blocks_per_window
+        while True:
+            order = rng.permutation(self.n_blocks)
+            for start in range(0, len(order), per_window):
+                blocks = order[start : start + per_window]
+                window = self.read(blocks)
+                if len(without):
+                    window = window.take(self._places(blocks, without))
+                if len(window.y):
+                    yield window
+
+    def _places(self, blocks: NDArray[np.int64], without: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Places in a window of some blocks, but those of the rows in `without`."""
+        places, at = [], 0
+        for start, stop in spans_of(blocks, len(self)):
+            first, last = np.searchsorted(without, [start, stop])
+            places.append(at + np.delete(np.arange(stop - start), without[first:last] - start))
+            at += stop - start
+        return np.concatenate(places)
+
+    def windows_in_order(self) -> Iterator[Window]:
+        """All rows once, in windows of `WINDOW_BYTES`."""
+        for start in range(0, self.n_blocks, self.blocks_per_window):
+            yield self.read(np.arange(start, min(start + self.blocks_per_window, self.n_blocks)))
+
+    @property
+    def blocks_per_window(self) -> int:
+        """How many blocks are in memory at a time."""
+        a_row = self.n_bytes / max(1, len(self)) if self.is_sparse else 4 * self.n_features
+        return max(1, min(self.n_blocks, int(WINDOW_BYTES / (BLOCK_ROWS * max(1, a_row)))))
+
+    def sample(self, n_rows: int, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Window:
+        """`n_rows` rows drawn at random, or all where there are fewer, none of those in `without`.
+
+        The first row of each class is among them.
+        """
+        if n_rows >= len(self) and not len(without):
+            return self.read(np.arange(self.n_blocks))
+        numbers = rng.choice(len(self), min(len(self), n_rows + len(without)), replace=False)
+        numbers = numbers[~np.isin(numbers, without)][:n_rows]
+        return self.take(np.union1d(numbers, self.first_rows))
+
+    def take(self, numbers: NDArray[np.int64]) -> Window:
+        """The rows of some numbers."""
+        return self.read_spans([(number, number + 1) for number in numbers.tolist()])
+
+
+def stacked(parts: list[Window]) -> Window:
+    """The rows of several windows, one below the other; DataFrames stay such."""
+    features: list[Any] = [part.X for part in parts]
+    weights = [part.weight for part in parts if part.weight is not None]
+    if hasattr(features[0], "columns"):
+        import pandas as pd
+
+        X: Any = pd.concat(features)
+    else:
+        X = sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features)
+    return Window(
+        X,
+        np.concatenate([part.y for part in parts]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
+    """First row and the row after the last of each block."""
+    return [(int(block) * BLOCK_ROWS, min((int(block) + 1) * BLOCK_ROWS, n_rows)) for block in blocks]
+
+
+class MappedRows(BlockRows):
+    """The rows of a memory-mapped array with targets (and weights) in memory.
+
+    Examples
+    --------
+    >>> rows = MappedRows(np.eye(3, dtype=np.float32), np.array([1.0, 2.0, 3.0]))
+    >>> rows.shape, rows.read(np.array([0])).y
+    ((3, 3), array([1., 2., 3.]))
+    """
+
+    def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
+        self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
+        self._classes: tuple[NDArray[Any], NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_bytes(self) -> int:
+        """What the rows take on disk."""
+        return int(self.X.nbytes)
+
+    @property
+    def classes(self) -> NDArray[Any] | None:
+        """The distinct targets, if they are few."""
+        return self._distinct()[0] if self.y.ndim == 1 and len(self._distinct()[0]) <= MOST_CLASSES else None
+
+    @property
+    def first_rows(self) -> NDArray[np.int64]:
+        """The number of the first row of each class; none where targets are values."""
+        return NO_ROWS if self.classes is None else np.sort(self._distinct()[1])
+
+    def _distinct(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        if self._classes is None:
+            self._classes = np.unique(self.y, return_index=True)
+        return self._classes
+
+    def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
+        """The rows of some spans, in their order."""
+        X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
+        y = np.concatenate([self.y[start:stop] for start, stop in spans])
+        weight = None
+        if self.weight is not None:
+            weight = np.concatenate([self.weight[start:stop] for start, stop in spans]).astype(np.float32)
+        return Window(X, y, weight)

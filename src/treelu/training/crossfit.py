@@ -1,0 +1,135 @@
+"""Networks that each leave a part of the rows out, which then tell how far to trust them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.nn import LocallyConstantNetwork, NeuronChain
+from treelu.training.boosting import Ensemble, Member, columns
+from treelu.training.loop import EpochRecord, History, Sample, evaluate
+from treelu.training.scaling import Scaling
+from treelu.training.targets import probabilities
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of networks: how one is trained, and the share of the features that it sees.
+
+    `train(sample, rng)` gives the network and its history; KeyboardInterrupt must come through.
+    """
+
+    train: Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]
+    feature_fraction: float = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which kind member e = 1, 2, … is of, and which fold of the rows it leaves out: all kinds, then the next fold.
+
+    Attributes
+    ----------
+    kinds : tuple of int
+        The kinds of members, in turn; one may come more than once.
+    n_folds : int
+
+    Examples
+    --------
+    >>> [Plan((0, 1), 3).of(number) for number in (1, 2, 3, 7)]
+    [(0, 0), (1, 0), (0, 1), (0, 0)]
+    """
+
+    kinds: tuple[int, ...]
+    n_folds: int
+
+    def of(self, number: int) -> tuple[int, int]:
+        """(kind, fold) of a member."""
+        turn, place = divmod(number - 1, len(self.kinds))
+        return self.kinds[place], turn % self.n_folds
+
+
+class HeldOut:
+    """What members say of the rows that they left out, kind by kind; the counterpart of `Sums` for stacks.
+
+    Parameters
+    ----------
+    sample : Sample
+    scaling, target_scaling : Scaling
+        How the features and targets of the sample came from the raw ones.
+    folds : array of int
+        The fold of each row of the sample; a row of fold `plan.n_folds` is never left out.
+    plan : Plan
+    """
+
+    def __init__(
+        self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], plan: Plan
+    ) -> None:
+        self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
+        self.folds, self.plan, self.n_members = folds, plan, 0
+        n_kinds, targets = max(plan.kinds) + 1, sample.targets
+        width = 2 if targets.task == "binary" else targets.n_outputs
+        self.totals = np.zeros((n_kinds, len(sample), width))
+        self.counts = np.zeros((n_kinds, len(sample)), np.int64)
+        self._loss = float("nan")
+
+    def add(self, member: Member, network: NeuronChain) -> None:
+        """Count one more member in."""
+        self.n_members += 1
+        kind, fold = self.plan.of(self.n_members)
+        out = np.flatnonzero(self.folds == fold)
+        rows = self.sample.rows[out]
+        if not len(rows):
+            return
+        scores = evaluate(network, columns(self.sample.table, member.features), rows).astype(np.float64)
+        targets = self.sample.targets
+        self.totals[kind, out] += scores if targets.task == "regression" else probabilities(scores)
+        self.counts[kind, out] += 1
+        self._loss = targets.loss(scores.astype(np.float32), rows)
+
+    def outputs(self) -> list[NDArray[np.float64]]:
+        """For each kind that has a member: its mean probabilities, or values; NaN where no member left a row out."""
+        there = sorted({self.plan.of(number)[0] for number in range(1, self.n_members + 1)})
+        with np.errstate(invalid="ignore"):
+            return [self.totals[kind] / self.counts[kind][:, None] for kind in there]
+
+    def loss(self) -> float:
+        """The loss of the last member on the rows that it left out."""
+        return self._loss
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """How the members of a stack are made; see `Recipe`, which it stands in for.
+
+    Attributes
+    ----------
+    kinds : sequence of Kind
+    bootstrap : bool
+        Whether each member sees as many rows drawn with replacement from those it does not leave out.
+    seed : int
+        Member e depends on (seed, e) only.
+    """
+
+    kinds: Sequence[Kind]
+    bootstrap: bool = False
+    seed: int = 0
+
+    def make(self, number: int, ensemble: Ensemble, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
+        """Train member `number` = 1, 2, …; with it the network in training form and its last epoch."""
+        sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
+        place, fold = held_out.plan.of(number)
+        kind = self.kinds[place]
+        features = None
+        if kind.feature_fraction < 1:
+            n_features = sample.table.shape[1]
+            n_drawn = max(1, round(kind.feature_fraction * n_features))
+            features = np.sort(rng.choice(n_features, n_drawn, replace=False))
+        index = sample.rows[held_out.folds != fold]
+        if self.bootstrap:
+            index = rng.choice(index, len(index))
+        network, history = kind.train(Sample(columns(sample.table, features), sample.targets, index), rng)
+        member = Member(network.copy(), held_out.scaling, held_out.target_scaling.scale, features)
+        return member, network, history.records[-1]

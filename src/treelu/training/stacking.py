@@ -1,0 +1,196 @@
+"""Stacking: parts of different kinds, each weighted by how well it predicts rows that it was not fitted to.
+
+Two classes and more: the probabilities are a product of the parts' own,
+
+    p(y | x) ∝ Π_c p̃_c(y | x)^(b_c),   b_c ≥ 0,   p̃ = (1 − ε) p + ε / K
+
+with the shares of the classes as one part, so that parts that know nothing are drawn to these. Values: a sum,
+
+    v(x) = ȳ + Σ_c b_c (v_c(x) − ȳ),   b_c ≥ 0.
+
+The weights minimise cross entropy, or squared error, of rows held out; both problems are convex. Weights of classes are
+held a little to equal ones, so that parts that make no error on few rows are not taken to be certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax
+
+from treelu.nn import Table
+from treelu.training.boosting import Ensemble
+from treelu.training.forest import Forest
+from treelu.training.loop import evaluate
+from treelu.training.scaling import Scaling
+from treelu.training.targets import Targets, Task, probabilities
+
+FLOOR = 0.01  # ε: no part is ever certain
+HOLD = 2.0  # rows' worth of loss that a weight pays for being 1 away from an equal share
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A part made of trees: the mean over forests, of which each was fitted to other rows.
+
+    Attributes
+    ----------
+    forests : list of Forest
+    constants : array of shape (n_forests, n_outputs)
+        Added to the forests' scores.
+    are_chances : bool
+        Whether the forests' scores are probabilities, rather than raw scores or values.
+    """
+
+    forests: list[Forest]
+    constants: NDArray[np.float64]
+    are_chances: bool = False
+
+    def outputs(self, table: Table, task: Task, index: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """Probabilities (n, classes), or values (n, L), of raw rows."""
+        parts = []
+        for forest, constant in zip(self.forests, self.constants, strict=True):
+            scores = forest.scores(table, index) + constant
+            parts.append(scores if task == "regression" or self.are_chances else probabilities(scores))
+        return np.mean(parts, axis=0)
+
+    def on_raw(self, scaling: Scaling, target: Scaling) -> Trees:
+        """The same on raw features and, in regression, in the units of raw targets; these read scaled ones."""
+        if self.are_chances or target.is_identity:
+            forests = [forest.on_raw_features(scaling) for forest in self.forests]
+            return replace(self, forests=forests)
+        forests = [forest.on_raw_features(scaling, target.scale) for forest in self.forests]
+        return replace(self, forests=forests, constants=self.constants * target.scale + target.center)
+
+
+@dataclass
+class Stack:
+    """Networks in groups, and parts made of trees, with a weight for each part.
+
+    Attributes
+    ----------
+    task : {"binary", "multiclass", "regression"}
+    networks : Ensemble
+        The members of all groups.
+    groups : array of int
+        The group of each member; a group is a part, the mean of its members.
+    trees : list of Trees
+        The parts that come after the groups.
+    weights : array of shape (1 + n_groups + n_trees,)
+        b of the constant (in regression 0) and of each part.
+    constant : array
+        The classes' log shares, or the mean target.
+    """
+
+    task: Task
+    networks: Ensemble
+    groups: NDArray[np.int64]
+    trees: list[Trees]
+    weights: NDArray[np.float64]
+    constant: NDArray[np.float64]
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups of networks there are."""
+        return int(self.groups.max()) + 1 if len(self.groups) else 0
+
+    def scores(self, table: Table) -> NDArray[np.float64]:
+        """Raw scores, or values, of raw rows."""
+        return combined(self.parts(table), self.weights, self.constant, self.task)
+
+    def parts(self, table: Table) -> list[NDArray[np.float64]]:
+        """What each part says of raw rows: probabilities (n, classes), or values (n, L)."""
+        found: list[NDArray[np.float64]] = []
+        for group in range(self.n_groups):
+            total: NDArray[np.float64] | float = 0.0
+            numbers = np.flatnonzero(self.groups == group)
+            for number in numbers.tolist():
+                scores = evaluate(self.networks.part(number), table)
+                total = total + (scores if self.task == "regression" else probabilities(scores))
+            found.append(np.asarray(total) / len(numbers))
+        return found + [part.outputs(table, self.task) for part in self.trees]
+
+
+def combined(
+    parts: Sequence[NDArray[np.float64]], weights: NDArray[np.float64], constant: NDArray[np.float64], task: Task
+) -> NDArray[np.float64]:
+    """Raw scores, or values, from what parts say; for two classes one column of log-odds.
+
+    Examples
+    --------
+    >>> parts = [np.array([[0.2, 0.8]]), np.array([[0.4, 0.6]])]
+    >>> scores = combined(parts, np.array([0.0, 0.5, 0.5]), np.log([0.5, 0.5]), "binary")
+    >>> probabilities(scores).round(3)
+    array([[0.292, 0.708]])
+    """
+    if task == "regression":
+        return constant + sum((b * (part - constant) for b, part in zip(weights[1:], parts, strict=True)), 0.0)
+    total = weights[0] * constant + sum(
+        (b * logs(part) for b, part in zip(weights[1:], parts, strict=True)), np.zeros_like(parts[0])
+    )
+    return total[:, 1:] - total[:, :1] if task == "binary" else total
+
+
+def logs(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log p̃ of probabilities (n, classes)."""
+    return np.log((1 - FLOOR) * chances + FLOOR / chances.shape[1])
+
+
+def find_weights(
+    parts: Sequence[NDArray[np.float64]], targets: Targets, rows: NDArray[np.int64], constant: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weights with the least loss on rows held out of all parts; equal ones where there are no such rows.
+
+    Parameters
+    ----------
+    parts : sequence of arrays
+        What each part, without having seen a row, says of it; NaN where it saw the row.
+    targets, rows
+        The targets, and the rows of the table that `parts` speak of.
+    constant : array
+        The classes' log shares, or the mean target.
+
+    Examples
+    --------
+    >>> y = np.array([0.0, 1.0, 2.0, 3.0])
+    >>> good, bad = y[:, None] * 0.9, np.array([[3.0], [0.0], [0.0], [3.0]])
+    >>> find_weights([good, bad], Targets("regression", y[:, None], 1), np.arange(4), np.array([0.0])).round(2)
+    array([0.  , 1.11, 0.  ])
+    """
+    held_out = np.all([np.isfinite(part).all(axis=1) for part in parts], axis=0)
+    equal = np.concatenate([[0.0], np.full(len(parts), 1 / len(parts))])
+    if not held_out.any():
+        return equal
+    y = targets.y[rows[held_out]]
+    weight = np.ones(len(y)) if targets.weight is None else targets.weight[rows[held_out]].astype(np.float64)
+    if not weight.any():
+        return equal
+    seen = [part[held_out] for part in parts]
+    if targets.task == "regression":
+        root = np.sqrt(weight)[:, None]
+        system = np.column_stack([((part - constant) * root).reshape(-1) for part in seen])
+        found, _ = nnls(system, ((y - constant) * root).reshape(-1))
+        return np.concatenate([[0.0], found])
+    logarithms = np.array([np.broadcast_to(constant, seen[0].shape), *map(logs, seen)])  # (parts, n, classes)
+    return _least_cross_entropy(logarithms, y.reshape(-1).astype(np.int64), weight / weight.sum(), equal)
+
+
+def _least_cross_entropy(
+    logarithms: NDArray[np.float64], y: NDArray[np.int64], weight: NDArray[np.float64], start: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The weights of the parts' log-probabilities (parts, n, classes) with the least loss; `weight` adds up to 1."""
+    at, hold = np.arange(len(y)), HOLD / len(y)
+
+    def loss_and_gradient(b: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        log_chances = log_softmax(np.tensordot(b, logarithms, 1), axis=1)
+        slope = np.exp(log_chances)
+        slope[at, y] -= 1
+        loss = hold * float(((b - start) ** 2).sum()) - float(weight @ log_chances[at, y])
+        return loss, np.tensordot(logarithms, weight[:, None] * slope, 2) + 2 * hold * (b - start)
+
+    bounds = [(0.0, None)] * len(start)
+    return np.asarray(minimize(loss_and_gradient, start, jac=True, bounds=bounds, method="L-BFGS-B").x)

@@ -1,0 +1,128 @@
+"""Teachers of small trees: who teaches, when, and what of it the tree keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.svm import LinearSVC
+
+import treelu
+from treelu import ALCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
+from treelu.estimators._teacher import Teacher, tempered
+from treelu.training.calibration import HOTTEST
+from treelu.training.small.soft_tree import Rows
+
+
+def flipped(n: int = 240) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, classes of which a quarter are flipped, and the true ones."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 4))
+    truth = (X[:, 0] + X[:, 1] > 0).astype(int)
+    return X, np.where(rng.random(n) < 0.25, 1 - truth, truth), truth
+
+
+class Knowing(DummyClassifier):
+    """A teacher that knows the truth, and counts its fits."""
+
+    fits: list[tuple[int, Any]] = []  # noqa: RUF012
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        Knowing.fits.append((len(X), sample_weight))
+        return super().fit(X, y)
+
+    def predict_proba(self, X: Any) -> Any:
+        yes = 0.25 + 0.5 * (X[:, 0] + X[:, 1] > 0)
+        return np.column_stack([1 - yes, yes])
+
+
+def test_a_tree_learns_from_a_teacher_that_knows() -> None:
+    X, y, truth = flipped()
+    taught = ObliqueTreeClassifier(teacher=Knowing(), selection="best", random_state=0).fit(X, y)
+    alone = ObliqueTreeClassifier(teacher=None, selection="best", random_state=0).fit(X, y)
+    assert np.mean(taught.predict(X) == truth) > np.mean(alone.predict(X) == truth)
+
+
+def test_leaf_values_come_from_the_rows_not_from_the_teacher() -> None:
+    X, y, _ = flipped()
+    model = ObliqueTreeClassifier(teacher=Knowing(), shrinkage=0.0, random_state=0).fit(X, y)
+    leaf = model.tree_.apply(X)
+    for node in np.unique(leaf):
+        share = y[leaf == node].mean()
+        assert model.tree_.values[node - model.tree_.n_splits, 1] == pytest.approx(share)
+
+
+def test_a_teacher_never_sees_rows_held_out_and_gets_the_weights() -> None:
+    X, y, _ = flipped()
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
+    Knowing.fits = []
+    ObliqueTreeClassifier(teacher=Knowing(), random_state=0).fit(X, y, sample_weight=weight)
+    sizes = [n for n, _ in Knowing.fits]
+    assert max(sizes[:-1]) < len(y)  # folds
+    assert sizes[-1] == len(y)
+    np.testing.assert_allclose(Knowing.fits[-1][1], weight / weight.mean(), rtol=1e-6)
+
+
+def test_a_network_that_learns_nothing_teaches_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)]).astype(np.float32)
+    target = np.eye(2, dtype=np.float32)[rng.integers(2, size=200)]
+    rows = Rows(X, target, np.ones(200, np.float32), is_classifier=True)
+    teacher = Teacher.chosen(rows, None, seed=0)
+    assert teacher is None or teacher.temperature < HOTTEST
+
+
+def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
+    X, y, _ = flipped()
+    y[0] = 2  # one row only
+    model = ObliqueTreeClassifier(random_state=0).fit(X, y)
+    assert model.predict_proba(X).shape == (len(y), 3)
+    rows = Rows(
+        np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
+        np.ones(len(X) - 1, np.float32), is_classifier=True,
+    )  # fmt: skip
+    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach(rows, seed=0)
+    assert taught.taught
+    assert (taught.target[:, 2] == 0).all()
+    np.testing.assert_allclose(taught.target.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_several_targets_are_taught() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = np.column_stack([X[:, 0], X[:, 1] * 100]) + rng.normal(size=(150, 2))
+    model = ObliqueTreeRegressor(teacher=RandomForestRegressor(20, random_state=0), random_state=0).fit(X, y)
+    assert model.predict(X).shape == (150, 2)
+    assert ObliqueTreeRegressor(random_state=0).fit(X, y).score(X, y) > 0.5
+
+
+def test_tempering_draws_chances_together_and_keeps_their_order() -> None:
+    chances = np.array([[0.01, 0.09, 0.9]])
+    drawn = tempered(chances, 3.0, is_classifier=True)
+    assert drawn.sum() == pytest.approx(1)
+    assert (np.diff(drawn) > 0).all()
+    assert drawn.max() < chances.max()
+    np.testing.assert_array_equal(tempered(chances, 1.0, is_classifier=True), chances)
+
+
+def test_a_teacher_without_chances_is_refused() -> None:
+    X, y, _ = flipped()
+    with pytest.raises(ValueError, match="teacher must have predict_proba, which LinearSVC"):
+        ObliqueTreeClassifier(teacher=LinearSVC()).fit(X, y)
+
+
+def test_a_model_is_saved_with_its_teacher_where_that_is_a_network(tmp_path: Path) -> None:
+    X, y, _ = flipped()
+    own = ObliqueTreeClassifier(teacher=ALCNClassifier(depth=3, drop_connect=0.1), random_state=0).fit(X, y)
+    own.save(tmp_path / "own")
+    assert treelu.load(tmp_path / "own").teacher.depth == 3
+    other = ObliqueTreeClassifier(teacher=RandomForestClassifier(10, random_state=0), random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="teacher"):
+        other.save(tmp_path / "other")
+    loaded = treelu.load(tmp_path / "other")
+    assert loaded.teacher == "auto"
+    np.testing.assert_array_equal(loaded.predict_proba(X), other.predict_proba(X))
