@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,9 +18,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
+from treelu.training.saved import describe_numbers, restore_numbers
 from treelu.training.selection import choose, compare, summarise
 from treelu.training.targets import log_loss, root_mean_squared_error
 from treelu.tree import ObliqueTree
+
+if TYPE_CHECKING:
+    from treelu.estimators._saved import Describe, Restore
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
+
+RESULTS = ("depth", "drop_connect", "mean_loss", "std_error")  # columns of `cv_results_`
 
 
 class _SearchCV(SaveMixin, BaseEstimator):
@@ -124,6 +131,27 @@ class _SearchCV(SaveMixin, BaseEstimator):
         """Predictions of the chosen estimator."""
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
+
+    def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
+        """The table of losses, and the estimator that was chosen."""
+        return {
+            "results": {name: describe_numbers(self.cv_results_[name].tolist()) for name in RESULTS},
+            "best": describe(self.best_estimator_, arrays.under("best")),
+        }
+
+    def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
+        """The inverse of `_state`, for a search with its parameters set."""
+        best = restore(fields.inner("best"), arrays.under("best"))
+        if type(best) is not self._estimator_class or best.n_features_in_ != self.n_features_in_:
+            raise fields.error("the chosen estimator does not belong to this search")
+        columns = restore_numbers(fields.inner("results"), RESULTS)
+        self.cv_results_ = {
+            name: np.array(column, dtype=np.int64 if name == "depth" else np.float64)
+            for name, column in zip(RESULTS, columns, strict=True)
+        }
+        self.best_estimator_, self.depth_, self.drop_connect_ = best, int(best.depth), float(best.drop_connect)
+        if hasattr(best, "classes_"):
+            self.classes_ = best.classes_
 
     @property
     def _is_classifier(self) -> bool:

@@ -23,6 +23,7 @@ from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spre
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._rows import GAPS_REMEDY, check_weight, plain_gaps, refuse_text_columns, warn_of_few_rows
+from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._targets import encode_classes
 from treelu.nn.missing import MissingValues
@@ -39,7 +40,7 @@ MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the t
 COMPARED = 12_000  # rows on which sizes are compared at most
 
 
-class SmallTree(PathMixin, TreeEstimator):
+class SmallTree(PathMixin, PathState, TreeEstimator):
     """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
