@@ -148,7 +148,7 @@ def test_torch_is_asked_for_in_few_places(module: str) -> None:
     """Networks as torch modules, other devices and the graph network; all the rest runs without torch."""
     outside = {name.split(".")[0] for name in all_imports(MODULES[module])}
     with_torch = ("treelu.nn.torch.", "treelu.training.on_device", "treelu.baselines.gcn", "treelu.baselines._graphs")
-    assert module.startswith((*with_torch, "treelu.persistence.graphs")) or "torch" not in outside
+    assert module.startswith((*with_torch, "treelu.baselines._saved_graphs")) or "torch" not in outside
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "training"])

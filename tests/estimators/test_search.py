@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from treelu import LCNClassifier, LCNClassifierCV, LCNRegressor, LCNRegressorCV
 from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 from treelu.estimators._plan import plan_training
-from treelu.estimators.search import choose
 
 QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0}
 
@@ -33,16 +32,6 @@ def test_regression_and_processes() -> None:
     # another split or seed would show; the last digit is the BLAS's, whose sums follow the memory's layout
     np.testing.assert_allclose(alone.cv_results_["mean_loss"], together.cv_results_["mean_loss"], rtol=1e-5)
     np.testing.assert_allclose(alone.predict(X), together.predict(X), rtol=1e-4)
-
-
-@pytest.mark.parametrize("one_standard_error", [False, True])
-def test_one_standard_error_rule(one_standard_error: bool) -> None:
-    results = {
-        "depth": np.array([2, 2, 4, 4, 8]),
-        "mean_loss": np.array([0.60, 0.52, 0.50, 0.51, 0.49]),
-        "std_error": np.full(5, 0.031),
-    }
-    assert choose(results, one_standard_error) == (1 if one_standard_error else 4)
 
 
 @pytest.mark.parametrize("search", [LCNClassifierCV, LCNRegressorCV])

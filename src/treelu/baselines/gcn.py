@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from treelu.baselines._graphs import GraphBatch, GraphTable
+from treelu.baselines._saved_graphs import describe_graph_model, restore_graph_model
 from treelu.estimators._rows import check_weight
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import (
@@ -296,6 +297,14 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
         tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
         return tags
+
+    def _state(self, arrays: Any, describe: Any) -> dict[str, Any]:
+        """What was learned, as JSON; arrays go into `arrays`."""
+        return describe_graph_model(self, arrays)
+
+    def _load_state(self, fields: Any, arrays: Any, restore: Any) -> None:
+        """The inverse of `_state`, for an estimator with its parameters set."""
+        restore_graph_model(self, fields, arrays)
 
 
 def _pair(eval_set: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import signature
 from itertools import product
 from typing import Any
@@ -16,8 +17,8 @@ from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say
 from treelu.cli.prepare import Rows
 from treelu.estimators import LCNClassifierCV
-from treelu.estimators.search import choose
 from treelu.tables import Task
+from treelu.training.selection import choose, compare, summarise
 
 DEPTHS, DROP_RATES = (signature(LCNClassifierCV).parameters[name].default for name in ("depths", "drop_rates"))
 
@@ -50,17 +51,13 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
     parts = _parts(rows, task, folds, seed)
     settings = [{"depth": depth, "drop_connect": rate} for depth, rate in product(depths, rates)]
-    table = _losses(estimator, settings, rows, parts, task, quiet)
-    results = {
-        "depth": np.array([setting["depth"] for setting in settings]),
-        "mean_loss": table.mean(axis=1),
-        "std_error": table.std(axis=1, ddof=1) / np.sqrt(folds),
-    }
-    chosen = choose(results, one_standard_error=True)
+    losses = _losses(estimator, settings, rows, parts, task, quiet)
+    mean_loss, std_error = summarise(losses)
+    chosen = choose([setting["depth"] for setting in settings], mean_loss, std_error)
     best = settings[chosen]
     if not quiet:
         words = f"depth {best['depth']}, drop rate {best['drop_connect']:g}"
-        say(f"tuned on {folds} folds: {words} ({_metric(task)} {abs(table[chosen].mean()):.4f})")
+        say(f"tuned on {folds} folds: {words} ({_metric(task)} {abs(mean_loss[chosen]):.4f})")
     return with_setting(estimator, best)
 
 
@@ -111,7 +108,7 @@ def choose_for_molecules(estimator: Any, rows: Rows, task: Task, *, seed: int, q
     except InputError:
         return estimator
     settings = [setting | {"early_stopping": False} for setting in MOLECULE_SETTINGS]
-    losses = _losses(estimator, settings, rows, parts, task, quiet, by_rank=True).mean(axis=1)
+    losses, _ = summarise(_losses(estimator, settings, rows, parts, task, quiet, by_rank=True))
     best = settings[int(losses.argmin())]
     if not quiet:
         score = f"{'AUC' if losses.min() < 0 else _metric(task)} {abs(losses.min()):.4f}"
@@ -129,20 +126,20 @@ def _losses(
     quiet: bool,
     *,
     by_rank: bool = False,
-) -> NDArray[np.float64]:
+) -> list[list[float]]:
     """The loss of each setting on each fold."""
-    losses: list[list[float]] = []
     words = f"tuning, {len(settings)} settings × {len(parts)} folds"
     with progress_bar(words, len(settings) * len(parts), quiet) as advance:
-        for setting in settings:
-            here = []
-            for training, testing in parts:
-                model = with_setting(clone(estimator), setting)
-                here.append(fold_loss(model, rows, training, testing, task, by_rank=by_rank))
-                check_not_interrupted()
-                advance()
-            losses.append(here)
-    return np.array(losses)
+
+        def trial(fold: tuple[NDArray[np.int64], NDArray[np.int64]], places: Sequence[int]) -> list[float]:
+            models = (with_setting(clone(estimator), settings[place]) for place in places)
+            losses = [fold_loss(model, rows, *fold, task, by_rank=by_rank) for model in models]
+            check_not_interrupted()
+            advance()
+            return losses
+
+        found = compare([[place] for place in range(len(settings))], parts, trial)
+    return list(found.values())
 
 
 def fold_loss(

@@ -26,7 +26,7 @@ from treelu.estimators._rows import (
     refuse_text_columns,
     warn_of_few_rows,
 )
-from treelu.estimators._saving import SaveMixin
+from treelu.estimators._saved import NetworkState
 from treelu.estimators._setting import Choice, Setting, choose_setting, settings_for, trial_lines, trial_share
 from treelu.estimators._trees import count_visits, feature_spread, unseen_features
 from treelu.estimators._words import OtherWords
@@ -61,7 +61,7 @@ BLOCK = 2**21  # entries that are scaled at once
 MAX_NEURONS = 256  # the work for a row grows with their cube
 
 
-class NetworkEstimator(OtherWords, SaveMixin, BaseEstimator, ABC):
+class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     """A scikit-learn estimator around one network.
 
     Subclasses build the network, turn y into targets, and turn raw scores into predictions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ from treelu.training import Callback, Sample, Settings
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets, probabilities
 from treelu.training.together import together
+
+if TYPE_CHECKING:
+    from treelu.estimators._saved import Restore
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 class NetworkClassifier(ClassifierMixin, NetworkEstimator):
@@ -152,7 +156,28 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """Whether partial_fit was told the classes before the first piece."""
         return hasattr(self, "classes_") and not hasattr(self, "scaling_")
 
+    def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
+        return {"classes": arrays.labels(self.classes_)}
+
+    def _load_targets(self, fields: Fields, arrays: ArrayReader, n_outputs: int) -> None:
+        self.classes_ = fields.labels("classes")
+        n_classes = len(self.classes_)
+        if n_classes < 2 or n_outputs != (1 if n_classes == 2 else n_classes):
+            raise fields.error(f"{n_outputs} outputs do not fit {n_classes} classes")
+
     # Several labels
+
+    def _load_labels(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
+        described = enumerate(fields.inners("members"))
+        members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
+        for i, member in enumerate(members):
+            fits = type(member) is type(self) and not has_labels(member)
+            if not fits or member.n_features_in_ != self.n_features_in_ or member.classes_.tolist() != [0, 1]:
+                raise fields.error(f"member {i} does not belong to this estimator")
+        if not members:
+            raise fields.error("this estimator needs at least one label")
+        self.estimators_ = members
+        self.classes_ = [member.classes_ for member in members]
 
     def _forget_labels(self) -> None:
         self.__dict__.pop("estimators_", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from treelu.estimators._rows import plain_gaps, refuse_text_columns
 from treelu.estimators._saving import SaveMixin
 from treelu.tree import ObliqueTree
+from treelu.tree.saved import describe_tree, restore_tree
+
+if TYPE_CHECKING:
+    from treelu.estimators._saved import Describe, Restore
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 Matrix = NDArray[np.float64] | sparse.csr_array
 
@@ -79,6 +84,25 @@ class TreeEstimator(SaveMixin, BaseEstimator):
     def _set_tree(self, tree: ObliqueTree, X: Matrix, sample_weight: NDArray[np.float64]) -> None:
         self.tree_ = replace(tree, spreads=spread(X, sample_weight))
         self.feature_importances_ = self.tree_.feature_importances()
+
+    def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
+        """What was learned, as JSON; arrays go into `arrays`."""
+        arrays.put("feature_importances", self.feature_importances_)
+        if hasattr(self, "training_losses_"):
+            arrays.put("training_losses", self.training_losses_)
+        return {"tree": describe_tree(self.tree_, arrays.under("tree"))}
+
+    def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
+        """The inverse of `_state`, for an estimator with its parameters set."""
+        self.tree_ = restore_tree(fields.inner("tree"), arrays.under("tree"))
+        fits = self.tree_.n_features == self.n_features_in_
+        if not fits or hasattr(self, "predict_proba") != self.tree_.is_classifier:
+            raise fields.error("the tree does not belong to this estimator")
+        self.feature_importances_ = arrays.floats("feature_importances", self.n_features_in_)
+        if arrays.has("training_losses"):
+            self.training_losses_ = arrays.floats("training_losses", None)
+        if self.tree_.classes is not None:
+            self.classes_ = self.tree_.classes
 
     def _feature_names(self) -> tuple[str, ...] | None:
         names = getattr(self, "feature_names_in_", None)

@@ -19,18 +19,24 @@ from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._checks import has_labels
 from treelu.estimators._rows import check_weight
+from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_features
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training import History, Sample
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.training.progress import epoch_bar
+from treelu.training.saved import describe_ensemble, restore_ensemble
+from treelu.training.saved_stacks import describe_stack, restore_stack
 from treelu.training.scaling import Scaling, fit_scaling
 from treelu.training.sparsity import proximal_step
 from treelu.training.stacking import Stack
 from treelu.tree import ObliqueTree
 
 N_MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators is None
+
+if TYPE_CHECKING:
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 def _of_member(name: str) -> Any:
@@ -218,6 +224,25 @@ class EnsembleMixin(NetworkEstimator):
         for stage in self._staged_scores(X):
             scores = stage
         return scores
+
+    def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
+        for number, visits in enumerate(self.member_visits_):
+            put_visits(visits, arrays.under(f"visits{number}"))
+        state = {"ensemble": describe_ensemble(self.ensemble_, arrays.under("ensemble"))}
+        if self.stack_ is not None:
+            state["stack"] = describe_stack(self.stack_, arrays.under("stack"))
+        return state
+
+    def _load_model(self, fields: Fields, arrays: ArrayReader) -> int:
+        ensemble = restore_ensemble(fields.inner("ensemble"), arrays.under("ensemble"), n_columns(self))
+        self.ensemble_, self.member_visits_, self.stack_ = ensemble, [], None
+        for number, member in enumerate(ensemble.members):
+            if not member.network.activation.is_piecewise_linear:
+                break  # smooth members are no trees and have no visits
+            self.member_visits_.append(take_visits(arrays.under(f"visits{number}"), member.network.depth))
+        if "stack" in fields:
+            self.stack_ = restore_stack(fields.inner("stack"), arrays.under("stack"), ensemble, n_columns(self))
+        return len(ensemble.constant)
 
     @property
     def estimators_(self) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,12 @@ from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training import Callback, Sample, Settings, evaluate
+from treelu.training.saved import put_scaling, take_scaling
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets
+
+if TYPE_CHECKING:
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
@@ -118,6 +122,17 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
+
+    def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
+        put_scaling(self.target_scaling_, arrays.under("target_scaling"))
+        return {"several_outputs": self.n_outputs_ is not None}
+
+    def _load_targets(self, fields: Fields, arrays: ArrayReader, n_outputs: int) -> None:
+        several = fields.flag("several_outputs")
+        if not several and n_outputs != 1:
+            raise fields.error(f"a single target does not fit {n_outputs} outputs")
+        self.target_scaling_ = take_scaling(arrays.under("target_scaling"), n_outputs)
+        self.n_outputs_ = n_outputs if several else None
 
     def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """Targets drawn to what a locally linear network, trained first, makes of the rows: leaves that are constant

@@ -8,7 +8,7 @@ being too sure where it is right more often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
 from treelu.training.calibration import CLEARLY, Tempered, temper
+from treelu.training.selection import compare
 from treelu.training.targets import Targets
 from treelu.training.together import in_order
 
@@ -48,6 +49,14 @@ class Choice(NamedTuple):
 
     setting: Setting
     temperature: float | None
+
+
+class _Scored(NamedTuple):
+    """Raw scores of rows held out, and what they are judged by."""
+
+    scores: NDArray[np.float64]
+    targets: Targets
+    rows: NDArray[np.int64]
 
 
 def settings_for(
@@ -115,20 +124,36 @@ def choose_setting(
         told(setting, loss, n_rows) after each trial: its loss on so many rows held out so far.
     """
     parts = folds(sample, seed) if validation is None else iter([(sample, validation)])
-    left, rows = list(settings), np.zeros(0, np.int64)
-    scores: dict[Setting, NDArray[np.float64]] = {}
     judged: dict[Setting, Tempered] = {}
-    for train, held_out in parts:
-        rows = np.concatenate([rows, held_out.rows])
-        trials = _side_by_side(partial(_scores_of, trial, train, held_out), left)
-        for setting, new in zip(left, trials, strict=True):
-            scores[setting] = np.concatenate([scores[setting], new]) if setting in scores else new
-            judged[setting] = temper(scores[setting], held_out.targets, rows)
+
+    def scored(part: tuple[Sample, Sample], group: Sequence[Setting]) -> list[_Scored]:
+        train, held_out = part
+        networks = (trial(setting, train) for setting in group)
+        scores = [evaluate(network, held_out.table, held_out.index).astype(np.float64) for network in networks]
+        return [_Scored(of_one, held_out.targets, held_out.rows) for of_one in scores]
+
+    def not_behind(found: dict[Setting, list[_Scored]]) -> list[Setting]:
+        for setting, several in found.items():
+            scores, targets, rows = (list(column) for column in zip(*several, strict=True))
+            judged[setting] = temper(np.concatenate(scores), targets[0], np.concatenate(rows))
             if told is not None:
-                told(setting, float(judged[setting].losses.mean()), len(rows))
-        best = min(left, key=lambda setting: judged[setting].losses.mean())
-        left = [setting for setting in left if not clearly_worse(judged[setting].losses, judged[best].losses)]
-    return Choice(best, judged[best].temperature) if judged else Choice(settings[0], None)
+                told(setting, float(judged[setting].losses.mean()), sum(map(len, rows)))
+        best = judged[_least(judged, found)].losses
+        return [setting for setting in found if not clearly_worse(judged[setting].losses, best)]
+
+    found = compare(
+        [[setting] for setting in settings], parts, scored, keep=not_behind, run=partial(_in_threads, scored)
+    )
+    if not judged:
+        return Choice(settings[0], None)
+    most = max(map(len, found.values()))
+    best = _least(judged, [setting for setting in settings if len(found[setting]) == most])
+    return Choice(best, judged[best].temperature)
+
+
+def _least(judged: dict[Setting, Tempered], among: Iterable[Setting]) -> Setting:
+    """The setting with the least mean loss."""
+    return min(among, key=lambda setting: judged[setting].losses.mean())
 
 
 def trial_share(n_outputs: int) -> float:
@@ -158,26 +183,19 @@ def trial_lines(title: str) -> Callable[[Setting, float, int], None]:
     return show
 
 
-def _scores_of(
-    trial: Callable[[Setting, Sample], NeuronChain], train: Sample, held_out: Sample, setting: Setting
-) -> NDArray[np.float64]:
-    """Raw scores of the rows held out by a network trained on the others."""
-    return evaluate(trial(setting, train), held_out.table, held_out.index).astype(np.float64)
-
-
-def _side_by_side(
-    task: Callable[[Setting], NDArray[np.float64]], settings: Sequence[Setting]
-) -> list[NDArray[np.float64]]:
-    """task(setting) of each, in threads: the kernels leave Python's lock to others."""
-    count = min(n_threads(), len(settings))
+def _in_threads(
+    trial: Callable[[tuple[Sample, Sample], Sequence[Setting]], list[_Scored]], jobs: list[Any]
+) -> list[list[_Scored]]:
+    """trial(*job) of each, side by side: the kernels leave Python's lock to others."""
+    count = min(n_threads(), len(jobs))
     if count == 1:
-        return [task(setting) for setting in settings]
+        return [trial(*job) for job in jobs]
 
-    def alone(setting: Setting) -> NDArray[np.float64]:
+    def alone(job: Any) -> list[_Scored]:
         with limited(1):
-            return task(setting)
+            return trial(*job)
 
-    return list(in_order(alone, settings, count))
+    return list(in_order(alone, jobs, count))
 
 
 def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -17,8 +18,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
+from treelu.training.saved import describe_numbers, restore_numbers
+from treelu.training.selection import choose, compare, summarise
 from treelu.training.targets import log_loss, root_mean_squared_error
 from treelu.tree import ObliqueTree
+
+if TYPE_CHECKING:
+    from treelu.estimators._saved import Describe, Restore
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
+
+RESULTS = ("depth", "drop_connect", "mean_loss", "std_error")  # columns of `cv_results_`
 
 
 class _SearchCV(SaveMixin, BaseEstimator):
@@ -74,17 +83,25 @@ class _SearchCV(SaveMixin, BaseEstimator):
         y = self._check_target(y)
         rows, y = indexable(X, y)
         folds = list(check_cv(self.cv, y, classifier=self._is_classifier).split(rows, y))
-        losses = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)(
-            delayed(_fold_losses)(base, rows, y, sample_weight, fold, depths, rate) for rate in rates for fold in folds
-        )
-        table = np.array(losses).reshape(len(rates), len(folds), len(depths)).transpose(2, 0, 1)
+        groups = [[(depth, rate) for depth in depths] for rate in rates]
+
+        def run(jobs: list[Any]) -> list[list[float]]:
+            parallel = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)
+            return parallel(delayed(_fold_losses)(base, rows, y, sample_weight, *job) for job in jobs)
+
+        trial = partial(_fold_losses, base, rows, y, sample_weight)
+        found = compare(groups, folds, trial, run=run)
+        settings = sorted(found)
+        mean_loss, std_error = summarise(found[setting] for setting in settings)
         self.cv_results_ = {
-            "depth": np.repeat(depths, len(rates)),
-            "drop_connect": np.tile(rates, len(depths)),
-            "mean_loss": table.mean(axis=2).reshape(-1),
-            "std_error": (table.std(axis=2, ddof=1) / np.sqrt(len(folds))).reshape(-1),
+            "depth": np.array([depth for depth, _ in settings]),
+            "drop_connect": np.array([rate for _, rate in settings]),
+            "mean_loss": mean_loss,
+            "std_error": std_error,
         }
-        chosen = choose(self.cv_results_, self.one_standard_error)
+        chosen = choose(
+            self.cv_results_["depth"], mean_loss, std_error, one_standard_error=bool(self.one_standard_error)
+        )
         self.depth_ = int(self.cv_results_["depth"][chosen])
         self.drop_connect_ = float(self.cv_results_["drop_connect"][chosen])
         self.best_estimator_ = base.set_params(depth=self.depth_, drop_connect=self.drop_connect_)
@@ -115,6 +132,27 @@ class _SearchCV(SaveMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
+    def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
+        """The table of losses, and the estimator that was chosen."""
+        return {
+            "results": {name: describe_numbers(self.cv_results_[name].tolist()) for name in RESULTS},
+            "best": describe(self.best_estimator_, arrays.under("best")),
+        }
+
+    def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
+        """The inverse of `_state`, for a search with its parameters set."""
+        best = restore(fields.inner("best"), arrays.under("best"))
+        if type(best) is not self._estimator_class or best.n_features_in_ != self.n_features_in_:
+            raise fields.error("the chosen estimator does not belong to this search")
+        columns = restore_numbers(fields.inner("results"), RESULTS)
+        self.cv_results_ = {
+            name: np.array(column, dtype=np.int64 if name == "depth" else np.float64)
+            for name, column in zip(RESULTS, columns, strict=True)
+        }
+        self.best_estimator_, self.depth_, self.drop_connect_ = best, int(best.depth), float(best.drop_connect)
+        if hasattr(best, "classes_"):
+            self.classes_ = best.classes_
+
     @property
     def _is_classifier(self) -> bool:
         return issubclass(self._estimator_class, LCNClassifier)
@@ -131,16 +169,15 @@ def _fold_losses(
     y: Any,
     sample_weight: Any,
     fold: tuple[NDArray[np.int64], NDArray[np.int64]],
-    depths: Sequence[int],
-    rate: float,
+    settings: Sequence[tuple[int, float]],
 ) -> list[float]:
-    """Held-out losses for rising depths; each network starts from the one before."""
+    """Losses on the rows held out for settings of rising depth; each network starts from the one before."""
     train, test = fold
     estimator: Any = None
     losses: list[float] = []
     y = np.asarray(y)
     weight = None if sample_weight is None else np.asarray(sample_weight)[train]
-    for depth in depths:
+    for depth, rate in settings:
         shallower: Any = estimator
         estimator = clone(base).set_params(depth=depth, drop_connect=rate, n_jobs=None, verbose=False)
         if shallower is not None:
@@ -156,25 +193,6 @@ def _held_out_loss(estimator: LCNClassifier | LCNRegressor, X: Any, y: NDArray[A
         return root_mean_squared_error(y, estimator.predict(X))
     known = np.isin(y, estimator.classes_)
     return log_loss(np.searchsorted(estimator.classes_, y[known]), estimator.decision_function(X)[known])
-
-
-def choose(results: dict[str, NDArray[Any]], one_standard_error: bool) -> int:
-    """The setting with the least mean loss, or the smallest tree within one standard error of it.
-
-    Among equally deep trees the one with the lower loss.
-
-    Examples
-    --------
-    >>> results = {"depth": np.array([2, 4]), "mean_loss": np.array([0.5, 0.48]), "std_error": np.array([0.1, 0.1])}
-    >>> choose(results, True), choose(results, False)
-    (0, 1)
-    """
-    loss = results["mean_loss"]
-    best = int(np.argmin(loss))
-    if not one_standard_error:
-        return best
-    close = np.flatnonzero(loss <= loss[best] + results["std_error"][best])
-    return int(min(close, key=lambda k: (results["depth"][k], loss[k])))
 
 
 class LCNClassifierCV(ClassifierMixin, _SearchCV):

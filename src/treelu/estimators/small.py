@@ -31,6 +31,7 @@ from treelu.estimators._rows import (
     summable,
     warn_of_few_rows,
 )
+from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
@@ -47,7 +48,7 @@ LEAVES = 16  # at most by default, or twice the classes
 LEAST_TAUGHT = 50  # rows, below which no teacher is asked
 
 
-class SmallTree(PathMixin, TreeEstimator):
+class SmallTree(PathMixin, PathState, TreeEstimator):
     """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

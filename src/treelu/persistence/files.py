@@ -20,9 +20,9 @@ from safetensors.numpy import save as write_safetensors
 from treelu import __version__
 from treelu.persistence.folder import Staged, locked, read_regular, remove_leftovers, sync_folder
 from treelu.persistence.folder import write_atomically as write_atomically
-from treelu.persistence.trees import describe_tree, restore_tree
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.tree import ObliqueTree
+from treelu.tree.saved import describe_tree, restore_tree
 
 FORMAT, FORMAT_VERSION = "treelu.model", 1
 MANIFEST = "model.json"

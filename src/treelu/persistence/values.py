@@ -33,6 +33,10 @@ class ArrayWriter:
         """Add one array; safetensors wants its numbers in one piece."""
         self.arrays[self._prefix + name] = np.ascontiguousarray(array)
 
+    def labels(self, labels: NDArray[Any]) -> dict[str, Any]:
+        """An array of labels as JSON, for `Fields.labels`; it is no array of the file."""
+        return describe_labels(labels)
+
 
 class ArrayReader:
     """Hands out the arrays of a saved model, each with its type and shape checked."""
@@ -80,6 +84,10 @@ class ArrayReader:
         self.taken.add(name)
         return array
 
+    def error(self, text: str) -> ModelFileError:
+        """What to raise where arrays do not fit together."""
+        return ModelFileError(text)
+
     def check_all_taken(self) -> None:
         """Raise if there are arrays that no part of the model asked for."""
         foreign = sorted(set(self.arrays) - self.taken)
@@ -126,6 +134,18 @@ class Fields:
     def inner(self, name: str) -> Fields:
         """An object."""
         return Fields(self.any(name), f"{self.where}.{name}")
+
+    def inners(self, name: str) -> list[Fields]:
+        """A list of objects."""
+        return [Fields(item, f"{self.where}.{name}[{number}]") for number, item in enumerate(self.items(name))]
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """The inverse of `ArrayWriter.labels`."""
+        return restore_labels(self.inner(name))
+
+    def error(self, text: str) -> ModelFileError:
+        """What to raise where values do not fit together."""
+        return ModelFileError(f"{self.where}: {text}")
 
     def whole(self, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
         """A whole number within bounds."""

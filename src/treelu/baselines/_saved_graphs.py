@@ -1,16 +1,18 @@
-"""Graph networks as arrays and JSON, and back. Restoring one needs torch_geometric, as fitting it did."""
+"""The state of graph networks for saving, as arrays and JSON, and back. Restoring one needs torch_geometric."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from treelu.baselines._graphs import N_ATOM_FEATURES
-from treelu.baselines.gcn import GraphNetwork
-from treelu.persistence.networks import describe_history, put_scaling, restore_history, take_scaling
-from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError, describe_labels, restore_labels
+from treelu.training.saved import describe_history, put_scaling, restore_history, take_scaling
+
+if TYPE_CHECKING:
+    from treelu.baselines.gcn import GraphNetwork
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 MAX_LABELS = 1_000_000
 
@@ -27,11 +29,11 @@ def describe_graph_model(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     elif isinstance(estimator.classes_, list):
         fitted["n_labels"] = len(estimator.classes_)
     else:
-        fitted["classes"] = describe_labels(estimator.classes_)
+        fitted["classes"] = arrays.labels(estimator.classes_)
     return fitted
 
 
-def restore_graph_model(estimator: Any, fields: Fields, arrays: ArrayReader) -> Any:
+def restore_graph_model(estimator: Any, fields: Fields, arrays: ArrayReader) -> None:
     """The inverse of `describe_graph_model`, for an estimator with its parameters set."""
     estimator.history_ = restore_history(fields.inner("history"))
     if not hasattr(estimator, "predict_proba"):
@@ -41,15 +43,16 @@ def restore_graph_model(estimator: Any, fields: Fields, arrays: ArrayReader) -> 
         n_outputs = fields.whole("n_labels", low=1, high=MAX_LABELS)
         estimator.classes_ = [np.array([0, 1])] * n_outputs
     else:
-        estimator.classes_ = restore_labels(fields.inner("classes"))
+        estimator.classes_ = fields.labels("classes")
         if len(estimator.classes_) < 2:
-            raise ModelFileError(f"{fields.where}: a classifier needs two classes or more")
+            raise fields.error("a classifier needs two classes or more")
         n_outputs = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
     estimator.network_ = _restore_network(estimator, n_outputs, arrays.under("network"))
-    return estimator
 
 
 def _restore_network(estimator: Any, n_outputs: int, arrays: ArrayReader) -> GraphNetwork:
+    from treelu.baselines.gcn import GraphNetwork
+
     filters, dense = estimator._filters(), int(estimator.dense)
     # The widths must be those of the arrays, whose size is that of the file, before anything is made of them.
     for layer, width in enumerate(filters):

@@ -1,14 +1,16 @@
-"""Trees as arrays and JSON, and back. No torch: a saved tree can be used without it."""
+"""The state of a tree for saving, as arrays and JSON, and back."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, describe_labels, restore_labels
 from treelu.tree import ObliqueTree
 from treelu.tree.check import MAX_FEATURES, csr_from_parts
+
+if TYPE_CHECKING:
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
@@ -26,7 +28,7 @@ def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
     return {
         "n_features": tree.n_features,
         "link": tree.link,
-        "classes": None if tree.classes is None else describe_labels(tree.classes),
+        "classes": None if tree.classes is None else arrays.labels(tree.classes),
         "feature_names": None if tree.feature_names is None else list(tree.feature_names),
         "notes": list(tree.notes),
     }
@@ -52,7 +54,7 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
         arrays.floats("values", n_splits + 1, None),
         leaf_weights=leaf_weights,
         link=fields.text("link"),
-        classes=restore_labels(fields.inner("classes")) if "classes" in fields else None,
+        classes=fields.labels("classes") if "classes" in fields else None,
         feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
         n_samples=arrays.floats("n_samples", None) if arrays.has("n_samples") else None,
         spreads=arrays.floats("spreads", n_features) if arrays.has("spreads") else None,

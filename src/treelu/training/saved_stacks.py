@@ -1,16 +1,18 @@
-"""Stacks as arrays and JSON, and back: the groups of networks, the trees, and the weights of the parts."""
+"""The state of stacks for saving, as arrays and JSON, and back: groups of networks, trees, the weights of the parts."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.training.boosting import Ensemble
 from treelu.training.forest import Forest
 from treelu.training.stacking import Stack, Trees
 from treelu.training.targets import METRICS
+
+if TYPE_CHECKING:
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 def describe_stack(stack: Stack, arrays: ArrayWriter) -> dict[str, Any]:
@@ -31,27 +33,23 @@ def restore_stack(fields: Fields, arrays: ArrayReader, networks: Ensemble, n_fea
     """The inverse of `describe_stack`."""
     task: Any = fields.text("task")
     if task not in METRICS:
-        raise ModelFileError(f"{fields.where}: unknown task {task!r}")
+        raise fields.error(f"unknown task {task!r}")
     n_outputs = len(networks.constant)
     width = 2 if task == "binary" else n_outputs
     groups = arrays.integers("groups", len(networks))
     if sorted(set(groups.tolist())) != list(range(int(groups.max()) + 1)):
-        raise ModelFileError(f"{fields.where}: the groups of networks must be numbered from 0")
+        raise fields.error("the groups of networks must be numbered from 0")
     trees = []
-    for number, description in enumerate(fields.items("trees")):
-        part = Fields(description, f"{fields.where}.trees[{number}]")
-        inner, count, are_chances = (
-            arrays.under(f"part{number}"),
-            part.whole("n_forests", low=1),
-            part.flag("are_chances"),
-        )
+    for number, part in enumerate(fields.inners("trees")):
+        inner = arrays.under(f"part{number}")
+        count, are_chances = part.whole("n_forests", low=1), part.flag("are_chances")
         columns = width if are_chances else n_outputs
         constants = inner.floats("constants", count, columns)
         forests = [_take_forest(inner.under(f"forest{place}"), columns, n_features) for place in range(count)]
         trees.append(Trees(forests, constants, are_chances))
     weights = arrays.floats("weights", 1 + int(groups.max()) + 1 + len(trees))
     if (weights < 0).any():
-        raise ModelFileError(f"{fields.where}: the weights of a stack must not be negative")
+        raise fields.error("the weights of a stack must not be negative")
     return Stack(task, networks, groups, trees, weights, arrays.floats("constant", width))
 
 
@@ -73,5 +71,5 @@ def _take_forest(arrays: ArrayReader, n_outputs: int, n_features: int) -> Forest
         and bool(((children < 0) | (children > np.arange(n_splits)[:, None])).all())
     )
     if not fits or not len(roots):
-        raise ModelFileError("the nodes of a forest do not fit together")
+        raise arrays.error("the nodes of a forest do not fit together")
     return Forest(features, thresholds, children, roots, values, n_features)
