@@ -42,7 +42,7 @@ LIMIT = 2 * 2**30  # bytes of data, for the run under a limit
 STREAM_TABLES = ("phoneme", "satimage", "magic", "spambase", "houses")  # on which partial_fit's constants were chosen
 MOST_ROWS = 20_000  # of the tables on which they are tried out: the five with the most rows below this
 PIECES, SEEDS, OTHER_SEEDS = 10, 2, 3
-TASKS = 10_000
+TASKS = 3_000
 
 
 # Data
