@@ -260,7 +260,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         return self
 
     def _describe_rows(self, network: NeuronChain, sample: Sample, n_passes: int) -> None:
-        """What the tree tells of the training rows: how many reach each node, how far each feature spreads."""
+        """What the tree says about the training rows: how many reach each node, how far each feature spreads."""
         self.n_passes_ = n_passes
         self.visits_ = count_visits(network, sample)
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale
@@ -391,7 +391,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             )
 
     def _filled_rows(self, X: Any, *, first: bool) -> Any:
-        """The same with gaps filled and marked, where so asked; `first` learns with what."""
+        """The same with gaps filled and marked if `missing="indicator"`; `first` learns what fills them."""
         if self.missing != "indicator":
             return X
         if first:

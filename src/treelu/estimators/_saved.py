@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy import sparse
 
 from treelu.estimators._checks import has_labels
@@ -125,6 +124,8 @@ class PathState:
         }
 
     def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
+        import pandas as pd
+
         estimator: Any = self
         take_missing(estimator, fields, arrays)
         described = enumerate(fields.inners("trees"))

@@ -108,7 +108,7 @@ def choose_setting(
 ) -> Choice:
     """The setting with the least loss on `validation`, or on parts of the sample held out in turn.
 
-    A setting that is clearly behind after a part (by `CLEARLY` standard errors) is not tried on the next.
+    A setting that is clearly worse than the best after a part (by `CLEARLY` standard errors) is not tried on the next.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Head:
         Widths of the hidden ReLU layers; none makes g_φ linear.
 
     **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L; `hidden` holds
-    the layers behind the first.
+    the layers after the first.
     """
 
     def __init__(

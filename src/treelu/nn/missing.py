@@ -45,7 +45,7 @@ class MissingValues:
         return len(self.fills) + len(self.gaps)
 
     def fill(self, X: Any) -> NDArray[Any]:
-        """Rows with gaps filled, and the indicators behind."""
+        """Rows with gaps filled, followed by the indicator columns."""
         absent = _absent(X)
         filled = np.where(absent, self.fills.astype(X.dtype), X)
         return np.hstack([filled, absent[:, self.gaps].astype(X.dtype)])

@@ -109,7 +109,7 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
 
     Scores that are not better than the classes' shares are given the highest temperature, and the shares are added to
     them (:func:`drawn`): what is not known better than by chance becomes the majority class, not a draw between all.
-    In regression it is 1 or more: outputs that spread further than the targets of rows held out bear are drawn towards
+    In regression it is 1 or more: outputs that spread further than the held-out targets justify are shrunk towards
     0, the mean of scaled targets, as far as these rows say clearly.
 
     Examples

@@ -34,7 +34,7 @@ _WORD, _BITS = np.uint64(WORD), np.uint64(32)
 
 
 class Batches(NamedTuple):
-    """The row numbers of all batches one behind the other, where each begins and the last ends, and a key for each."""
+    """The row numbers of all batches in one array, where each begins and the last ends, and a key for each."""
 
     rows: Any
     starts: Any

@@ -23,7 +23,7 @@ def pack(block: Any, column: int, packed: Any) -> None:
 
 @fast_part
 def _unpack(packed: Any, column: int, block: Any) -> None:
-    """Copy columns of the padded gradient, from `column` on, to a block (D, ·); zero the padded one behind."""
+    """Copy columns of the padded gradient, from `column` on, to a block (D, ·); then set them to zero."""
     for d in range(block.shape[0]):
         for i in range(block.shape[1]):
             block[d, i] = packed[d, column + i]
@@ -75,7 +75,7 @@ def prepare_linear(parameters: Any, packed: Any) -> None:
 
 @fast_part
 def outputs_forward(parameters: Any, state: Any, out: Any, first: Any, last: Any) -> None:
-    """out = A x + B a + c, (L, B); A x stands in s behind the neurons' projections."""
+    """out = A x + B a + c, (L, B); A x is in s, after the neurons' projections."""
     connection = parameters.output_connection
     depth = connection.shape[0]
     for k in range(out.shape[0]):

@@ -1,6 +1,6 @@
 """What a training step works on: a network's parameters, their gradients, and the arrays in between, made once.
 
-`forward` and `backward` are the steps of networks whose g_φ goes on behind the kernels; `treelu.training.epochs` runs
+`forward` and `backward` are the steps of networks whose g_φ has more layers; `treelu.training.epochs` runs
 the others without coming back to Python.
 """
 
