@@ -84,3 +84,10 @@ def test_sparse_weights_whose_rows_end_elsewhere_are_refused(place: int, number:
 def test_sparse_weights_of_features_that_are_not_there_are_refused(number: int) -> None:
     with pytest.raises(ModelFileError, match="indices must be from 0 to 2"):
         loads(*with_integer(golden("tree_sparse"), "weights.indices", 0, number))
+
+
+@pytest.mark.parametrize("number", [-1, 7, 2**40, 2**62])
+def test_groups_of_a_stack_must_be_numbered_from_zero(number: int) -> None:
+    """A huge number must not ask for memory either."""
+    with pytest.raises(ModelFileError, match="numbered from 0"):
+        loads(*with_integer(golden("stack_values"), "stack.groups", 0, number))

@@ -37,7 +37,8 @@ def restore_stack(fields: Fields, arrays: ArrayReader, networks: Ensemble, n_fea
     n_outputs = len(networks.constant)
     width = 2 if task == "binary" else n_outputs
     groups = arrays.integers("groups", len(networks))
-    if sorted(set(groups.tolist())) != list(range(int(groups.max()) + 1)):
+    numbers = np.unique(groups)
+    if not np.array_equal(numbers, np.arange(len(numbers))):
         raise fields.error("the groups of networks must be numbered from 0")
     trees = []
     for number, part in enumerate(fields.inners("trees")):
@@ -47,7 +48,7 @@ def restore_stack(fields: Fields, arrays: ArrayReader, networks: Ensemble, n_fea
         constants = inner.floats("constants", count, columns)
         forests = [_take_forest(inner.under(f"forest{place}"), columns, n_features) for place in range(count)]
         trees.append(Trees(forests, constants, are_chances))
-    weights = arrays.floats("weights", 1 + int(groups.max()) + 1 + len(trees))
+    weights = arrays.floats("weights", 1 + len(numbers) + len(trees))
     if (weights < 0).any():
         raise fields.error("the weights of a stack must not be negative")
     return Stack(task, networks, groups, trees, weights, arrays.floats("constant", width))
