@@ -90,4 +90,4 @@ def test_sparse_weights_of_features_that_are_not_there_are_refused(number: int) 
 def test_groups_of_a_stack_must_be_numbered_from_zero(number: int) -> None:
     """A huge number must not ask for memory either."""
     with pytest.raises(ModelFileError, match="numbered from 0"):
-        loads(*with_integer(golden("stack_values"), "stack.groups", 0, number))
+        loads(*with_integer(golden("stack_values"), "stack/groups", 0, number))
