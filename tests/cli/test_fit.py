@@ -297,7 +297,7 @@ def test_tuning_searches_what_was_not_given(
 
 def test_tuning_takes_the_smallest_good_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Rows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
-    losses = iter([3.0, 3.1, 1.0, 1.2, 2.0, 2.1])
+    losses = iter([3.0, 1.0, 2.0, 3.1, 1.2, 2.1])  # of three drop rates on each of two folds
     monkeypatch.setattr(tuning, "fold_loss", lambda *arguments, **options: next(losses))
     estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
     assert (estimator.depth, estimator.drop_connect) == (3, tuning.DROP_RATES[1])
