@@ -19,6 +19,8 @@ from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.training.calibration import HOTTEST
 from treelu.training.small.soft_tree import Rows
 
+NETWORKS, FEW_ROWS = 3, 500  # whose answers are averaged where there are fewer rows: single ones differ much
+
 
 @dataclass(frozen=True)
 class Teacher:
@@ -43,13 +45,16 @@ class Teacher:
         return None if temperature >= HOTTEST else cls(kind(**setting), temperature)
 
     def teach(self, rows: Rows, seed: int) -> Rows:
-        """The rows with the answers of a teacher that was fitted to them."""
+        """The rows with the answers of a teacher that was fitted to them; of few rows, the mean of several networks."""
         if rows.is_classifier and len(np.unique(rows.target.argmax(axis=1))) < 2:
             return rows
-        model = clone(self.estimator)
-        if isinstance(model, ALCNClassifier | ALCNRegressor):
-            model.set_params(random_state=seed)
-        answers = tempered(_answers(_fitted(model, rows), rows), self.temperature, rows.is_classifier)
+        models = [clone(self.estimator)]
+        if isinstance(self.estimator, ALCNClassifier | ALCNRegressor):
+            n_networks = NETWORKS if len(rows) < FEW_ROWS else 1
+            seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
+            models = [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
+        answers = np.mean([_answers(_fitted(model, rows), rows) for model in models], axis=0)
+        answers = tempered(answers, self.temperature, rows.is_classifier)
         return replace(rows, target=np.ascontiguousarray(answers, np.float32), taught=True)
 
 
