@@ -115,6 +115,32 @@ def test_a_teacher_without_chances_is_refused() -> None:
         ObliqueTreeClassifier(teacher=LinearSVC()).fit(X, y)
 
 
+class Broken(RandomForestRegressor):
+    """A teacher whose answers are not numbers."""
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), np.nan)
+
+
+def test_a_teacher_whose_answers_are_no_numbers_is_refused() -> None:
+    X, y, _ = flipped()
+    with pytest.raises(ValueError, match="teacher must give 1 finite numbers for each row, which Broken"):
+        ObliqueTreeRegressor(teacher=Broken(5)).fit(X, y + 0.0)
+
+
+def test_a_given_network_keeps_its_seed() -> None:
+    X, y, _ = flipped()
+    rows = Rows(
+        np.column_stack([X, np.ones(len(X))]).astype(np.float32), np.eye(2, dtype=np.float32)[y],
+        np.ones(len(X), np.float32), is_classifier=True,
+    )  # fmt: skip
+    given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
+    np.testing.assert_array_equal(given.teach(rows, seed=0).target, given.teach(rows, seed=1).target)
+    free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
+    assert (free.teach(rows, seed=0).target != free.teach(rows, seed=1).target).any()
+    np.testing.assert_array_equal(free.teach(rows, seed=0).target, free.teach(rows, seed=0).target)
+
+
 def test_a_model_is_saved_with_its_teacher_where_that_is_a_network(tmp_path: Path) -> None:
     X, y, _ = flipped()
     own = ObliqueTreeClassifier(teacher=ALCNClassifier(depth=3, drop_connect=0.1), random_state=0).fit(X, y)

@@ -49,7 +49,7 @@ class Teacher:
         if rows.is_classifier and len(np.unique(rows.target.argmax(axis=1))) < 2:
             return rows
         models = [clone(self.estimator)]
-        if isinstance(self.estimator, ALCNClassifier | ALCNRegressor):
+        if isinstance(self.estimator, ALCNClassifier | ALCNRegressor) and self.estimator.random_state is None:
             n_networks = NETWORKS if len(rows) < FEW_ROWS else 1
             seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
             models = [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
@@ -87,8 +87,13 @@ def _fitted(model: Any, rows: Rows) -> Any:
 def _answers(model: Any, rows: Rows) -> NDArray[np.float64]:
     """Chances of all classes (n, K), or values (n, K)."""
     X = rows.X[:, :-1].astype(np.float64)
-    if not rows.is_classifier:
-        return np.asarray(model.predict(X), np.float64).reshape(len(rows), -1)
-    chances = np.zeros(rows.target.shape)
-    chances[:, model.classes_] = model.predict_proba(X)
-    return chances
+    if rows.is_classifier:
+        answers = np.zeros(rows.target.shape)
+        answers[:, model.classes_] = model.predict_proba(X)
+    else:
+        answers = np.asarray(model.predict(X), np.float64).reshape(len(rows), -1)
+    if answers.shape != rows.target.shape or not np.isfinite(answers).all():
+        raise ValueError(
+            f"teacher must give {rows.target.shape[1]} finite numbers for each row, which {model!r} does not"
+        )
+    return answers
