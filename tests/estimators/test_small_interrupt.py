@@ -55,7 +55,7 @@ together.threading = type("threading", (), {**vars(threading), "Event": Stop})
 rng = np.random.default_rng(0)
 X = rng.normal(size=(N_ROWS, 4))
 y = (X[:, 0] + X[:, 1] > 0).astype(int)
-QUICK = {"n_updates": 20, "max_leaf_nodes": 8, "random_state": 0}
+QUICK = {"n_updates": 20, "max_leaf_nodes": 8, "teacher": None, "random_state": 0}
 def attempt(model, *rows):
     ARMED[0] = True
     with warnings.catch_warnings(record=True) as said:

@@ -141,6 +141,19 @@ def test_a_given_network_keeps_its_seed() -> None:
     np.testing.assert_array_equal(free.teach(rows, seed=0).target, free.teach(rows, seed=0).target)
 
 
+def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:
+    """A network by itself keeps what it has learned; here nothing of it would be the user's."""
+    X, y, _ = flipped()
+
+    def press(record: Any, network: Any) -> None:
+        raise KeyboardInterrupt
+
+    model = ObliqueTreeClassifier(teacher=ALCNClassifier(depth=3, drop_connect=0.1, callbacks=[press]))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "tree_")
+
+
 def test_a_model_is_saved_with_its_teacher_where_that_is_a_network(tmp_path: Path) -> None:
     X, y, _ = flipped()
     own = ObliqueTreeClassifier(teacher=ALCNClassifier(depth=3, drop_connect=0.1), random_state=0).fit(X, y)

@@ -52,6 +52,7 @@ class Elements(HTMLParser):
 @pytest.mark.parametrize("kind", KINDS)
 def test_trees_of_every_kind_show_a_picture(kind):
     tree = random_tree(np.random.default_rng(0), 5, 3, kind, notes=["kept <b>exact</b>"])
+    plt.close("all")  # what other tests have left open
     html = tree._repr_html_()
     (image,) = [attributes for tag, attributes in Elements(html).found if tag == "img"]
     assert base64.b64decode(image["src"].partition(",")[2])[:8] == b"\x89PNG\r\n\x1a\n"
