@@ -91,3 +91,11 @@ def test_groups_of_a_stack_must_be_numbered_from_zero(number: int) -> None:
     """A huge number must not ask for memory either."""
     with pytest.raises(ModelFileError, match="numbered from 0"):
         loads(*with_integer(golden("stack_values"), "stack/groups", 0, number))
+
+
+@pytest.mark.parametrize("number", [1e-320, 1e-200, 1e300, -1.0, 0.0])
+def test_scales_beyond_arithmetic_are_refused(number: float) -> None:
+    """Weights divided by them would be infinite, and answers no numbers."""
+    as_integer = struct.unpack("<q", struct.pack("<d", number))[0]
+    with pytest.raises(ModelFileError, match=r"scale must be positive|cannot be scaled"):
+        loads(*with_integer(golden("elcn"), "scaling0/scale", 0, as_integer))

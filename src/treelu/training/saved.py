@@ -13,7 +13,7 @@ from treelu.nn import LocallyConstantNetwork
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.boosting import Ensemble, Member
 from treelu.training.loop import EpochRecord, History
-from treelu.training.scaling import Scaling
+from treelu.training.scaling import Scaling, check_scale
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -75,10 +75,14 @@ def put_scaling(scaling: Scaling, arrays: ArrayWriter) -> None:
 
 def take_scaling(arrays: ArrayReader, length: int) -> Scaling:
     """The inverse of `put_scaling`."""
-    scale = arrays.floats("scale", length)
+    scale, center = arrays.floats("scale", length), arrays.floats("center", length)
     if not (scale > 0).all():
         raise arrays.error("a scale must be positive")
-    return Scaling(arrays.floats("center", length), scale)
+    try:
+        check_scale(center, scale, "a row")  # as of rows that are fitted; beyond, answers would not be numbers
+    except ValueError as error:
+        raise arrays.error(str(error)) from None
+    return Scaling(center, scale)
 
 
 def describe_history(history: History) -> dict[str, Any]:
