@@ -87,8 +87,8 @@ def _fitted(model: Any, rows: Rows) -> Any:
 def _answers(model: Any, rows: Rows) -> NDArray[np.float64]:
     """Chances of all classes (n, K), or values (n, K)."""
     X = rows.X[:, :-1].astype(np.float64)
+    answers: NDArray[np.float64] = np.zeros(rows.target.shape)
     if rows.is_classifier:
-        answers = np.zeros(rows.target.shape)
         answers[:, model.classes_] = model.predict_proba(X)
     else:
         answers = np.asarray(model.predict(X), np.float64).reshape(len(rows), -1)
