@@ -38,7 +38,7 @@ def predicted(number: int) -> list[np.ndarray]:
 
 def signed(manifest: dict[str, Any], arrays: bytes) -> Files:
     """Files with fitting checksums, as whoever means harm would write them."""
-    manifest = {key: value for key, value in manifest.items() if key != "sha256"}
+    manifest = json.loads(json.dumps({key: value for key, value in manifest.items() if key != "sha256"}))
     if isinstance(manifest.get("arrays"), dict):
         manifest["arrays"] |= {"bytes": len(arrays), "sha256": _sha256(arrays)}
     try:
