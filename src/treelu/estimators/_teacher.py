@@ -1,7 +1,8 @@
 """Teachers of small trees: a smooth network, or any estimator, whose answers a tree learns in place of noisy targets.
 
 A tree of a few leaves fits the noise of its rows when it is trained on them. A smooth network (ALCN) of the same rows
-has less of it: the tree then learns what the network says of each row, and only its leaf values come from the rows.
+has less of it: the tree then learns what the network says of each row, and only its constant leaf values come from
+the rows.
 """
 
 from __future__ import annotations

@@ -302,8 +302,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     class_weight : dict, "balanced" or None
     teacher : "auto", None or estimator
         A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
-        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; leaf values come from
-        the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
+        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
+        come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so.
     n_jobs : int, optional
@@ -427,7 +427,8 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
-        `shrinkage`; the size is chosen for that. Not together with `monotonic_cst`.
+        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too. Not
+        together with `monotonic_cst`.
 
     Attributes
     ----------
