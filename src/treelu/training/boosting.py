@@ -177,11 +177,7 @@ class Recipe:
         """Train member `number` = 1, 2, … of an ensemble; with it the network in training form and its last epoch."""
         sample, boosted = sums.sample, ensemble.combine == "boost"
         rng = np.random.default_rng([self.seed, number])
-        features = None
-        if self.feature_fraction < 1:
-            n_features = sample.table.shape[1]
-            n_drawn = max(1, round(self.feature_fraction * n_features))
-            features = np.sort(rng.choice(n_features, n_drawn, replace=False))
+        features = drawn_features(sample.table.shape[1], self.feature_fraction, rng)
         table = columns(sample.table, features)
         index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
         targets = replace(sample.targets, offset=sums.offset() if boosted else None)
@@ -338,6 +334,19 @@ def grow(
             warnings.warn(f"fitting interrupted: {len(ensemble)} of {n_members} members are kept", stacklevel=2)
     del ensemble.members[history.best_epoch :]
     return history
+
+
+def drawn_features(n_features: int, fraction: float, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    """A share of the features, at least one, drawn without replacement, in their order; None where the share is 1.
+
+    Examples
+    --------
+    >>> len(drawn_features(10, 0.5, np.random.default_rng(0)))
+    5
+    """
+    if fraction >= 1:
+        return None
+    return np.sort(rng.choice(n_features, max(1, round(fraction * n_features)), replace=False))
 
 
 def columns(table: Table, features: NDArray[np.int64] | None) -> Table:

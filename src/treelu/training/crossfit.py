@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain
-from treelu.training.boosting import Ensemble, Member, columns
+from treelu.training.boosting import Ensemble, Member, columns, drawn_features
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
 from treelu.training.targets import probabilities
@@ -122,11 +122,7 @@ class CrossFit:
         sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
         place, fold = held_out.plan.of(number)
         kind = self.kinds[place]
-        features = None
-        if kind.feature_fraction < 1:
-            n_features = sample.table.shape[1]
-            n_drawn = max(1, round(kind.feature_fraction * n_features))
-            features = np.sort(rng.choice(n_features, n_drawn, replace=False))
+        features = drawn_features(sample.table.shape[1], kind.feature_fraction, rng)
         index = sample.rows[held_out.folds != fold]
         if self.bootstrap:
             index = rng.choice(index, len(index))

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
-from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
+from treelu.training.small.path import TRAINED, Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 
-STARTS = ("random", "cart", "linear")
 MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
 
 
@@ -73,7 +72,7 @@ def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
     """Starts worth a trial, with the rows' own targets and a teacher's."""
     if budget.max_terms == 1 or not is_trainable(rows, budget):
         return []
-    found = [start for start in STARTS if start != "linear" or rows.n_features <= MOST_LINEAR]
+    found = [start for start in TRAINED if start != "linear" or rows.n_features <= MOST_LINEAR]
     hold = holds(rows)[0]
     return [Family(start, *hold, taught) for taught in (False, True)[: 1 + can_teach] for start in found]
 
