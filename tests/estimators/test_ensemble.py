@@ -258,7 +258,7 @@ def test_several_labels_with_missing_values(labels):
     assert list(model.staged_predict(X))[-1].tolist() == model.predict(X).tolist()
     in_parallel = classifier(n_jobs=2, **settings).fit(X, y)
     np.testing.assert_array_equal(in_parallel.decision_function(X), scores)
-    with pytest.raises(AttributeError, match="one ensemble per label"):
+    with pytest.raises(AttributeError, match="one model per label"):
         _ = model.n_estimators_
 
 

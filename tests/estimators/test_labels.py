@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tests.estimators.tables import CLASSIFIERS, FAST, labels, two_classes
 from treelu import LCNClassifier
+from treelu.estimators._classifier import NetworkClassifier
 
 FREE = {**FAST, "standardize": False}  # the scaling of all rows is not that of some
 
@@ -93,7 +94,7 @@ def test_balanced_classes_by_label() -> None:
 def test_trees_are_the_members() -> None:
     X, y = labels()
     classifier = LCNClassifier(**FAST).fit(X, y)
-    with pytest.raises(AttributeError, match=r"one tree per label: use estimators_\[label\].tree_"):
+    with pytest.raises(AttributeError, match=r"one model per label: use estimators_\[label\].tree_"):
         _ = classifier.tree_
     for label, member in enumerate(classifier.estimators_):
         assert np.allclose(member.tree_.decision_function(X), classifier.decision_function(X)[:, label], atol=1e-9)
@@ -139,3 +140,39 @@ def test_warm_start() -> None:
 def test_a_vector_of_two_classes_is_no_label_matrix() -> None:
     X, y = two_classes()
     assert not hasattr(LCNClassifier(**FAST).fit(X, y), "estimators_")
+
+
+def test_what_there_is_one_of_for_each_label_says_so() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST).fit(X, y)
+    for name in ("to_tree", "apply", "decision_path"):
+        with pytest.raises(AttributeError, match=rf"one model per label: use estimators_\[label\]\.{name}"):
+            getattr(classifier, name)
+    assert not hasattr(classifier, "staged_predict")
+    assert LCNClassifier.predict_proba.__doc__ == NetworkClassifier.predict_proba.__doc__
+
+
+def test_a_fit_that_fails_leaves_the_labels_as_they_were() -> None:
+    X, y = labels()
+    classifier = LCNClassifier(**FAST, warm_start=True).fit(X, y)
+    before, old = classifier.decision_function(X), classifier.estimators_[2].get_params()
+    classifier.set_params(hidden_layers=(4,), learning_rate=1e30)
+    with pytest.raises(FloatingPointError):
+        classifier.fit(X, y)
+    assert np.array_equal(classifier.decision_function(X), before)
+    assert classifier.estimators_[2].get_params() == old
+    with pytest.raises(ValueError, match="not among the classes"):
+        classifier.set_params(learning_rate=0.01).partial_fit(X, X[:, 0] > 0, classes=[2, 3])
+    assert np.array_equal(classifier.decision_function(X), before)
+    assert [classes.tolist() for classes in classifier.classes_] == [[0, 1]] * 3
+
+
+def test_a_subclass_may_answer_for_each_label_in_its_own_way() -> None:
+    class Bold(LCNClassifier):
+        def predict_proba(self, X):
+            return np.round(super().predict_proba(X))
+
+    X, y = labels()
+    classifier = Bold(**FAST).fit(X, y)
+    assert classifier.predict_proba(X).shape == y.shape
+    assert np.isin(classifier.predict_proba(X), [0, 1]).all()

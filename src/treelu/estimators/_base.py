@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -16,7 +17,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
     GAPS_REMEDY,
@@ -107,14 +107,17 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
     # Fitting
 
-    def _fit_single(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
-        """Fit one network to validated parameters and raw input."""
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+        """Fit to raw input, with the parameters checked."""
         X, y = self._read_rows(X, y, first=True)
         warn_of_few_rows(X.shape[0])
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
-        sample = Sample(self._scaled_table(X), targets)
+        return self._fit_sample(Sample(self._scaled_table(X), targets), validation)
+
+    def _fit_sample(self, sample: Sample, validation: Sample | None) -> Self:
+        """Fit to scaled rows, of which early stopping holds some out where there are no others."""
         seed = self._seeds(1)[0]
         if validation is None and self.early_stopping:
             sample, validation = hold_out(sample, seed)
@@ -251,12 +254,11 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             rng=np.random.default_rng(seed),
         )
 
-    def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Learn from a piece of the rows; see `_stream`."""
         from treelu.estimators._stream import learn_piece
 
-        with unchanged_by_failure(self):
-            learn_piece(self, X, y, sample_weight)
+        learn_piece(self, X, y, sample_weight)
         return self
 
     def _describe_rows(self, network: NeuronChain, sample: Sample, n_passes: int) -> None:
@@ -401,16 +403,20 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _read_eval_set(self, eval_set: Any) -> Sample | None:
         if eval_set is None:
             return None
+        table, targets = self._read_pair(eval_set, lambda y: self._read_targets(y, None, first=False))
+        if targets.task == "binary" and targets.y.min() == targets.y.max():
+            raise ValueError("eval_set has one class only; its AUC is not defined")
+        return Sample(table, replace(targets, weight=None))
+
+    def _read_pair(self, eval_set: Any, read_y: Callable[[Any], Any]) -> tuple[Table, Any]:
+        """Rows for validation, scaled, and what `read_y` makes of their targets."""
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError("eval_set must be a pair (X_valid, y_valid)")
         try:
             X, y = self._read_rows(*eval_set, first=False)
-            targets = replace(self._read_targets(y, None, first=False), weight=None)
+            return self._scaled_table(X), read_y(y)
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
-        if targets.task == "binary" and targets.y.min() == targets.y.max():
-            raise ValueError("eval_set has one class only; its AUC is not defined")
-        return Sample(self._scaled_table(X), targets)
 
     def _scaled_table(self, X: Any) -> Table:
         """The rows as networks are trained on them: where they lie, or scaled in float32."""

@@ -1,8 +1,4 @@
-"""What an estimator was fitted to, and the checks of scikit-learn that these estimators do not pass."""
-
-from __future__ import annotations
-
-from typing import Any
+"""The checks of scikit-learn that these estimators do not pass."""
 
 _BATCHES = (
     "mini-batches are drawn at random, so that a row that is repeated and a row of double weight (or a row that is "
@@ -13,8 +9,3 @@ EXPECTED_FAILED_CHECKS = {
     "check_sample_weight_equivalence_on_dense_data": _BATCHES,
     "check_sample_weight_equivalence_on_sparse_data": _BATCHES,
 }
-
-
-def has_labels(estimator: Any) -> bool:
-    """Whether an estimator was fitted to several 0/1 labels: it then holds an estimator for each."""
-    return isinstance(getattr(estimator, "classes_", None), list)

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._checks import has_labels
 from treelu.estimators._rows import check_weight
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack
@@ -115,7 +114,7 @@ class EnsembleMixin(NetworkEstimator):
             )
         self._grow(sample, validation, seed, n_members, continued=continued)
 
-    def _partial_fit_single(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One more member, fitted to a piece of data on top of the earlier ones."""
         first = not hasattr(self, "ensemble_")
         X, y = self._read_rows(X, y, first=first)
@@ -246,21 +245,12 @@ class EnsembleMixin(NetworkEstimator):
 
     @property
     def estimators_(self) -> list[Any]:
-        """The members as fitted estimators, built when asked for; with several labels an ensemble for each.
+        """The members as fitted estimators, built when asked for.
 
         Boosted members carry the shrinkage (the first one also the constant), so that their raw scores add up.
         """
         check_is_fitted(self)
-        if has_labels(self):
-            return self._label_estimators
         return [self._as_estimator(number) for number in range(len(self.ensemble_))]
-
-    @estimators_.setter
-    def estimators_(self, of_labels: list[Any]) -> None:
-        self._label_estimators = of_labels
-
-    def _forget_labels(self) -> None:
-        self.__dict__.pop("_label_estimators", None)
 
     def _as_estimator(self, number: int) -> Any:
         member, network = clone(self._member()), self.ensemble_.part(number)
@@ -280,7 +270,7 @@ class EnsembleMixin(NetworkEstimator):
     @property
     def n_estimators_(self) -> int:
         """How many members there are: `n_estimators`, or the size that was best on validation rows."""
-        self._check_single()
+        check_is_fitted(self)
         return len(self.ensemble_)
 
     @property
@@ -334,17 +324,10 @@ class EnsembleMixin(NetworkEstimator):
     def feature_importances_(self) -> NDArray[np.float64]:
         """The mean of the trees' importances (see `LCNClassifier`) of LCN members; they sum to 1."""
         check_is_fitted(self)
-        if has_labels(self):
-            return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
         return np.mean([tree.feature_importances(scale=self.spread_) for tree in self.trees_], axis=0)
 
-    def _check_single(self) -> None:
-        check_is_fitted(self)
-        if has_labels(self):
-            raise AttributeError("there is one ensemble per label: use estimators_[label]")
-
     def _check_trees(self) -> None:
-        self._check_single()
+        check_is_fitted(self)
         if self.stack_ is not None:
             raise AttributeError(
                 "a stack is no mean or sum of trees: it multiplies the probabilities of its parts; use "

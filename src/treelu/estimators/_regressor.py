@@ -99,7 +99,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         with unchanged_by_failure(self):
             if is_outside_memory(X):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set)
-            return self._fit_single(X, y, sample_weight, eval_set)
+            return self._fit_rows(X, y, sample_weight, eval_set)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a piece of the data; pieces should come in random order.
@@ -109,7 +109,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         `fit`, whose rows are not kept, its network is trained on.
         """
         self._check_parameters()
-        return self._partial_fit_single(X, y, sample_weight)
+        with unchanged_by_failure(self):
+            return self._fit_piece(X, y, sample_weight)
 
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         if y is None:

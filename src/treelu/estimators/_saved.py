@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from treelu.estimators._checks import has_labels
 from treelu.estimators._saving import SaveMixin
 from treelu.estimators._trees import Visits
 from treelu.nn.missing import MissingValues
@@ -42,9 +41,6 @@ class NetworkState(SaveMixin, ABC):
         """What was learned, as JSON; arrays go into `arrays`."""
         put_scaling(self.scaling_, arrays.under("scaling"))
         put_missing(self, arrays)
-        if has_labels(self):
-            members = enumerate(self.estimators_)
-            return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
         history = getattr(self, "history_", None)  # partial_fit keeps none
         state: dict[str, Any] = {"history": None if history is None else describe_history(history)}
         arrays.put("spread", self.spread_)
@@ -54,9 +50,6 @@ class NetworkState(SaveMixin, ABC):
         """The inverse of `_state`, for an estimator with its parameters set; an error where a part does not fit."""
         take_missing(self, fields, arrays)
         self.scaling_ = take_scaling(arrays.under("scaling"), n_columns(self))
-        if "members" in fields:
-            self._load_labels(fields, arrays, restore)
-            return
         n_outputs = self._load_model(fields, arrays)
         self.spread_ = arrays.floats("spread", n_columns(self))
         if "history" in fields:
@@ -72,9 +65,6 @@ class NetworkState(SaveMixin, ABC):
     @abstractmethod
     def _load_targets(self, fields: Fields, arrays: ArrayReader, n_outputs: int) -> None:
         """The inverse of `_state_of_targets`, for a network of so many outputs."""
-
-    def _load_labels(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
-        raise fields.error("this estimator cannot have several labels")
 
     def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
         """The one network, and the rows that `partial_fit` keeps."""

@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
-from treelu.estimators._checks import has_labels
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
 from treelu.nn.missing import MissingValues
@@ -59,7 +58,6 @@ class TreeMixin:
     """`tree_` and what follows from it, for estimators whose network is piece-wise linear."""
 
     network_: Any
-    estimators_: list[Any]
     visits_: Visits
     spread_: NDArray[np.float64]
 
@@ -74,7 +72,7 @@ class TreeMixin:
     @property
     def tree_(self) -> ObliqueTree:
         """The exact oblique tree on the raw features, built on first access, with training rows counted."""
-        self._check_single()
+        check_is_fitted(self)
         if self.network_.depth > MAX_DEPTH:
             raise AttributeError(
                 f"tree_ would have 2^{self.network_.depth} leaves; to_tree(visited_by=X) builds the branches that "
@@ -88,8 +86,6 @@ class TreeMixin:
         return built[1]
 
     def _tree_to_show(self) -> ObliqueTree | str | None:
-        if has_labels(self):
-            return "one tree per label: estimators_[label].tree_"
         if not hasattr(self, "network_"):
             return None
         depth = self.network_.depth
@@ -106,7 +102,7 @@ class TreeMixin:
             Build only the branches that these rows reach, at any depth. The tree is then exact for rows whose
             activation pattern occurs among these.
         """
-        self._check_single()
+        check_is_fitted(self)
         tree = network_to_tree(
             self.network_,
             feature_names=tree_features(self),
@@ -130,19 +126,12 @@ class TreeMixin:
     def feature_importances_(self) -> NDArray[np.float64]:
         """Each feature's |weight| × spread, summed over the nodes by the rows that reach them; they sum to 1."""
         check_is_fitted(self)
-        if has_labels(self):
-            return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
         if self.network_.depth <= MAX_DEPTH:
             return self.tree_.feature_importances(scale=self.spread_)
         patterns, order = np.unique(unpack_codes(self.visits_.codes, self.network_.depth), axis=0, return_index=True)
         tree = network_to_tree(self.network_, patterns=patterns, **self._tree_settings())
         counts = add_up(tree, self.visits_.counts[order])
         return replace(tree, n_samples=counts).feature_importances(scale=self.spread_)
-
-    def _check_single(self) -> None:
-        check_is_fitted(self)
-        if has_labels(self):
-            raise AttributeError("there is one tree per label: use estimators_[label].tree_")
 
 
 def tree_features(estimator: Any) -> list[str] | None:

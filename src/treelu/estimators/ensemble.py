@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.estimators._checks import has_labels
 from treelu.estimators._classifier import NetworkClassifier
+from treelu.estimators._labels import SeveralLabels
 from treelu.estimators._members import EnsembleMixin, takes_pieces
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
@@ -23,7 +21,7 @@ from treelu.training import Callback
 from treelu.training.targets import probabilities
 
 
-class ELCNClassifier(EnsembleMixin, NetworkClassifier):
+class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
     """An ensemble of (approximately) locally constant networks (ELCN, §3.6): stacked with trees, averaged, or boosted.
 
     Two classes, more, or several 0/1 labels with NaN where one was not observed (an ensemble for each).
@@ -168,30 +166,18 @@ class ELCNClassifier(EnsembleMixin, NetworkClassifier):
         With several labels, one whose ensemble is complete keeps its scores until all are.
         """
         check_is_fitted(self, "classes_")
-        if has_labels(self):
-            latest: Sequence[Any] = ()
-            for stage in zip_longest(*(member.staged_decision_function(X) for member in self.estimators_)):
-                latest = [before if now is None else now for now, before in zip(stage, latest or stage, strict=True)]
-                yield np.column_stack(latest)
-        else:
-            for scores in self._staged_scores(X):
-                yield scores[:, 0] if scores.shape[1] == 1 else scores
+        for scores in self._staged_scores(X):
+            yield scores[:, 0] if scores.shape[1] == 1 else scores
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict_proba` of the first member, of the first two, and so on."""
         for scores in self.staged_decision_function(X):
-            if has_labels(self):
-                yield expit(scores)
-            else:
-                yield probabilities(scores.reshape(len(scores), -1))
+            yield probabilities(scores.reshape(len(scores), -1))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """`predict` of the first member, of the first two, and so on."""
         for chances in self.staged_predict_proba(X):
-            if has_labels(self):
-                yield (chances >= 0.5).astype(np.int64)
-            else:
-                yield self.classes_[chances.argmax(axis=1)]
+            yield self.classes_[chances.argmax(axis=1)]
 
     def _tree_settings(self) -> dict[str, Any]:
         return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from treelu.estimators._classifier import NetworkClassifier
+from treelu.estimators._labels import SeveralLabels
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators._trees import TreeMixin
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
@@ -12,7 +13,7 @@ from treelu.nn.activations import ActivationKind
 from treelu.tree import ObliqueTree
 
 
-class LCNClassifier(TreeMixin, NetworkClassifier):
+class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     """A classifier that is an oblique decision tree: a locally constant network (LCN, §3.6).
 
     Two classes, more, or several 0/1 labels with NaN where one was not observed (a network for each).
@@ -144,7 +145,7 @@ class Smooth:
         )
 
 
-class ALCNClassifier(Smooth, NetworkClassifier):
+class ALCNClassifier(SeveralLabels, Smooth, NetworkClassifier):
     """The approximately locally constant network (ALCN, §3.6): an LCN that stays smooth, and is no tree.
 
     Parameters, attributes and methods are those of `LCNClassifier` but for the tree.
@@ -169,7 +170,7 @@ class ALCNRegressor(Smooth, NetworkRegressor):
     _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
-class LLNClassifier(TreeMixin, NetworkClassifier):
+class LLNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     """The locally linear network f_θ itself (LLN, §3.6): an oblique tree with linear leaves.
 
     Parameters, attributes and methods are those of `LCNClassifier`; `hidden_layers` must stay empty.
