@@ -34,8 +34,7 @@ ROOMS = (
 # The modules whose methods lead into later rooms, each imported when its method is called, and which rooms those are.
 DOORS = {
     "treelu.tree.doors": {"view", "export", "report", "persistence"},
-    "treelu.estimators._saving": {"persistence"},
-    "treelu.estimators._showing": {"view", "report"},
+    "treelu.estimators._showing": {"persistence", "view", "report"},
 }
 
 

@@ -48,7 +48,7 @@ from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, 
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.blocks import MOST_CLASSES, Window, stacked
-from treelu.training.store_checks import checked_weight, names_of, targets_of
+from treelu.training.store import checked_weight, names_of, targets_of
 
 try:
     import dask

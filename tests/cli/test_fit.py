@@ -17,7 +17,7 @@ from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.pages import file_words
-from treelu.cli.prepare import ColumnChoice, Prepared, Reading, Rows, prepare, split_rows
+from treelu.cli.prepare import Prepared, Rows, Source, prepare, split_rows
 from treelu.cli.trees import substructures
 from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
@@ -25,8 +25,19 @@ from treelu.tree import ObliqueTree
 
 
 def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
-    settings = {"task": None, "hold_out": 0.2, "valid": None, "seed": 0} | options
-    return prepare(str(path), [target], columns=ColumnChoice(), reading=Reading(), notes=Notes(quiet=True), **settings)  # type: ignore[arg-type]
+    return prepare(Source(str(path), [target], **options), Notes(quiet=True))  # type: ignore[arg-type]
+
+
+def test_the_number_of_features_has_one_name_and_keeps_an_old_one(table: Path, tmp_path: Path, type_: Type) -> None:
+    assert "--max-tree-features" in type_("fit", "--help").out
+    assert "--max-features" not in type_("fit", "--help").out
+    fitted = []
+    for option in ("--max-tree-features", "--max-features"):
+        out = tmp_path / option.strip("-")
+        assert type_("fit", table, "--target", "survived", "--out", out, *QUICK, option, 1).code == 0
+        fitted.append(treelu.load(out).estimator)
+    assert [model.max_tree_features for model in fitted] == [1, 1]
+    assert np.count_nonzero((fitted[0].network_.weight != 0).any(axis=1)) == 1
 
 
 def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -346,6 +357,10 @@ def test_losses_of_a_fold() -> None:
         (
             ["--target", "survived", "--members", "3"],
             "treelu: --members does not go with --method lcn; leave it out",
+        ),
+        (
+            ["--target", "survived", "--method", "tree", "--max-features", "3"],
+            "treelu: --max-tree-features does not go with --method tree; leave it out",
         ),
         (["--target", "age", "--balanced"], "treelu: --balanced does not go with regression; leave it out"),
         (["--target", "sex", "--task", "regression"], "treelu: target 'sex' holds text such as "),

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import check_param_validation, estimator_checks_generator
 
-from tests.estimators.tables import ESTIMATORS, TRAINING
+from tests.estimators.tables import ESTIMATORS, EXPECTED_FAILED_CHECKS, TRAINING
 from treelu import LCNClassifier, LCNRegressor
-from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 
 # These ask for a model that has learnt something. The others are as true after three epochs.
 LEARNING = {

@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, make_classification,
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import (
     ALCNClassifier,
     ALCNRegressor,
@@ -28,13 +29,6 @@ QUICK = {
     "n_estimators": 4, "depth": 3, "drop_connect": 0.25, "epochs": 5, "batch_size": 64, "schedule": "constant",
     "random_state": 0,
 }  # fmt: skip
-# Batches are drawn from the rows there are: a row of weight 2 is not the same as a row given twice.
-BATCHES = {
-    "check_sample_weight_equivalence_on_dense_data": "rows are drawn in batches",
-    "check_sample_weight_equivalence_on_sparse_data": "rows are drawn in batches",
-}
-
-
 PAPER = {
     "depth": 12, "drop_connect": 0.75, "epochs": 30, "batch_size": 256, "schedule": "constant", "annealing": 1.0,
     "straight_through": False,
@@ -64,7 +58,7 @@ def regressor(*, trees=False, combine="boost", **settings):
             ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, combine="average", random_state=0
         ),
     ],
-    expected_failed_checks=lambda estimator: BATCHES,
+    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -16,9 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from tests.estimators.tables import three_classes, two_classes, values
+from tests.estimators.tables import EXPECTED_FAILED_CHECKS, three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
-from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 from treelu.estimators._ordinary import first_splits
 from treelu.estimators.small import terms_of
 

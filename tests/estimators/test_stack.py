@@ -12,14 +12,14 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier
 from treelu.estimators import _stack
-from treelu.estimators._checks import EXPECTED_FAILED_CHECKS
 from treelu.estimators._forests import grow_boosted, grow_forest
 from treelu.nn import Table
 from treelu.persistence import load
 from treelu.training import Sample
-from treelu.training.crossfit import HeldOut, Plan
+from treelu.training.crossfit import HeldOut, turn_of
 from treelu.training.forest import boosted_trees, random_forest
 from treelu.training.stacking import HOLD, combined, find_weights
 from treelu.training.targets import Targets, cross_entropies
@@ -160,8 +160,7 @@ def test_row_weights_decide() -> None:
 
 
 def test_members_take_turns_over_kinds_and_folds() -> None:
-    plan = Plan((0, 1), 5)
-    assert {plan.of(number) for number in range(1, 11)} == {(kind, fold) for kind in (0, 1) for fold in range(5)}
+    assert {turn_of(number, 2, 5) for number in range(1, 11)} == {(kind, fold) for kind in (0, 1) for fold in range(5)}
 
 
 # The estimators

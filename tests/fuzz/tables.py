@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.fuzz.cases import Tally, altered_bytes, run_cases
-from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
-from treelu.cli.prepare import ColumnChoice, prepare
+from treelu.cli.prepare import Source, prepare
 from treelu.tables import TableError
 
 CELLS = [
@@ -72,10 +71,7 @@ def case(rng: random.Random) -> str:
         path = Path(folder) / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.xlsx"])
         path.write_bytes(content)
         try:
-            table = prepare(
-                str(path), ["target"], task=None, columns=ColumnChoice(), reading=Reading(), hold_out=0.2, valid=None,
-                seed=0, notes=Notes(quiet=True),
-            )  # fmt: skip
+            table = prepare(Source(str(path), ["target"]), Notes(quiet=True))
         except (TableError, InputError) as error:
             if "\n" in str(error) or not str(error).strip():
                 raise AssertionError(f"an error of no line or several: {error!r}") from None

@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 
 from treelu.nn import Activation, LocallyConstantNetwork, Table
 from treelu.training import EpochRecord, History, Sample, evaluate, train
-from treelu.training.boosting import Combination, Ensemble, Member, Recipe, Sums, columns, grow
+from treelu.training.boosting import Combination, Ensemble, Member, Recipe, Sums, grow
 from treelu.training.scaling import Scaling
 from treelu.training.targets import Targets
 
@@ -217,7 +217,7 @@ def test_columns_of_tables(seed):
     X = rng.normal(size=(5, 7)) * (rng.random((5, 7)) < 0.5)
     features = np.sort(rng.choice(7, rng.integers(1, 8), replace=False))
     for table in (Table(X), Table(scipy.sparse.csr_array(X))):
-        np.testing.assert_array_equal(columns(table, features).rows().to_dense(), X[:, features])
+        np.testing.assert_array_equal(table.columns(features).rows().to_dense(), X[:, features])
 
 
 @pytest.mark.parametrize("kind", ["relu", "softplus"])

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from treelu.baselines._graphs import GraphBatch, GraphTable
 from treelu.baselines._saved_graphs import describe_graph_model, restore_graph_model
 from treelu.estimators._rows import check_weight
-from treelu.estimators._saving import SaveMixin
+from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import (
     as_weight,
     check_label_matrix,

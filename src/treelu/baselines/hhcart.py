@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,15 +117,49 @@ def _reflectors(
     return found
 
 
-_PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
-    "eigenvectors": [StrOptions({"all", "dominant"})],
-    "max_depth": [Interval(Integral, 1, None, closed="left"), None],
-    "min_samples_split": [Interval(Integral, 2, None, closed="left")],
-    "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
-}
+class _HHCART(TreeEstimator):
+    """What the classifier and the regressor share: their parameters, and growing the tree."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "eigenvectors": [StrOptions({"all", "dominant"})],
+        "max_depth": [Interval(Integral, 1, None, closed="left"), None],
+        "min_samples_split": [Interval(Integral, 2, None, closed="left")],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        eigenvectors: Eigenvectors = "dominant",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+    ) -> None:
+        self.eigenvectors = eigenvectors
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+
+    def _grow(
+        self, X: Matrix, targets: NDArray[np.float64], groups: NDArray[np.int64], weights: Any, **describe: Any
+    ) -> Self:
+        tree = grow(
+            X,
+            targets,
+            groups,
+            weights,
+            eigenvectors=self.eigenvectors,
+            max_depth=self.max_depth,
+            min_samples_split=self.min_samples_split,
+            min_samples_leaf=self.min_samples_leaf,
+            feature_names=self._feature_names(),
+            **describe,
+        )
+        self._set_tree(tree, X, weights)
+        return self
 
 
-class HHCARTClassifier(ClassifierMixin, TreeClassifier):
+class HHCARTClassifier(ClassifierMixin, _HHCART, TreeClassifier):
     """Oblique classification tree by Householder reflections (HHCART).
 
     At a node, each eigenvector of each class's covariance matrix is mapped to the first axis by a Householder
@@ -183,7 +217,7 @@ class HHCARTClassifier(ClassifierMixin, TreeClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_PARAMETER_CONSTRAINTS,
+        **_HHCART._parameter_constraints,
         "criterion": [StrOptions({"twoing", "gini"})],
     }
 
@@ -196,14 +230,16 @@ class HHCARTClassifier(ClassifierMixin, TreeClassifier):
         min_samples_split: int = 2,
         min_samples_leaf: int = 1,
     ) -> None:
-        self.eigenvectors = eigenvectors
+        super().__init__(
+            eigenvectors=eigenvectors,
+            max_depth=max_depth,
+            min_samples_split=min_samples_split,
+            min_samples_leaf=min_samples_leaf,
+        )
         self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HHCARTClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the tree.
 
         Parameters
@@ -219,25 +255,11 @@ class HHCARTClassifier(ClassifierMixin, TreeClassifier):
         """
         X, y, weights = self._training_rows(X, y, sample_weight)
         codes = self._encode(y)
-        tree = grow(
-            X,
-            np.eye(len(self.classes_))[codes],
-            codes,
-            weights,
-            eigenvectors=self.eigenvectors,
-            max_depth=self.max_depth,
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            twoing=self.criterion == "twoing",
-            link="probability",
-            classes=self.classes_,
-            feature_names=self._feature_names(),
-        )
-        self._set_tree(tree, X, weights)
-        return self
+        one_hot, twoing = np.eye(len(self.classes_))[codes], self.criterion == "twoing"
+        return self._grow(X, one_hot, codes, weights, twoing=twoing, link="probability", classes=self.classes_)
 
 
-class HHCARTRegressor(RegressorMixin, TreeEstimator):
+class HHCARTRegressor(RegressorMixin, _HHCART):
     """Oblique regression tree by Householder reflections (HHCART).
 
     As :class:`HHCARTClassifier`, with two changes. Splits minimise the squared error. Regression has no
@@ -246,23 +268,13 @@ class HHCARTRegressor(RegressorMixin, TreeEstimator):
 
     Parameters
     ----------
-    eigenvectors : {"all", "dominant"}
-        The eigenvectors taken at a node: all whose eigenvalues are not zero, or the one of the largest.
-    max_depth : int or None
-        None grows until leaves are pure or hold fewer than ``min_samples_split`` rows.
-    min_samples_split : int
-        Rows that a node needs to be split.
-    min_samples_leaf : int
-        Rows that each side of a split must keep.
+    eigenvectors, max_depth, min_samples_split, min_samples_leaf
+        As in :class:`HHCARTClassifier`.
 
     Attributes
     ----------
-    tree_ : ObliqueTree
-        The fitted tree.
-    feature_importances_ : array of shape (n_features,)
-        Shares of the features' spread in the decisions: see ``ObliqueTree.feature_importances``.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    tree_, feature_importances_, n_features_in_, feature_names_in_
+        As in :class:`HHCARTClassifier`; leaf values are means.
 
     References
     ----------
@@ -278,23 +290,8 @@ class HHCARTRegressor(RegressorMixin, TreeEstimator):
     ObliqueTree(8 leaves, depth 3, 10 features, regression)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _PARAMETER_CONSTRAINTS
-
-    def __init__(
-        self,
-        *,
-        eigenvectors: Eigenvectors = "dominant",
-        max_depth: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
-    ) -> None:
-        self.eigenvectors = eigenvectors
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HHCARTRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the tree.
 
         Parameters
@@ -309,19 +306,7 @@ class HHCARTRegressor(RegressorMixin, TreeEstimator):
         """
         X, y, weights = self._training_rows(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
-        tree = grow(
-            X,
-            targets,
-            np.zeros(len(targets), dtype=np.int64),
-            weights,
-            eigenvectors=self.eigenvectors,
-            max_depth=self.max_depth,
-            min_samples_split=self.min_samples_split,
-            min_samples_leaf=self.min_samples_leaf,
-            feature_names=self._feature_names(),
-        )
-        self._set_tree(tree, X, weights)
-        return self
+        return self._grow(X, targets, np.zeros(len(targets), dtype=np.int64), weights)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

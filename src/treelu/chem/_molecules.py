@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 
 _SHOWN_ROWS = 10  # refused rows that a message shows with their SMILES
 
@@ -106,3 +109,60 @@ def kept_rows(n_rows: int, refused: np.ndarray, invalid: str) -> np.ndarray:
     """Rows that a transformer returns."""
     rows = np.arange(n_rows)
     return np.delete(rows, refused) if invalid == "drop" else rows
+
+
+class SmilesTransformer(TransformerMixin, BaseEstimator, ABC):
+    """SMILES to columns of numbers: what fingerprints and substructures share."""
+
+    invalid: str
+
+    @abstractmethod
+    def fit_transform(self, X: Any, y: Any = None) -> sparse.csr_matrix:
+        """Fit to X and return its columns, reading the molecules once."""
+
+    @abstractmethod
+    def transform_kept(self, X: Any) -> tuple[sparse.csr_matrix, np.ndarray]:
+        """Columns, and the row numbers of X that they belong to."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the columns are.
+
+        Parameters
+        ----------
+        X : list, array or Series of SMILES, or a table with one column
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X)
+        return self
+
+    def transform(self, X: Any) -> sparse.csr_matrix:
+        """Columns of SMILES.
+
+        Parameters
+        ----------
+        X : list, array or Series of SMILES, or a table with one column
+
+        Returns
+        -------
+        float64 CSR matrix of shape (n_rows, n_columns)
+            With ``invalid="drop"`` only the rows that RDKit reads; :meth:`transform_kept` says which.
+        """
+        return self.transform_kept(X)[0]
+
+    def _check_whole(self, **least: int) -> None:
+        """Raise unless these parameters are whole numbers of at least so much, and `invalid` is known."""
+        for name, low in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
+                raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
+        check_invalid(self.invalid)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags

@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.chem._blocks import BLOCKS, Block, Substructures, make_block
 from treelu.chem._environments import Place, environment_name, environment_smarts
 from treelu.chem._molecules import (
+    SmilesTransformer,
     about_refused,
     as_smiles,
-    check_invalid,
     check_refused,
     kept_rows,
     parse,
@@ -39,7 +38,7 @@ class MolecularColumn(NamedTuple):
     fill: float = 0.0  # where a descriptor is not defined: the median of the training molecules
 
 
-class MolecularFeatures(TransformerMixin, BaseEstimator):
+class MolecularFeatures(SmilesTransformer):
     """SMILES to columns of which each means one thing.
 
     The default block, ``"substructures"``, has a column for each of the ``n_bits`` circular substructures that most
@@ -118,21 +117,6 @@ class MolecularFeatures(TransformerMixin, BaseEstimator):
         self.min_molecules = min_molecules
         self.invalid = invalid
 
-    def fit(self, X: Any, y: Any = None) -> MolecularFeatures:
-        """Choose the columns.
-
-        Parameters
-        ----------
-        X : list, array or Series of SMILES, or a table with one column
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        self.fit_transform(X)
-        return self
-
     def fit_transform(self, X: Any, y: Any = None) -> sparse.csr_matrix:
         """Fit to X and return its columns, reading the molecules once."""
         self._check_parameters()
@@ -143,20 +127,6 @@ class MolecularFeatures(TransformerMixin, BaseEstimator):
         self.refused_ = found.refused
         self.kept_ = kept_rows(len(smiles), found.refused, self.invalid)
         return self._matrix(found)[self.kept_]
-
-    def transform(self, X: Any) -> sparse.csr_matrix:
-        """Columns of SMILES.
-
-        Parameters
-        ----------
-        X : list, array or Series of SMILES, or a table with one column
-
-        Returns
-        -------
-        float64 CSR matrix of shape (n_rows, n_columns)
-            With ``invalid="drop"`` only the rows that RDKit reads; :meth:`transform_kept` says which.
-        """
-        return self.transform_kept(X)[0]
 
     def transform_kept(self, X: Any) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Columns, and the row numbers of X that they belong to.
@@ -314,17 +284,7 @@ class MolecularFeatures(TransformerMixin, BaseEstimator):
         for name in self.blocks:
             if name not in BLOCKS:
                 raise ValueError(f"blocks must be of {', '.join(BLOCKS)}; got {name!r}")
-        for name, least in (("radius", 0), ("n_bits", 1), ("min_molecules", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-        check_invalid(self.invalid)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        return tags
+        self._check_whole(radius=0, n_bits=1, min_molecules=1)
 
 
 class _Entries(NamedTuple):

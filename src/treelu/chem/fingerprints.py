@@ -6,11 +6,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.chem._environments import Place, environment_place
-from treelu.chem._molecules import about_refused, as_smiles, check_invalid, check_refused, chem_extra, kept_rows, parse
+from treelu.chem._molecules import (
+    SmilesTransformer,
+    about_refused,
+    as_smiles,
+    check_refused,
+    chem_extra,
+    kept_rows,
+    parse,
+)
 
 _CHUNK = 2000  # molecules that are alive at once; 41,127 of them at once take some 400 MB
 
@@ -24,7 +31,7 @@ class Environment(NamedTuple):
     n_molecules: int  # training molecules that have it
 
 
-class MorganFingerprint(TransformerMixin, BaseEstimator):
+class MorganFingerprint(SmilesTransformer):
     """SMILES to Morgan (extended-connectivity) fingerprints.
 
     A feature is one of ``n_bits`` bits; a bit is set where a molecule has one of the atom environments
@@ -92,38 +99,12 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         self.invalid = invalid
         self.n_examples = n_examples
 
-    def fit(self, X: Any, y: Any = None) -> MorganFingerprint:
-        """Remember example environments for each bit.
-
-        Parameters
-        ----------
-        X : list, array or Series of SMILES, or a table with one column
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X)
-        return self
-
     def fit_transform(self, X: Any, y: Any = None) -> sparse.csr_matrix:
-        """Fit to X and return its fingerprints, reading the molecules once."""
-        return self._fit(X)
-
-    def transform(self, X: Any) -> sparse.csr_matrix:
-        """Fingerprints of SMILES.
-
-        Parameters
-        ----------
-        X : list, array or Series of SMILES, or a table with one column
-
-        Returns
-        -------
-        float64 CSR matrix of shape (n_rows, n_bits)
-            With ``invalid="drop"`` only the rows that RDKit reads; :meth:`transform_kept` says which.
-        """
-        return self.transform_kept(X)[0]
+        """Remember example environments of each bit, and return the fingerprints of X."""
+        found, smiles = self._read(X)
+        self.examples_ = _choose_examples(found, smiles, self.radius, self.n_bits, self.n_examples)
+        self._set_rows(len(smiles), found.refused)
+        return self._matrix(found)[0]
 
     def transform_kept(self, X: Any) -> tuple[sparse.csr_matrix, np.ndarray]:
         """Fingerprints and the row numbers of X that they belong to.
@@ -138,11 +119,7 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         >>> X.shape, kept
         ((2, 2048), array([0, 2]))
         """
-        self._check_parameters()
-        smiles = as_smiles(X)
-        found = _find_environments(smiles, self.radius)
-        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
-        return self._matrix(found)
+        return self._matrix(self._read(X)[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the bits, ``bit_0000``, ``bit_0001``, …, as an object array of shape (n_bits,)."""
@@ -241,14 +218,12 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         fingerprint._set_rows(int(data["n_rows"]), np.asarray(data["refused"], dtype=np.int64))
         return fingerprint
 
-    def _fit(self, X: Any) -> sparse.csr_matrix:
-        self._check_parameters()
+    def _read(self, X: Any) -> tuple[_Environments, list[str | None]]:
+        self._check_whole(radius=0, n_bits=1, n_examples=0)
         smiles = as_smiles(X)
         found = _find_environments(smiles, self.radius)
         check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
-        self.examples_ = _choose_examples(found, smiles, self.radius, self.n_bits, self.n_examples)
-        self._set_rows(len(smiles), found.refused)
-        return self._matrix(found)[0]
+        return found, smiles
 
     def _set_rows(self, n_rows: int, refused: np.ndarray) -> None:
         self._n_rows = n_rows
@@ -267,17 +242,8 @@ class MorganFingerprint(TransformerMixin, BaseEstimator):
         kept = kept_rows(found.n_rows, found.refused, self.invalid)
         return (matrix if len(kept) == found.n_rows else matrix[kept]), kept
 
-    def _check_parameters(self) -> None:
-        for name, least in (("radius", 0), ("n_bits", 1), ("n_examples", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-        check_invalid(self.invalid)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
         tags.requires_fit = False
         return tags
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,33 +26,17 @@ app = typer.Typer(
 )
 
 
-class Method(StrEnum):
-    """What to fit."""
-
-    tree = "tree"
-    lcn = "lcn"
-    alcn = "alcn"
-    lln = "lln"
-    elcn = "elcn"
-
-
-class TaskName(StrEnum):
-    """What the target is."""
-
-    classification = "classification"
-    regression = "regression"
-    labels = "labels"
-
-
-class DateOrderName(StrEnum):
-    """How to read 03/04/2021."""
-
-    day_first = "day-first"
-    month_first = "month-first"
+Method = Literal["tree", "lcn", "alcn", "lln", "elcn"]
+TaskName = Literal["classification", "regression", "labels"]
+DateOrder = Literal["day-first", "month-first"]
+Format = Literal["text", "dot", "json", "onnx", "sql", "c", "js", "python", "html"]
+Dialect = Literal["plain", "sqlite", "duckdb", "postgresql"]
+Norm = Literal["l1", "l2", "linf"]
+Leaves = Literal["visited", "all"]
 
 
 class MoleculeBlock(StrEnum):
-    """What molecules become."""
+    """What molecules become; an enumeration, as typer takes no list of literals."""
 
     substructures = "substructures"
     maccs = "maccs"
@@ -61,49 +45,19 @@ class MoleculeBlock(StrEnum):
     descriptors = "descriptors"
 
 
-class Format(StrEnum):
-    """What to export."""
-
-    text = "text"
-    dot = "dot"
-    json = "json"
-    onnx = "onnx"
-    sql = "sql"
-    c = "c"
-    js = "js"
-    python = "python"
-    html = "html"
-
-
-class DialectName(StrEnum):
-    """Whose SQL to write."""
-
-    plain = "plain"
-    sqlite = "sqlite"
-    duckdb = "duckdb"
-    postgresql = "postgresql"
-
-
-class Norm(StrEnum):
-    """How changes of several columns add up."""
-
-    l1 = "l1"
-    l2 = "l2"
-    linf = "linf"
-
-
-class Leaves(StrEnum):
-    """How much of the tree to export."""
-
-    visited = "visited"
-    all = "all"
-
-
 def _option(words: str, *names: str, metavar: str | None = None, **limits: Any) -> Any:
     return typer.Option(*names, help=words, metavar=metavar, **limits)
 
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder written by `treelu fit`.")]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV, TSV, Parquet or .xlsx file; a folder or a pattern ('data/*.parquet') of such files; - reads CSV "
+        "from standard input.",
+    ),
+]
 Columns = list[str] | None
 Delimiter = Annotated[str | None, _option("Character between columns; by default recognised.", metavar="CHAR")]
 Decimal = Annotated[str | None, _option("Decimal mark, . or , ; by default recognised in each column.", metavar="CHAR")]
@@ -143,14 +97,7 @@ def demo(
 @app.command()
 def fit(
     context: typer.Context,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="CSV, TSV, Parquet or .xlsx file; a folder or a pattern ('data/*.parquet') of such files; - reads CSV "
-            "from standard input.",
-        ),
-    ],
+    data: Data,
     target: Annotated[list[str], _option("Column to predict; several (a,b,c) for several 0/1 labels.", metavar="COL")],
     out: Annotated[Path, _option("Folder for the model, the tree and the report.", metavar="DIR")],
     method: Annotated[
@@ -172,9 +119,7 @@ def fit(
     numbers: Annotated[
         Columns, _option("Columns to read as numbers, even if they look like dates (20210304).", metavar="COL")
     ] = None,
-    dates: Annotated[
-        DateOrderName | None, _option("How to read dates such as 03/04/2021; by default recognised.")
-    ] = None,
+    dates: Annotated[DateOrder | None, _option("How to read dates such as 03/04/2021; by default recognised.")] = None,
     max_categories: Annotated[int, _option("Most features that one text column may become.", min=2)] = 30,
     blocks: Annotated[
         list[MoleculeBlock] | None,
@@ -196,7 +141,10 @@ def fit(
     epochs: Annotated[int | None, _option("Passes over the training rows.", min=1)] = None,
     batch_size: Annotated[int | None, _option("Rows in each training step.", min=1)] = None,
     learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
-    max_features: Annotated[int | None, _option("Most features that the tree may use; by default all.", min=1)] = None,
+    max_tree_features: Annotated[
+        int | None, _option("Most features that the tree may use; by default all.", min=1)
+    ] = None,
+    max_features: Annotated[int | None, _option("Now --max-tree-features.", hidden=True, min=1)] = None,
     members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
     balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
     threshold: Annotated[
@@ -245,12 +193,12 @@ def fit(
     check_fit(data, out, target=target, smiles=smiles, columns=named, valid=valid, reading=reading, force=force)
 
     from treelu.cli.fit import fit_table
-    from treelu.cli.prepare import ColumnChoice
+    from treelu.cli.prepare import ColumnChoice, Source
 
     given: dict[str, Any] = {
         "max_leaf_nodes": leaves, "max_terms": terms,
         "depth": depth, "drop_connect": drop_connect, "epochs": epochs,
-        "learning_rate": learning_rate, "max_tree_features": max_features, "n_estimators": members,
+        "learning_rate": learning_rate, "max_tree_features": max_tree_features or max_features, "n_estimators": members,
         "training": None if batch_size is None else {"batch_size": batch_size},
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
     }  # fmt: skip
@@ -263,45 +211,31 @@ def fit(
         max_categories=max_categories,
         bits=bits,
         radius=radius,
-        dates=None if dates is None else dates.value,
+        dates=dates,
         blocks=tuple(block.value for block in blocks or (MoleculeBlock.substructures,)),
     )
     fit_table(
-        data,
-        target,
+        Source(data, target, columns, reading, task, hold_out, valid, seed),
         out,
-        task=None if task is None else task.value,
-        method=None if method is None else method.value,
+        method=method,
         parameters={name: value for name, value in given.items() if value is not None},
-        columns=columns,
-        reading=reading,
-        store=store,
-        scheduler=scheduler,
         threshold=threshold,
-        hold_out=hold_out,
-        valid=valid,
         folds=folds if tune else None,
         with_cart=cart,
-        compare=compare,
-        typed=context.obj or (),
-        seed=seed,
         force=force,
         quiet=quiet,
         as_json=as_json,
+        store=store,
+        scheduler=scheduler,
+        compare=compare,
+        typed=context.obj or (),
     )
 
 
 @app.command()
 def predict(
     model: ModelFolder,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="CSV, TSV, Parquet or .xlsx file; a folder or a pattern ('data/*.parquet') of such files; - reads CSV "
-            "from standard input.",
-        ),
-    ],
+    data: Data,
     out: Output = None,
     keep: Annotated[Columns, _option("Columns to copy into the output (a,b,c).", metavar="COL")] = None,
     delimiter: Delimiter = None,
@@ -324,13 +258,13 @@ def predict(
 @app.command()
 def export(
     model: ModelFolder,
-    format: Annotated[Format, _option("What to write.", "--format")] = Format.text,
+    format: Annotated[Format, _option("What to write.", "--format")] = "text",
     out: Output = None,
     leaves: Annotated[
         Leaves | None, _option("Leaves that rows reach, or all leaves; by default all in formats that predict.")
     ] = None,
     label: Label = None,
-    dialect: Annotated[DialectName, _option("SQL dialect of --format sql.")] = DialectName.plain,
+    dialect: Annotated[Dialect, _option("SQL dialect of --format sql.")] = "plain",
     table: Annotated[str, _option("Table that --format sql reads.", metavar="NAME")] = "data",
     keep: Annotated[Columns, _option("Columns that --format sql copies to its output (a,b,c).", metavar="COL")] = None,
     encoded: Annotated[
@@ -345,11 +279,11 @@ def export(
 
     export_tree(
         model,
-        format.value,
+        format,
         out,
-        leaves=None if leaves is None else leaves.value,
+        leaves=leaves,
         label=label,
-        options=ProgramOptions(dialect.value, table, tuple(keep or ()), encoded, single),
+        options=ProgramOptions(dialect, table, tuple(keep or ()), encoded, single),
         force=force,
     )
 
@@ -400,7 +334,7 @@ def ask(
     whole: Whole = None,
     max_changes: Annotated[int | None, _option("Most columns that may change.", min=1)] = None,
     nearest: Annotated[int, _option("How many changes to find, each into another leaf.", min=1)] = 1,
-    norm: Annotated[Norm, _option("How changes add up, in units of each column's spread.")] = Norm.l1,
+    norm: Annotated[Norm, _option("How changes add up, in units of each column's spread.")] = "l1",
     label: Label = None,
     delimiter: Delimiter = None,
     decimal: Decimal = None,
@@ -420,7 +354,7 @@ def ask(
     ask_table(
         model,
         data,
-        Question(want, at_least, at_most, norm.value, max_changes, nearest),
+        Question(want, at_least, at_most, norm, max_changes, nearest),
         columns={option: names or () for option, names in columns.items()},
         label=label,
         reading=reading,

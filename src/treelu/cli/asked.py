@@ -64,25 +64,26 @@ class Asked:
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """The model's own answers: classes, or values of the target."""
-        import pandas as pd
-
-        frame = pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
-        member = self.model.members[self.k] if self.model.task == "labels" else self.model.estimator
         if self.has_threshold:
-            chances = member.predict_proba(frame)[:, self.model.positive]
+            chances = self.chances(X, self.model.positive)
             return np.array(self.labels)[
                 np.where(chances >= self.model.threshold, self.model.positive, 1 - self.model.positive)
             ]
-        values = member.predict(frame)
+        values = self._member.predict(self._frame(X))
         return values[:, self.output] if values.ndim == 2 else values
 
     def chances(self, X: np.ndarray, k: int) -> np.ndarray:
         """The model's own probability of a class."""
+        return self._member.predict_proba(self._frame(X))[:, k]
+
+    @property
+    def _member(self) -> Any:
+        return self.model.members[self.k] if self.model.task == "labels" else self.model.estimator
+
+    def _frame(self, X: np.ndarray) -> Any:
         import pandas as pd
 
-        frame = pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
-        member = self.model.members[self.k] if self.model.task == "labels" else self.model.estimator
-        return member.predict_proba(frame)[:, k]
+        return pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
 
     def wanted(self, question: Question, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
         """Arguments of `counterfactual`, and the same asked of the model itself."""

@@ -20,8 +20,8 @@ RARE = 0.1  # a class with a smaller share of the rows, for which accuracy says 
 # Options by how many words follow them: those that belong to one of the two trees.
 _OF_TREES = {"--leaves": 1, "--terms": 1}
 _OF_NETWORKS = {
-    "--depth": 1, "--drop-connect": 1, "--epochs": 1, "--batch-size": 1, "--learning-rate": 1, "--max-features": 1,
-    "--members": 1, "--folds": 1, "--early-stopping": 0, "--tune": 0,
+    "--depth": 1, "--drop-connect": 1, "--epochs": 1, "--batch-size": 1, "--learning-rate": 1,
+    "--max-tree-features": 1, "--max-features": 1, "--members": 1, "--folds": 1, "--early-stopping": 0, "--tune": 0,
 }  # fmt: skip
 _OF_BOTH = {"--method": 1, "--out": 1, "--compare": 0, "--no-compare": 0, "--force": 0}
 

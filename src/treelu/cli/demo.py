@@ -7,11 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.cli.check import Reading
 from treelu.cli.fit import make_estimator, train, write_folder
 from treelu.cli.messages import InputError, Notes, say
 from treelu.cli.pages import score_lines, summarize_model
-from treelu.cli.prepare import ColumnChoice, prepare
+from treelu.cli.prepare import ColumnChoice, Source, prepare
 from treelu.cli.trees import tree_text
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel
@@ -66,17 +65,7 @@ def _show(
     data: Path, target: str, folder: Path, columns: ColumnChoice, method: str, parameters: dict[str, Any], seed: int
 ) -> None:
     """Fit one table as `treelu fit` would; print scores and a small tree, write the model, the report and a picture."""
-    table = prepare(
-        str(data),
-        [target],
-        task=None,
-        columns=columns,
-        reading=Reading(),
-        hold_out=0.2,
-        valid=None,
-        seed=seed,
-        notes=Notes(quiet=True),
-    )
+    table = prepare(Source(str(data), [target], columns, seed=seed), Notes(quiet=True))
     model = train(make_estimator(method, table.task, parameters, seed), table, quiet=True, with_cart=True)
     summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
     write_folder(model, summaries, folder)

@@ -37,7 +37,8 @@ def export_tree(
         raise InputError("--format onnx is binary; give --out tree.onnx, or send the output to a file")
     model = load(folder)
     if isinstance(model, TableModel) and form == "html" and leaves is None:
-        write_output(out, _page(model, target_of(model, label), folder))
+        summary = summarize_target(model, None, target_of(model, label), title=folder.resolve().name)
+        write_output(out, render(summary))
         return
     if form in PROGRAMS:
         program = model_program(model, folder.resolve().name, leaves, label, encoded=options.encoded)
@@ -89,10 +90,6 @@ def _seen_in_training(model: TableModel, rows: Rows) -> tuple[tuple[str, ...], R
     if share > 0.99:
         return (), "training"
     return (f"{share:.0%} of these rows were used in training, so that the scores are too good",), "given"
-
-
-def _page(model: TableModel, target: str, folder: Path) -> str:
-    return render(summarize_target(model, None, target, title=folder.resolve().name))
 
 
 def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:

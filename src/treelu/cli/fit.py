@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from treelu import estimators
-from treelu.cli.check import Reading, check_folder
+from treelu.cli.check import check_folder
 from treelu.cli.compare import MOST_CELLS, comparison, comparison_line, n_cells, other_command
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
-from treelu.cli.prepare import ColumnChoice, Prepared, Rows, prepare_files
+from treelu.cli.prepare import ColumnChoice, Prepared, Rows, Source, prepare_files
 from treelu.cli.trees import tree_text
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
@@ -38,49 +38,31 @@ MAX_JSON_WEIGHTS = 2_000_000  # of a tree; more would be some 40 MB of text, whi
 
 
 def fit_table(
-    data: str,
-    targets: Sequence[str],
+    source: Source,
     out: Path,
     *,
-    task: Task | None,
     method: str | None,
     parameters: dict[str, Any],
-    columns: ColumnChoice,
-    reading: Reading,
-    store: Path | None = None,
-    scheduler: str | None = None,
     threshold: float | None,
-    hold_out: float,
-    valid: str | None,
     folds: int | None,
     with_cart: bool,
-    seed: int,
     force: bool,
     quiet: bool,
     as_json: bool,
+    store: Path | None = None,
+    scheduler: str | None = None,
     compare: bool = False,
     typed: Sequence[str] = (),
 ) -> None:
     """Read, train, score, save, and say what was done."""
     check_folder(out, force)
-    prepared = prepare_files(
-        data,
-        targets,
-        task=task,
-        columns=columns,
-        reading=reading,
-        hold_out=hold_out,
-        valid=valid,
-        seed=seed,
-        notes=Notes(quiet=quiet),
-        store=store,
-        on_cluster=scheduler is not None,
-    )
+    seed = source.seed
+    prepared = prepare_files(source, Notes(quiet=quiet), store=store, on_cluster=scheduler is not None)
     with prepared as table:
         check_files(out, table)
         if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
             raise InputError("--threshold is for a target of two classes; leave it out")
-        estimator = _choose(table, method, parameters, columns, folds=folds, seed=seed, quiet=quiet)
+        estimator = _choose(table, method, parameters, source.columns, folds=folds, seed=seed, quiet=quiet)
         if not quiet:
             rows = f"{count(table.n_rows, 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
             depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
@@ -89,7 +71,7 @@ def fit_table(
         n_training_rows = table.n_rows
     if threshold is not None:
         model = replace(model, threshold=threshold)
-    summaries = summarize_model(model, table.held_out, title=Path(data).name, seed=seed)
+    summaries = summarize_model(model, table.held_out, title=Path(source.data).name, seed=seed)
     check_not_interrupted()
     files = write_folder(model, summaries, out)
     compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
@@ -98,7 +80,7 @@ def fit_table(
         told = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
         write_json(told | {"compared": compared})
         return
-    where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
+    where = f"rows of {source.valid}" if source.valid else "hold-out rows that training did not see"
     for line in score_lines(summaries, model, table.held_out, where):
         print(line)
     _say_other(out, model, compared, typed)
@@ -176,7 +158,6 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
         known |= member().get_params()
     options = {
         "n_estimators": "--members",
-        "max_tree_features": "--max-features",
         "training": "--batch-size",
         "class_weight": "--balanced",
         "max_leaf_nodes": "--leaves",

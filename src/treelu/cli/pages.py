@@ -13,13 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.cli.asked import Asked
 from treelu.cli.compare import most_terms
-from treelu.cli.messages import count
-from treelu.cli.page_questions import page_questions
+from treelu.cli.messages import InputError, count
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
+from treelu.report.questions import Asking, page_answers
+from treelu.report.rows import Floats
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
+from treelu.tables.columns import NumberColumn
+from treelu.tables.questions import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 
@@ -110,7 +114,7 @@ class _OneOutput:
 def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str | None] | None, ...]:
     """How to draw a feature and a row, where they are molecules."""
     molecules = model.encoder.smiles_column
-    if molecules is None or not _has_rdkit():
+    if molecules is None or find_spec("rdkit") is None:
         return None, None
     from treelu.chem import draw_column
 
@@ -129,10 +133,6 @@ def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str
     return draw_feature, draw_row if smiles else None
 
 
-def _has_rdkit() -> bool:
-    return find_spec("rdkit") is not None
-
-
 def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
     """A molecule as an SVG document."""
     from rdkit import Chem, rdBase
@@ -148,6 +148,50 @@ def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
 
 def _inline(svg: str) -> str:
     return svg[svg.index("<svg") :]
+
+
+# Questions
+
+
+def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Answers for the rows that a summary lists; None where the model is no tree, or one too large."""
+    if model.encoder.smiles_column is not None or model.threshold != 0.5:
+        return None  # molecules do not change bit by bit; the tree's own class is not the one decided by a threshold
+    try:
+        asked = Asked(model, target)
+    except InputError:
+        return None
+    columns = asked.columns
+    options = columns.options()
+    discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
+
+    def speak(before: Floats, after: Floats) -> list[str]:
+        row = short_numbers(before, after, discrete, _same_answer(asked, before, after))
+        return [str(change) for change in columns.changes(before, row)]
+
+    asking = Asking(
+        asked.tree,
+        {name: options[name] for name in ("bounds", "whole", "groups")},
+        lambda row: [*options["keep"], *columns.missing(row)],
+        speak,
+        [name for name, places in columns.places.items() for _ in places],
+        {name: columns.places[name][0] for name, column in columns.columns.items() if isinstance(column, NumberColumn)},
+        asked.output,
+    )
+    return page_answers(asking, X, summary)
+
+
+def _same_answer(asked: Asked, before: Floats, after: Floats) -> Callable[[Floats], bool]:
+    """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
+    if asked.tree.is_classifier:
+        label = asked.tree.predict(after[None])[0]
+        return lambda row: bool(asked.tree.predict(row[None])[0] == label)
+
+    def value(row: Floats) -> float:
+        return float(asked.tree.decision_function(row[None])[0, asked.output])
+
+    there, change = value(after), value(after) - value(before)
+    return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)
 
 
 # Pages

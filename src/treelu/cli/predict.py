@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import column_names
-from treelu.cli.spreadsheets import for_spreadsheets
 from treelu.persistence import load
 from treelu.persistence.folder import replacing, write_atomically
 from treelu.tables import TableError, TableModel, check_columns
@@ -118,3 +118,38 @@ def write_output(path: Path | None, content: str | bytes) -> None:
         sys.stdout.write(content)
     else:
         sys.stdout.buffer.write(content)
+
+
+# CSV that a spreadsheet shows and does not execute
+
+# What spreadsheets take for a formula or a command; a number keeps its sign.
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
+
+
+def quoted(value: Any) -> Any:
+    """A text that a spreadsheet would execute, with an apostrophe before it; everything else as it is.
+
+    Examples
+    --------
+    >>> quoted("=1+1"), quoted("-5.2"), quoted("@name"), quoted("plain"), quoted(3)
+    ("'=1+1", '-5.2', "'@name", 'plain', 3)
+    """
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table whose texts and column names a spreadsheet shows and does not execute.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> for_spreadsheets(pd.DataFrame({"=a": ["=b", "c"], "d": [-1, 2]})).to_csv(index=False)
+    "'=a,d\\n'=b,-1\\nc,2\\n"
+    """
+    from pandas.api.types import is_numeric_dtype
+
+    texts = {name: frame[name].map(quoted) for name in frame.columns if not is_numeric_dtype(frame[name].dtype)}
+    return frame.assign(**texts).rename(columns=quoted)

@@ -92,6 +92,26 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
 
 
 @dataclass(frozen=True)
+class Source:
+    """The table to fit: where it is, which columns are targets and features, and which rows are held out."""
+
+    data: str
+    targets: Sequence[str]
+    columns: ColumnChoice = field(default_factory=ColumnChoice)
+    reading: Reading = field(default_factory=Reading)
+    task: Task | None = None
+    hold_out: float = 0.2
+    valid: str | None = None
+    seed: int = 0
+
+    @property
+    def as_text(self) -> list[str]:
+        """Columns that are read as text; names may have been given with commas between them."""
+        names = (*self.columns.text, self.columns.smiles or "")
+        return [part for name in names for part in (name, *name.split(","))]
+
+
+@dataclass(frozen=True)
 class Rows:
     """Features and targets of some rows, their SMILES where they are molecules, and their numbers in the file."""
 
@@ -146,39 +166,24 @@ def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> lis
     return split_names(values, [str(name) for name in frame.columns], option)
 
 
-def prepare(data: str, targets: Sequence[str], *, columns: ColumnChoice, reading: Reading, **how: Any) -> Prepared:
+def prepare(source: Source, notes: Notes) -> Prepared:
     """Read a table that fits into memory, decide what its columns are, and part its rows; as `prepare_files`."""
-    with prepare_files(data, targets, columns=columns, reading=reading, in_memory=True, **how) as table:
+    with prepare_files(source, notes, in_memory=True) as table:
         return table
 
 
 @contextmanager
 def prepare_files(
-    data: str,
-    targets: Sequence[str],
-    *,
-    task: Task | None,
-    columns: ColumnChoice,
-    reading: Reading,
-    hold_out: float,
-    valid: str | None,
-    seed: int,
-    notes: Notes,
-    store: Path | None = None,
-    in_memory: bool = False,
-    on_cluster: bool = False,
+    source: Source, notes: Notes, *, store: Path | None = None, in_memory: bool = False, on_cluster: bool = False
 ) -> Iterator[Prepared]:
     """Read a table, decide what its columns are, and part its rows.
 
     What is learned from the columns (medians, categories) is learned from the training rows alone; where the table does
     not fit into memory, from a sample of them, and all of them are in a store until the end of the block.
     """
-    share = None if in_memory else hold_out if valid is None else 0.0
-    drawn = _draw(data, targets, columns, reading, share, seed, notes, on_cluster=on_cluster)
-    table, reader = prepare_frame(
-        data, drawn.frame, targets, task=task, columns=columns, reading=reading, hold_out=hold_out, valid=valid,
-        seed=seed, notes=notes,
-    )  # fmt: skip
+    data = source.data
+    drawn = _draw(source, notes, in_memory=in_memory, on_cluster=on_cluster)
+    table, reader = prepare_frame(source, drawn.frame, notes)
     if len(drawn.frame) == drawn.n_rows and not on_cluster:
         yield table
         return
@@ -200,25 +205,16 @@ def prepare_files(
         yield whole
 
 
-def _draw(
-    data: str,
-    targets: Sequence[str],
-    columns: ColumnChoice,
-    reading: Reading,
-    hold_out: float | None,
-    seed: int,
-    notes: Notes,
-    *,
-    on_cluster: bool,
-) -> Drawn:
-    """The rows of a table, or a sample of them; all where `hold_out` is None."""
+def _draw(source: Source, notes: Notes, *, in_memory: bool, on_cluster: bool) -> Drawn:
+    """The rows of a table, or a sample of them."""
     from treelu.cli.large import MOST_ROWS, n_drawn
 
-    as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
+    data, options = source.data, {"text": source.as_text, **source.reading.options()}
     files = [data] if data == "-" else find_files(data)
-    most = MOST_ROWS if data == "-" or hold_out is None else n_drawn(files, hold_out)
+    share = source.hold_out if source.valid is None else 0.0
+    most = MOST_ROWS if data == "-" or in_memory else n_drawn(files, share)
     if len(files) == 1 and most == MOST_ROWS and not partition(files[0]) and not on_cluster:
-        frame = read_table(files[0], text=as_text, note=lambda text: notes(f"{data}: {text}"), **reading.options())
+        frame = read_table(files[0], note=lambda text: notes(f"{data}: {text}"), **options)
         return Drawn(frame, np.arange(len(frame)), len(frame))
     with progress_bar("reading", estimate_rows(files), notes.quiet) as advance:
 
@@ -226,37 +222,25 @@ def _draw(
             check_not_interrupted()
             advance(n_rows)
 
-        target = targets[0] if len(targets) == 1 else None
-        return draw_table(files, most, seed, classes=target, text=as_text, note=notes, told=told, **reading.options())
+        target = source.targets[0] if len(source.targets) == 1 else None
+        return draw_table(files, most, source.seed, classes=target, note=notes, told=told, **options)
 
 
-def prepare_frame(
-    data: str,
-    frame: pd.DataFrame,
-    targets: Sequence[str],
-    *,
-    task: Task | None,
-    columns: ColumnChoice,
-    reading: Reading,
-    hold_out: float,
-    valid: str | None,
-    seed: int,
-    notes: Notes,
-) -> tuple[Prepared, TableReader]:
+def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Prepared, TableReader]:
     """The rows of a frame, parted and encoded, and how more rows like these are read."""
-    as_text = [part for name in (*columns.text, columns.smiles or "") for part in (name, *name.split(","))]
-    names = column_names(targets, frame, "--target")
-    columns = columns.named_in(frame)
+    data, reading, valid = source.data, source.reading, source.valid
+    names = column_names(source.targets, frame, "--target")
+    columns = source.columns.named_in(frame)
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
-    table = _Table(frame, read_targets(frame, names, task, notes, decimal=reading.decimal))
+    table = _Table(frame, read_targets(frame, names, source.task, notes, decimal=reading.decimal))
     numbers = None
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))
-        held_out = _Table.read(valid, as_text, names, table.y.task, reading, table.y.styles)
+        held_out = _Table.read(valid, source.as_text, names, table.y.task, reading, table.y.styles)
         if table.y.task == "classification":
             _check_known(held_out.y.y, table.y.y, valid)
     else:
-        rows, others = split_rows(table.y, hold_out, seed)
+        rows, others = split_rows(table.y, source.hold_out, source.seed)
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
     encoder = TableEncoder.learn(

@@ -27,25 +27,7 @@ def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds
     """The estimator with depth and drop rate chosen by cross-validation, as `LCNClassifierCV` would.
 
     That is, the smallest tree within one standard error of the best; but for any method, for labels too, and with a
-    bar.
-
-    Parameters
-    ----------
-    estimator : unfitted estimator
-    rows : Rows
-        Training rows.
-    task : {"classification", "regression", "labels"}
-    fixed : dict
-        Parameters that were given and are not to be searched.
-    folds : int
-    seed : int
-        Parts the rows.
-    quiet : bool
-
-    Returns
-    -------
-    estimator
-        Unfitted.
+    bar. Parameters in `fixed` were given and are not searched.
     """
     depths = (fixed["depth"],) if "depth" in fixed else DEPTHS
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
@@ -86,22 +68,9 @@ def wants_choice(rows: Rows, given: dict[str, Any]) -> bool:
 
 
 def choose_for_molecules(estimator: Any, rows: Rows, task: Task, *, seed: int, quiet: bool) -> Any:
-    """The estimator trained as long as does best on ring skeletons that it was not trained on.
+    """The estimator, to be trained as long as does best on ring skeletons that it was not trained on.
 
-    Parameters
-    ----------
-    estimator : unfitted LCN or ALCN classifier
-    rows : Rows
-        Training rows, with their SMILES as names.
-    task : {"classification", "labels"}
-    seed : int
-        Parts the rows.
-    quiet : bool
-
-    Returns
-    -------
-    estimator
-        Unfitted; as it was where there are too few molecules for folds.
+    `rows` have their SMILES as names. Where there are too few molecules for folds the estimator stays as it was.
     """
     try:
         parts = _parts(rows, task, MOLECULE_FOLDS, seed)

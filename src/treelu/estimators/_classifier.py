@@ -123,16 +123,13 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
 
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         check_classification_targets(y)
-        given = getattr(self, "classes_", None) if not first or self._has_given_classes() else None
+        told_before = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # by partial_fit
+        given = getattr(self, "classes_", None) if not first or told_before else None
         self.classes_, number = encode_classes(y, given)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, self.classes_[number])
             weight = by_class if weight is None else weight * by_class
         return class_targets(number, len(self.classes_), weight)
-
-    def _has_given_classes(self) -> bool:
-        """Whether partial_fit was told the classes before the first piece."""
-        return hasattr(self, "classes_") and not hasattr(self, "scaling_")
 
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
         return {"classes": arrays.labels(self.classes_)}
@@ -142,6 +139,10 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         n_classes = len(self.classes_)
         if n_classes < 2 or n_outputs != (1 if n_classes == 2 else n_classes):
             raise fields.error(f"{n_outputs} outputs do not fit {n_classes} classes")
+
+    def _tree_settings(self) -> dict[str, Any]:
+        """What a tree of this classifier says."""
+        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
 
     # Predicting
 

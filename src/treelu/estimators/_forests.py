@@ -16,7 +16,6 @@ from treelu.nn import Table
 from treelu.training import Sample
 from treelu.training.forest import Forest, boosted_trees, random_forest
 from treelu.training.stacking import Trees
-from treelu.training.targets import Targets
 
 
 class Grown(NamedTuple):
@@ -106,12 +105,7 @@ def _read(sample: Sample) -> _Task:
     y = targets.y[rows[places]]
     is_classification = targets.task != "regression"
     y = y.reshape(-1).astype(np.int64) if is_classification else y.astype(np.float64)
-    return _Task(X, y, None if weight is None else weight[places], places, n_columns(targets), is_classification)
-
-
-def n_columns(targets: Targets) -> int:
-    """Classes, or values: the columns of what a part says."""
-    return 2 if targets.task == "binary" else targets.n_outputs
+    return _Task(X, y, None if weight is None else weight[places], places, targets.n_columns, is_classification)
 
 
 def _matrix(table: Table, index: NDArray[np.int64] | None) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from treelu.estimators._rows import plain_gaps, refuse_text_columns
-from treelu.estimators._saving import SaveMixin
+from treelu.estimators._showing import SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.saved import describe_tree, restore_tree
 

@@ -30,8 +30,7 @@ from treelu.estimators._rows import refuse_text_columns
 from treelu.nn import NeuronChain
 from treelu.training.blocks import NO_ROWS, BlockRows, MappedRows
 from treelu.training.progress import epoch_bar
-from treelu.training.store import RowStore
-from treelu.training.store_checks import checked_weight, targets_of
+from treelu.training.store import RowStore, checked_weight, targets_of
 
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator

@@ -15,21 +15,18 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.convert import network_to_tree
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._rows import check_weight
 from treelu.estimators._saved import n_columns, put_visits, take_visits
-from treelu.estimators._stack import default_size, fit_stack
-from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_features
+from treelu.estimators._stack import default_size, fit_stack, trainer
+from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training import History, Sample
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.training.progress import epoch_bar
 from treelu.training.saved import describe_ensemble, restore_ensemble
-from treelu.training.saved_stacks import describe_stack, restore_stack
 from treelu.training.scaling import Scaling, fit_scaling
-from treelu.training.sparsity import proximal_step
-from treelu.training.stacking import Stack
+from treelu.training.stacking import Stack, describe_stack, restore_stack
 from treelu.tree import ObliqueTree
 
 N_MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators is None
@@ -72,10 +69,6 @@ class EnsembleMixin(NetworkEstimator):
     @abstractmethod
     def _member(self) -> Any:
         """The estimator that members are made like: `estimator`, or the default one."""
-
-    if TYPE_CHECKING:
-
-        def _tree_settings(self) -> dict[str, Any]: ...
 
     def _check_parameters(self) -> None:
         self._validate_params()
@@ -155,42 +148,43 @@ class EnsembleMixin(NetworkEstimator):
         Averaged members are what the estimator would be by itself, each with its own choice of a setting. Boosted ones
         share a setting, chosen on the original targets where it is open.
         """
-        prototype = clone(self._member()).set_params(warm_start=False, n_jobs=None, verbose=False, callbacks=None)
-        prototype._is_member, prototype.scaling_ = True, self.scaling_
-        if self.combine == "boost":
-            prototype.training = prototype._how.but(temper=False)
-            setting = prototype._choose_setting(sample, None, seed, sample.targets).setting
+        prototype = self._prototype(temper=self.combine == "average")
 
-        def train_member(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
-            member, seed = copy.copy(prototype), int(rng.integers(2**62))
-            if self.combine == "average":
-                network, history = member._train_network(sample, None, seed)
-            else:
-                network = member._network_for(sample, seed, setting)
-                penalise = proximal_step(member._how.feature_penalty)
-                history = member._run(network, sample, None, rng, penalise, decay=setting.decay)
+        def train_alone(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+            network, history = copy.copy(prototype)._train_network(sample, None, int(rng.integers(2**62)))
             if network.activation.is_piecewise_linear:
                 visits.append(count_visits(network, sample))
             return network, history
 
+        if self.combine == "boost":
+            setting = prototype._choose_setting(sample, None, seed, sample.targets).setting
+            train_member = trainer(prototype, lambda part: setting, visits)
+        else:
+            train_member = train_alone
         return Recipe(
             train_member,
             shrinkage=float(self.shrinkage),
-            first_shrinkage=self._first_shrinkage(),
+            # what the very first member is multiplied by: a regressor may have it count in full
+            first_shrinkage=float(getattr(self, "first_shrinkage", self.shrinkage)),
             bootstrap=self.bootstrap,
             feature_fraction=float(self.feature_fraction),
             seed=seed,
         )
+
+    def _prototype(self, *, temper: bool, **parameters: Any) -> Any:
+        """What members are made like. A sum or a stack calibrates its members itself: these are not tempered."""
+        quiet = {"warm_start": False, "n_jobs": None, "verbose": False, "callbacks": None}
+        member = clone(self._member()).set_params(**quiet, **parameters)
+        member._is_member, member.scaling_ = True, self.scaling_
+        if not temper:
+            member.training = member._how.but(temper=False)
+        return member
 
     def _combine(self) -> Combine:
         """What is averaged: values in regression, probabilities in classification, as in a forest."""
         if self.combine == "boost":
             return "boost"
         return "average" if hasattr(self, "target_scaling_") else "vote"
-
-    def _first_shrinkage(self) -> float:
-        """What the very first member is multiplied by: a regressor may have it count in full."""
-        return float(self.first_shrinkage if hasattr(self, "first_shrinkage") else self.shrinkage)
 
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network
@@ -308,17 +302,7 @@ class EnsembleMixin(NetworkEstimator):
             The trees are exact for rows whose activation pattern, in each member, occurs among these.
         """
         self._check_trees()
-        return [self._tree(number, visited_by) for number in range(len(self.ensemble_))]
-
-    def _tree(self, number: int, visited_by: Any = None) -> ObliqueTree:
-        tree = network_to_tree(
-            self.ensemble_.part(number),
-            feature_names=tree_features(self),
-            visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
-            max_depth=MAX_DEPTH,
-            **self._tree_settings(),
-        )
-        return replace(tree, spreads=self.spread_)
+        return [tree_of(self, self.ensemble_.part(number), visited_by) for number in range(len(self.ensemble_))]
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
@@ -355,9 +339,9 @@ class MemberTrees(Sequence[ObliqueTree]):
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
         number = range(len(self))[number]
-        tree = self._estimator._tree(number)
-        depth = self._estimator.ensemble_.members[number].network.depth
-        return replace(tree, n_samples=node_counts(tree, self._estimator.member_visits_[number], depth))
+        network = self._estimator.ensemble_.part(number)
+        tree = tree_of(self._estimator, network)
+        return replace(tree, n_samples=node_counts(tree, self._estimator.member_visits_[number], network.depth))
 
     def __repr__(self) -> str:
         return f"<{len(self)} trees, built when asked for>"

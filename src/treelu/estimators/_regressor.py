@@ -156,6 +156,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])
         return replace(sample.targets, y=y)
 
+    def _tree_settings(self) -> dict[str, Any]:
+        """What a tree of this regressor says."""
+        return {"link": "identity"}
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted values, of the shape of y at fit: (n,) or (n, outputs)."""
         values = self._raw_scores(X)

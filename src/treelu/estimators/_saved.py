@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from treelu.estimators._saving import SaveMixin
+from treelu.estimators._showing import SaveMixin
 from treelu.estimators._trees import Visits
 from treelu.nn.missing import MissingValues
 from treelu.nn.saved import BITS_A_WORD, describe_network, restore_network

@@ -1,8 +1,9 @@
-"""What every estimator shows of itself in a notebook: its tree beside scikit-learn's diagram, and its report."""
+"""What every estimator can do once fitted: save itself, show its tree beside scikit-learn's diagram, and report."""
 
 from __future__ import annotations
 
 from html import escape
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
 MOST_LEAVES = 1024  # of a tree that is drawn unasked; a larger one takes too long to build and says little
 
 
-class ShowMixin:
-    """Gives a fitted estimator its method `report` and its picture in notebooks."""
+class SaveMixin:
+    """Gives a fitted estimator its methods `save` and `report`, and its picture in notebooks."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted estimator into a folder that `treelu.load` reads; see `treelu.persistence`."""
+        from treelu.persistence import save
+
+        save(self, path)
 
     def report(self, X: Any = None, y: Any = None, **options: Any) -> PageFrame:
         """The report page, which a notebook shows in a frame; see :func:`treelu.report.notebook.report_page`."""

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from treelu.estimators._forests import Grown, grow_boosted, grow_forest, n_columns
+from treelu.estimators._forests import Grown, grow_boosted, grow_forest
 from treelu.estimators._setting import FOLDS, Setting, fold_numbers
 from treelu.estimators._trees import Visits, count_visits, feature_spread
 from treelu.nn import LocallyConstantNetwork
 from treelu.training import History, Sample, evaluate
-from treelu.training.boosting import Ensemble, columns, grow
-from treelu.training.crossfit import CrossFit, HeldOut, Kind, Plan
+from treelu.training.boosting import Ensemble, grow
+from treelu.training.calibration import log_shares
+from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling
 from treelu.training.sparsity import proximal_step
 from treelu.training.stacking import Stack, Trees, find_weights
-from treelu.training.targets import Targets, probabilities
+from treelu.training.targets import probabilities
 
 if TYPE_CHECKING:
     from treelu.estimators._members import EnsembleMixin
@@ -70,7 +70,7 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
     grown = _grow_trees(estimator, sample, folds, n_folds, seed)
     visits: list[Visits] = []
     kinds = _kinds(estimator, sample, seed, visits)
-    held_out = HeldOut(sample, estimator.scaling_, target, folds, Plan(tuple(range(len(kinds))), n_folds))
+    held_out = HeldOut(sample, estimator.scaling_, target, folds, len(kinds), n_folds)
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
     n_members = estimator.n_members(sample.table.shape[1])
     history = grow(
@@ -81,30 +81,22 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
         callbacks=estimator.callbacks or (),
         progress=epoch_bar(type(estimator).__name__, n_members, "member") if estimator.verbose else None,
     )
-    groups = np.array([held_out.plan.of(number)[0] for number in range(1, len(ensemble) + 1)])
+    groups = np.array([held_out.turn_of(number)[0] for number in range(1, len(ensemble) + 1)])
     if validation is None:
         said, judged, rows = [*held_out.outputs(), *(part.held_out for part in grown)], targets, sample.rows
     else:
         said = _outputs(ensemble, groups, [part.trees for part in grown], validation)
         judged, rows = validation.targets, validation.rows
-    constant = prior(targets, sample.rows)
-    weights = find_weights(said, judged, rows, constant)
     if targets.task == "regression":
-        constant = target.center + target.scale * constant
+        mean = np.average(targets.y[sample.rows].astype(np.float64), axis=0, weights=targets.weights(sample.rows))
+        weights, constant = find_weights(said, judged, rows, mean), target.center + target.scale * mean
+    else:
+        constant = log_shares(targets, sample.rows)
+        weights = find_weights(said, judged, rows, constant)
     trees = [part.trees.on_raw(estimator.scaling_, target) for part in grown]
     estimator.stack_ = Stack(targets.task, ensemble, groups, trees, weights, constant)
     estimator.ensemble_, estimator.history_, estimator.member_visits_ = ensemble, history, visits[: len(ensemble)]
     estimator.spread_ = feature_spread(sample.table) * estimator.scaling_.scale
-
-
-def prior(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The logarithms of the classes' shares, with half a row more of each, or the mean target; rows by weight."""
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
-    if targets.task == "regression":
-        return np.average(targets.y[rows].astype(np.float64), axis=0, weights=weight)
-    width = n_columns(targets)
-    mass = np.bincount(targets.y[rows].reshape(-1).astype(np.int64), weight, width) + 0.5
-    return np.log(mass / mass.sum())
 
 
 def _grow_trees(
@@ -121,33 +113,25 @@ def _grow_trees(
 
 def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:
     """The kinds of networks: one like the estimator that was given, or else those that suit the table's shape."""
-    base = clone(estimator._member()).set_params(warm_start=False, n_jobs=None, verbose=False, callbacks=None)
     share = float(estimator.feature_fraction)
     if estimator.estimator is not None:
-        member = _prepared(base, estimator.scaling_)
+        member = estimator._prototype(temper=False)
         setting = member._choose_setting(sample, None, seed, sample.targets).setting
-        return [Kind(_trainer(member, lambda part: setting, 1.0, visits), share)]
+        return [Kind(trainer(member, lambda part: setting, visits), share)]
     kinds = []
     for style in ON_WIDE if sample.table.shape[1] >= WIDE else USUAL:
-        member = _prepared(clone(base).set_params(**style.parameters), estimator.scaling_)
-        train = _trainer(member, _only_setting(member), style.epochs, visits)
+        member = estimator._prototype(temper=False, **style.parameters)
+        train = trainer(member, _only_setting(member), visits, style.epochs)
         kinds.append(Kind(train, min(share, style.feature_fraction)))
     return kinds
-
-
-def _prepared(member: Any, scaling: Scaling) -> Any:
-    """A prototype of members: they are trained by the ensemble, and calibrated by the weights of the stack."""
-    member._is_member, member.scaling_ = True, scaling
-    member.training = member._how.but(temper=False)
-    return member
 
 
 def _only_setting(member: Any) -> Callable[[Sample], Setting]:
     return lambda part: member._settings(len(part), part.table.shape[1])[0]
 
 
-def _trainer(
-    prototype: Any, setting_for: Callable[[Sample], Setting], epochs: float, visits: list[Visits]
+def trainer(
+    prototype: Any, setting_for: Callable[[Sample], Setting], visits: list[Visits], epochs: float = 1.0
 ) -> Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]:
     """How a member is trained; `visits` takes how many of its rows reach each leaf where it is a tree."""
 
@@ -172,7 +156,7 @@ def _outputs(
         members = [member for member, own in zip(ensemble.members, groups, strict=True) if own == group]
         outputs = []
         for member in members:
-            scores = evaluate(member.network, columns(sample.table, member.features), sample.index).astype(np.float64)
+            scores = evaluate(member.network, sample.table.columns(member.features), sample.index).astype(np.float64)
             outputs.append(scores if task == "regression" else probabilities(scores))
         said.append(np.mean(outputs, axis=0))
     return said + [part.outputs(sample.table, task, sample.index) for part in trees]

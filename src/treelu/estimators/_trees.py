@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +60,10 @@ class TreeMixin:
     visits_: Visits
     spread_: NDArray[np.float64]
 
-    @abstractmethod
-    def _tree_settings(self) -> dict[str, Any]:
-        """Link and classes of the tree."""
-
     if TYPE_CHECKING:  # defined by the class this is mixed into: a body here would hide it
 
         def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]: ...
+        def _tree_settings(self) -> dict[str, Any]: ...
 
     @property
     def tree_(self) -> ObliqueTree:
@@ -103,14 +99,7 @@ class TreeMixin:
             activation pattern occurs among these.
         """
         check_is_fitted(self)
-        tree = network_to_tree(
-            self.network_,
-            feature_names=tree_features(self),
-            visited_by=None if visited_by is None else self._read_rows(visited_by, first=False)[0],
-            max_depth=MAX_DEPTH,
-            **self._tree_settings(),
-        )
-        return replace(tree, spreads=self.spread_)
+        return tree_of(self, self.network_, visited_by)
 
     def apply(self, X: Any) -> NDArray[np.int64]:
         """The leaf of `tree_` that each row reaches, as a node number."""
@@ -132,6 +121,18 @@ class TreeMixin:
         tree = network_to_tree(self.network_, patterns=patterns, **self._tree_settings())
         counts = add_up(tree, self.visits_.counts[order])
         return replace(tree, n_samples=counts).feature_importances(scale=self.spread_)
+
+
+def tree_of(estimator: Any, network: Any, visited_by: Any = None) -> ObliqueTree:
+    """A fitted network of an estimator as a tree; of a deep one the branches that some rows reach."""
+    tree = network_to_tree(
+        network,
+        feature_names=tree_features(estimator),
+        visited_by=None if visited_by is None else estimator._read_rows(visited_by, first=False)[0],
+        max_depth=MAX_DEPTH,
+        **estimator._tree_settings(),
+    )
+    return replace(tree, spreads=estimator.spread_)
 
 
 def tree_features(estimator: Any) -> list[str] | None:

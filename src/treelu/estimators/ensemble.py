@@ -179,9 +179,6 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
         for chances in self.staged_predict_proba(X):
             yield self.classes_[chances.argmax(axis=1)]
 
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
-
 
 class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     """An ensemble of (approximately) locally constant networks (ELCN, §3.6) for one or several real targets.
@@ -267,6 +264,3 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         """`predict` of the first member, of the first two, and so on."""
         for values in self._staged_scores(X):
             yield values[:, 0] if self.n_outputs_ is None else values
-
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"link": "identity"}

@@ -15,7 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
-from treelu.estimators._saving import SaveMixin
+from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
 from treelu.training.saved import describe_numbers, restore_numbers

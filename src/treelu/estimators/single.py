@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from treelu.estimators._classifier import NetworkClassifier
 from treelu.estimators._labels import SeveralLabels
@@ -94,9 +94,6 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
 
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
-
 
 class LCNRegressor(TreeMixin, NetworkRegressor):
     """A regressor that is an oblique decision tree: a locally constant network (LCN, §3.6).
@@ -127,9 +124,6 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
     _default_smoothing: ClassVar[float] = 0.7
-
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"link": "identity"}
 
 
 class Smooth:
@@ -178,9 +172,6 @@ class LLNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
 
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"classes": self.classes_, "link": "logistic" if len(self.classes_) == 2 else "softmax"}
-
 
 class LLNRegressor(TreeMixin, NetworkRegressor):
     """The locally linear network f_θ (LLN, §3.6) for real targets: an oblique tree with linear leaves.
@@ -189,6 +180,3 @@ class LLNRegressor(TreeMixin, NetworkRegressor):
     """
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
-
-    def _tree_settings(self) -> dict[str, Any]:
-        return {"link": "identity"}

@@ -72,7 +72,7 @@ class Expressions:
         if len(terms) > self.dialect.max_terms:
             raise ValueError(
                 f"a sum of {len(terms)} terms is more than the dialect {self.dialect.name!r} takes "
-                f"({self.dialect.max_terms}); fit with max_features, prune the tree, or export another format"
+                f"({self.dialect.max_terms}); fit with max_tree_features, prune the tree, or export another format"
             )
         parts = [self.term(self.program.features[feature], weight) for feature, weight in terms]
         return " + ".join([*parts, self.dialect.number(last)])

@@ -61,6 +61,7 @@ class NeuronChain(ABC):
         activation: Activation | None = None,
         drop_connect: float = 0.0,
         dtype: Any = np.float64,
+        seed: int | None = None,
     ) -> None:
         for name, value in (("in_features", in_features), ("depth", depth), ("out_features", out_features)):
             if value < 1:
@@ -75,6 +76,13 @@ class NeuronChain(ABC):
         self.weight = np.zeros((in_features, depth), dtype)
         self.connection = np.zeros((depth, depth), dtype)
         self.bias = np.zeros(depth, dtype)
+        self._make_outputs()
+        if seed is not None:
+            self.reset_parameters(seed)
+
+    @abstractmethod
+    def _make_outputs(self) -> None:
+        """Make the arrays above the neurons, of zeros."""
 
     def reset_parameters(self, seed: int | None = None) -> None:
         """Draw each neuron's weights and bias uniformly within ±1/√fan_in, fan_in = D + i − 1 for neuron i."""
@@ -269,10 +277,16 @@ class NeuronChain(ABC):
 
 def views(flat: NDArray[Any], like: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Consecutive pieces of a vector, in the shapes of named arrays."""
-    pieces, start = {}, 0
-    for name, array in like.items():
-        pieces[name] = flat[start : start + array.size].reshape(array.shape)
-        start += array.size
+    return dict(zip(like, cut(flat, [array.shape for array in like.values()]), strict=True))
+
+
+def cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
+    """Consecutive pieces of a vector, in these shapes."""
+    pieces, start = [], 0
+    for shape in shapes:
+        end = start + math.prod(shape)
+        pieces.append(vector[start:end].reshape(shape))
+        start = end
     return pieces
 
 
@@ -310,26 +324,17 @@ class LocallyConstantNetwork(NeuronChain):
         out_features: int,
         *,
         hidden_layers: Sequence[int] = (),
-        activation: Activation | None = None,
-        drop_connect: float = 0.0,
-        dtype: Any = np.float64,
-        seed: int | None = None,
+        **settings: Any,
     ) -> None:
-        super().__init__(
-            in_features, depth, out_features, activation=activation, drop_connect=drop_connect, dtype=dtype
-        )
-        self.head = Head(in_features, depth, out_features, hidden_layers, dtype)
+        self.hidden_layers = tuple(hidden_layers)
         self._leaves: _Leaves | None = None
-        if seed is not None:
-            self.reset_parameters(seed)
+        super().__init__(in_features, depth, out_features, **settings)
+
+    def _make_outputs(self) -> None:
+        self.head = Head(self.in_features, self.depth, self.out_features, self.hidden_layers, self.dtype)
 
     def _reset_outputs(self, rng: np.random.RandomState) -> None:
         self.head.reset_parameters(rng)
-
-    @property
-    def hidden_layers(self) -> tuple[int, ...]:
-        """Widths of g_φ's hidden layers."""
-        return tuple(layer.weight.shape[1] for layer in self.head.hidden)
 
     def _slots(self) -> list[Slot]:
         slots = super()._slots()
@@ -437,25 +442,10 @@ class LocallyLinearNetwork(NeuronChain):
     (4, 2)
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        depth: int,
-        out_features: int,
-        *,
-        activation: Activation | None = None,
-        drop_connect: float = 0.0,
-        dtype: Any = np.float64,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(
-            in_features, depth, out_features, activation=activation, drop_connect=drop_connect, dtype=dtype
-        )
-        self.output_weight = np.zeros((in_features, out_features), dtype)
-        self.output_connection = np.zeros((depth, out_features), dtype)
-        self.output_bias = np.zeros(out_features, dtype)
-        if seed is not None:
-            self.reset_parameters(seed)
+    def _make_outputs(self) -> None:
+        self.output_weight = np.zeros((self.in_features, self.out_features), self.dtype)
+        self.output_connection = np.zeros((self.depth, self.out_features), self.dtype)
+        self.output_bias = np.zeros(self.out_features, self.dtype)
 
     def _reset_outputs(self, rng: np.random.RandomState) -> None:
         bound = 1 / math.sqrt(self.in_features + self.depth)

@@ -66,8 +66,10 @@ class Table:
         """The type of the values."""
         return self.values.dtype
 
-    def columns(self, chosen: NDArray[np.int64]) -> Table:
-        """A table of the chosen features only, in ascending order."""
+    def columns(self, chosen: NDArray[np.int64] | None) -> Table:
+        """A table of the chosen features only, in ascending order; the same table where they are None."""
+        if chosen is None:
+            return self
         if not self.is_sparse:
             return Table(self.values.reshape(self.shape)[:, chosen], self.dtype)
         place = np.full(self.shape[1], -1, np.int32)

@@ -1,6 +1,6 @@
 """Scores of predictions on hold-out rows: metrics with bootstrap intervals, ROC, calibration, residuals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,13 +71,6 @@ def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
     return auc
 
 
-def _auc(target: NDArray[Any], probability: Floats) -> Scorer:
-    """AUC of the second class; with more classes the mean over each class against the rest."""
-    if probability.shape[1] == 2:
-        return _binary_auc(target == 1, probability[:, 1])
-    return _mean_scorer([_binary_auc(target == k, probability[:, k]) for k in np.unique(target)])
-
-
 def _binary_average_precision(positive: NDArray[np.bool_], score: Floats) -> Scorer:
     """Mean precision over the positive rows, each at its score: Σ (R_k − R_{k−1}) P_k, equal scores taken at once."""
     order = np.argsort(-score, kind="stable")
@@ -97,11 +90,15 @@ def _binary_average_precision(positive: NDArray[np.bool_], score: Floats) -> Sco
     return average_precision
 
 
-def _average_precision(target: NDArray[Any], probability: Floats) -> Scorer:
-    """Of the positive class; with more classes the mean over each class against the rest."""
-    if probability.shape[1] == 2:
-        return _binary_average_precision(target == 1, probability[:, 1])
-    return _mean_scorer([_binary_average_precision(target == k, probability[:, k]) for k in np.unique(target)])
+def _each(binary: Callable[[NDArray[np.bool_], Floats], Scorer]) -> Callable[[NDArray[Any], Floats], Scorer]:
+    """The score of the second of two classes; with more classes the mean over each class against the rest."""
+
+    def scorer(target: NDArray[Any], probability: Floats) -> Scorer:
+        if probability.shape[1] == 2:
+            return binary(target == 1, probability[:, 1])
+        return _mean_scorer([binary(target == k, probability[:, k]) for k in np.unique(target)])
+
+    return scorer
 
 
 def _mean_scorer(each: Sequence[Scorer]) -> Scorer:
@@ -194,9 +191,9 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metr
         return (mean + name).capitalize() if mean else name
 
     return (
-        Metric("auc", "ROC AUC", True, _auc, "chance that a positive row is ranked above a negative one"),
+        Metric("auc", "ROC AUC", True, _each(_binary_auc), "chance that a positive row is ranked above a negative one"),
         Metric(
-            "average_precision", named("Average precision"), True, _average_precision,
+            "average_precision", named("Average precision"), True, _each(_binary_average_precision),
             "precision averaged over all thresholds; the better score where positives are rare",
         ),
         Metric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
@@ -285,6 +282,20 @@ def score_models(
     return {"resamples": n_resamples, "scores": scores, "leads": leads}
 
 
+def _one_against_rest(target: NDArray[Any], probability: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
+    """(class, rows of it, their chances): of two classes the second, else each; a curve needs rows of both kinds."""
+    n_classes = probability.shape[1]
+    for k in [1] if n_classes == 2 else range(n_classes):
+        positive = target == k
+        if positive.any() and not positive.all():
+            yield k, positive, probability[:, k]
+
+
+def _some(n_points: int, max_points: int) -> NDArray[np.int64]:
+    """Places of at most so many points, the first and the last among them."""
+    return np.unique(np.linspace(0, n_points - 1, min(n_points, max_points)).round().astype(int))
+
+
 def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200) -> list[dict[str, Any]]:
     """One curve for two classes, else one per class against the rest, each of at most ``max_points`` points.
 
@@ -293,18 +304,13 @@ def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200)
     >>> roc_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
     [{'class': 1, 'auc': 1.0, 'false_positive': [0.0, 0.0, 1.0], 'true_positive': [0.0, 1.0, 1.0]}]
     """
-    n_classes = probability.shape[1]
     curves = []
-    for k in [1] if n_classes == 2 else range(n_classes):
-        positive = target == k
-        if positive.all() or not positive.any():
-            continue  # a curve needs rows of both kinds
-        fpr, tpr, _ = roc_curve(positive, probability[:, k])
-        if len(fpr) > max_points:
-            keep = np.unique(np.linspace(0, len(fpr) - 1, max_points).round().astype(int))
-            fpr, tpr = fpr[keep], tpr[keep]
-        auc = _binary_auc(positive, probability[:, k])(np.ones(len(target)))
-        curves.append({"class": int(k), "auc": auc, "false_positive": fpr.tolist(), "true_positive": tpr.tolist()})
+    for k, positive, chance in _one_against_rest(target, probability):
+        fpr, tpr, _ = roc_curve(positive, chance)
+        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, chance)(np.ones(len(target)))
+        curves.append(
+            {"class": k, "auc": auc, "false_positive": fpr[keep].tolist(), "true_positive": tpr[keep].tolist()}
+        )
     return curves
 
 
@@ -316,23 +322,13 @@ def precision_recall_curves(target: NDArray[Any], probability: Floats, max_point
     >>> precision_recall_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
     [{'class': 1, 'average_precision': 1.0, 'recall': [1.0, 1.0, 0.0], 'precision': [0.5, 1.0, 1.0]}]
     """
-    n_classes = probability.shape[1]
     curves = []
-    for k in [1] if n_classes == 2 else range(n_classes):
-        positive = target == k
-        if positive.all() or not positive.any():
-            continue
-        precision, recall, _ = precision_recall_curve(positive, probability[:, k])
-        keep = np.unique(np.linspace(0, len(recall) - 1, min(len(recall), max_points)).round().astype(int))
-        area = _binary_average_precision(positive, probability[:, k])(np.ones(len(target)))
-        curves.append(
-            {
-                "class": int(k),
-                "average_precision": area,
-                "recall": recall[keep].tolist(),
-                "precision": precision[keep].tolist(),
-            }
-        )
+    for k, positive, chance in _one_against_rest(target, probability):
+        precision, recall, _ = precision_recall_curve(positive, chance)
+        keep = _some(len(recall), max_points)
+        area = _binary_average_precision(positive, chance)(np.ones(len(target)))
+        points = {"recall": recall[keep].tolist(), "precision": precision[keep].tolist()}
+        curves.append({"class": k, "average_precision": area} | points)
     return curves
 
 

@@ -11,11 +11,10 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import log_softmax
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
-from treelu.training.loop import Callback, EpochRecord, History, Sample, evaluate
+from treelu.training.loop import Callback, EpochRecord, History, Sample, evaluate, silent
 from treelu.training.scaling import Scaling, fold
 from treelu.training.targets import METRICS
 
@@ -178,7 +177,7 @@ class Recipe:
         sample, boosted = sums.sample, ensemble.combine == "boost"
         rng = np.random.default_rng([self.seed, number])
         features = drawn_features(sample.table.shape[1], self.feature_fraction, rng)
-        table = columns(sample.table, features)
+        table = sample.table.columns(features)
         index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
         targets = replace(sample.targets, offset=sums.offset() if boosted else None)
         network, history = self.train_member(Sample(table, targets, index), rng)
@@ -214,7 +213,7 @@ class Sums:
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in, by its network on the features as scaled here."""
-        table = columns(self.sample.table, member.features)
+        table = self.sample.table.columns(member.features)
         output = evaluate(network, table, self.sample.index).astype(np.float64)
         self.combination.add(output * (member.factor / self.target_scaling.scale))
 
@@ -303,7 +302,7 @@ def grow(
     history = History(None if validation is None else metric.name, best_epoch=len(ensemble))
     best_score = validation.score() if validation is not None and len(ensemble) else None
     started = time.perf_counter()
-    with progress or nullcontext(_silent) as show:
+    with progress or nullcontext(silent) as show:
         try:
             for number in range(len(ensemble) + 1, n_members + 1):
                 member, network, last = recipe.make(number, ensemble, sums)
@@ -349,27 +348,5 @@ def drawn_features(n_features: int, fraction: float, rng: np.random.Generator) -
     return np.sort(rng.choice(n_features, max(1, round(fraction * n_features)), replace=False))
 
 
-def columns(table: Table, features: NDArray[np.int64] | None) -> Table:
-    """A table of some features of another; the same table where `features` is None.
-
-    Examples
-    --------
-    >>> columns(Table(np.eye(3, dtype=np.float32)), np.array([0, 2])).rows().to_dense()
-    array([[1., 0.],
-           [0., 0.],
-           [0., 1.]], dtype=float32)
-    """
-    if features is None:
-        return table
-    if not table.is_sparse:
-        return Table(table.values.reshape(table.shape)[:, features], table.dtype)
-    whole = sparse.csr_array((table.values, table.features, table.starts), shape=table.shape)
-    return Table(whole[:, features], table.dtype)
-
-
 def _same(first: Scaling, second: Scaling) -> bool:
     return np.array_equal(first.center, second.center) and np.array_equal(first.scale, second.scale)
-
-
-def _silent(record: EpochRecord, network: NeuronChain) -> None:
-    return None

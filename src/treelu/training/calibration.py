@@ -56,7 +56,7 @@ def _leaf_shifts(
     `bound` bounds the loss's second derivative, so the steps −gradient / (bound · (n + strength)) descend.
     """
     y = targets.y[rows]
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows]
+    weight = targets.weights(rows)
     if targets.offset is not None:
         scores = scores + targets.offset[rows]
     bound = {"regression": 1.0, "binary": 0.25, "multiclass": 0.5}[targets.task]
@@ -86,10 +86,15 @@ def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float6
     """
     if targets.task == "regression":
         return np.zeros(targets.n_outputs)
-    weight = None if targets.weight is None else targets.weight[rows]
-    counts = np.bincount(targets.y[rows].reshape(-1).astype(np.int64), weight, max(2, targets.n_outputs)) + 0.5
-    scores = np.log(counts / counts.sum())
+    scores = log_shares(targets, rows)
     return scores if targets.task == "multiclass" else scores[1:] - scores[:1]
+
+
+def log_shares(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The logarithms of the classes' shares among rows, by weight, with half a row more of each."""
+    number = targets.y[rows].reshape(-1).astype(np.int64)
+    mass = np.bincount(number, targets.weights(rows), targets.n_columns) + 0.5
+    return np.log(mass / mass.sum())
 
 
 def drawn(prior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
@@ -121,7 +126,7 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     4.0
     """
     y = targets.y[rows]
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
+    weight = targets.weights(rows)
     if targets.task == "regression":
         slope = _slope(scores, y, weight[:, None])
         return Tempered(1 / slope, row_losses(slope * scores, targets, rows))
@@ -148,7 +153,7 @@ def row_losses(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.i
     array([0.25, 0.  ])
     """
     y = targets.y[rows]
-    weight = np.ones(len(rows)) if targets.weight is None else targets.weight[rows].astype(np.float64)
+    weight = targets.weights(rows)
     if targets.task == "regression":
         return weight * ((scores - y) ** 2).mean(axis=1)
     return weight * cross_entropies(y, scores)

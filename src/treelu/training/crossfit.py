@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain
-from treelu.training.boosting import Ensemble, Member, columns, drawn_features
+from treelu.training.boosting import Ensemble, Member, drawn_features
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
 from treelu.training.targets import probabilities
@@ -26,29 +26,16 @@ class Kind:
     feature_fraction: float = 1.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Which kind member e = 1, 2, … is of, and which fold of the rows it leaves out: all kinds, then the next fold.
-
-    Attributes
-    ----------
-    kinds : tuple of int
-        The kinds of members, in turn; one may come more than once.
-    n_folds : int
+def turn_of(number: int, n_kinds: int, n_folds: int) -> tuple[int, int]:
+    """The kind of member 1, 2, …, and the fold of the rows that it leaves out: all kinds, then the next fold.
 
     Examples
     --------
-    >>> [Plan((0, 1), 3).of(number) for number in (1, 2, 3, 7)]
+    >>> [turn_of(number, n_kinds=2, n_folds=3) for number in (1, 2, 3, 7)]
     [(0, 0), (1, 0), (0, 1), (0, 0)]
     """
-
-    kinds: tuple[int, ...]
-    n_folds: int
-
-    def of(self, number: int) -> tuple[int, int]:
-        """(kind, fold) of a member."""
-        turn, place = divmod(number - 1, len(self.kinds))
-        return self.kinds[place], turn % self.n_folds
+    turn, kind = divmod(number - 1, n_kinds)
+    return kind, turn % n_folds
 
 
 class HeldOut:
@@ -60,30 +47,38 @@ class HeldOut:
     scaling, target_scaling : Scaling
         How the features and targets of the sample came from the raw ones.
     folds : array of int
-        The fold of each row of the sample; a row of fold `plan.n_folds` is never left out.
-    plan : Plan
+        The fold of each row of the sample; a row of fold `n_folds` is never left out.
+    n_kinds, n_folds : int
     """
 
     def __init__(
-        self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], plan: Plan
+        self,
+        sample: Sample,
+        scaling: Scaling,
+        target_scaling: Scaling,
+        folds: NDArray[np.int64],
+        n_kinds: int,
+        n_folds: int,
     ) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
-        self.folds, self.plan, self.n_members = folds, plan, 0
-        n_kinds, targets = max(plan.kinds) + 1, sample.targets
-        width = 2 if targets.task == "binary" else targets.n_outputs
-        self.totals = np.zeros((n_kinds, len(sample), width))
+        self.folds, self.n_kinds, self.n_folds, self.n_members = folds, n_kinds, n_folds, 0
+        self.totals = np.zeros((n_kinds, len(sample), sample.targets.n_columns))
         self.counts = np.zeros((n_kinds, len(sample)), np.int64)
         self._loss = float("nan")
+
+    def turn_of(self, number: int) -> tuple[int, int]:
+        """(kind, fold) of a member."""
+        return turn_of(number, self.n_kinds, self.n_folds)
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in."""
         self.n_members += 1
-        kind, fold = self.plan.of(self.n_members)
+        kind, fold = self.turn_of(self.n_members)
         out = np.flatnonzero(self.folds == fold)
         rows = self.sample.rows[out]
         if not len(rows):
             return
-        scores = evaluate(network, columns(self.sample.table, member.features), rows).astype(np.float64)
+        scores = evaluate(network, self.sample.table.columns(member.features), rows).astype(np.float64)
         targets = self.sample.targets
         self.totals[kind, out] += scores if targets.task == "regression" else probabilities(scores)
         self.counts[kind, out] += 1
@@ -91,7 +86,7 @@ class HeldOut:
 
     def outputs(self) -> list[NDArray[np.float64]]:
         """For each kind that has a member: its mean probabilities, or values; NaN where no member left a row out."""
-        there = sorted({self.plan.of(number)[0] for number in range(1, self.n_members + 1)})
+        there = range(min(self.n_kinds, self.n_members))
         with np.errstate(invalid="ignore"):
             return [self.totals[kind] / self.counts[kind][:, None] for kind in there]
 
@@ -120,12 +115,12 @@ class CrossFit:
     def make(self, number: int, ensemble: Ensemble, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
         """Train member `number` = 1, 2, …; with it the network in training form and its last epoch."""
         sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
-        place, fold = held_out.plan.of(number)
+        place, fold = held_out.turn_of(number)
         kind = self.kinds[place]
         features = drawn_features(sample.table.shape[1], kind.feature_fraction, rng)
         index = sample.rows[held_out.folds != fold]
         if self.bootstrap:
             index = rng.choice(index, len(index))
-        network, history = kind.train(Sample(columns(sample.table, features), sample.targets, index), rng)
+        network, history = kind.train(Sample(sample.table.columns(features), sample.targets, index), rng)
         member = Member(network.copy(), held_out.scaling, held_out.target_scaling.scale, features)
         return member, network, history.records[-1]

@@ -372,7 +372,7 @@ def train(
     best = _Best(network, sample.targets)
     stepper = make_stepper(network, sample, optimizer, weight_decay)
     started = time.perf_counter()
-    with progress or nullcontext(_silent) as show:
+    with progress or nullcontext(silent) as show:
         try:
             for epoch in range(1, epochs + 1):
                 check_not_stopped()
@@ -408,8 +408,8 @@ def train(
     return history
 
 
-def _silent(record: EpochRecord, network: NeuronChain) -> None:
-    return None
+def silent(record: EpochRecord, network: NeuronChain) -> None:
+    """A callback that shows nothing."""
 
 
 def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:

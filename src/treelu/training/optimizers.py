@@ -66,16 +66,6 @@ class Optimizer:
         number = float(self.n_steps + 1)
         return Step(*arrays, self.is_sgd, number, float(rate), float(self.decay), beta_1, beta_2, epsilon)
 
-    def state(self) -> dict[str, Any]:
-        """What has to be kept between two pieces of a training."""
-        return {"n_steps": self.n_steps, "mean": self.mean, "square": self.square, "largest": self.largest}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a state; an optimiser of another kind or size starts anew."""
-        if all(state[name].shape == getattr(self, name).shape for name in ("mean", "square", "largest")):
-            self.n_steps = int(state["n_steps"])
-            self.mean, self.square, self.largest = (state[name].copy() for name in ("mean", "square", "largest"))
-
 
 @part
 def take_step(step: Any, ahead: int) -> None:

@@ -60,6 +60,15 @@ class Targets:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def n_columns(self) -> int:
+        """The columns of a prediction: probabilities of the classes, or values."""
+        return 2 if self.task == "binary" else self.n_outputs
+
+    def weights(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The weights of some rows, 1 where there are none."""
+        return np.ones(len(rows)) if self.weight is None else self.weight[rows].astype(np.float64)
+
     def wanted(self) -> Wanted:
         """The same as kernels take it."""
         none = np.empty((0, 1), np.float32)

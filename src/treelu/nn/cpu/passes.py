@@ -7,7 +7,6 @@ the others without coming back to Python.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from treelu.nn.cpu.evaluation import (
 from treelu.nn.cpu.kernels import paths_backward, paths_forward
 from treelu.nn.cpu.structs import ConstantParameters, FirstLayer, Gradients, LinearParameters, PathGradients, Paths
 from treelu.nn.drop_connect import DropConnect
-from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, cut
 from treelu.nn.rows import Rows
 
 
@@ -78,7 +77,7 @@ class TrainingPass:
         # what is summed up over a batch's rows, zero before each: the weights' gradient, and all others
         self.grad_packed = padded_zeros(self.packed.shape[0], self.packed.shape[1], dtype)
         self.sums = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
-        of_connection, of_bias, *above = _cut(self.sums, shapes)
+        of_connection, of_bias, *above = cut(self.sums, shapes)
         of_z, of_a, of_o = np.empty((3, depth, batch), dtype)
         of_s = np.empty_like(self.state.s)
         self.grad = Gradients(of_s, of_z, of_a, of_o, self.grad_packed, of_connection, of_bias)
@@ -138,13 +137,3 @@ def _backward(
     entries: Any, mask: Any, neurons: Any, state: Any, paths: Any, grad_paths: Any, grad: Any, last: Any
 ) -> None:
     paths_backward(entries, mask, neurons, state, paths, grad_paths, grad, np.uint64(0), last)
-
-
-def _cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray[Any]]:
-    """Consecutive pieces of a vector, in these shapes."""
-    pieces, start = [], 0
-    for shape in shapes:
-        end = start + math.prod(shape)
-        pieces.append(vector[start:end].reshape(shape))
-        start = end
-    return pieces
