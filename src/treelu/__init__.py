@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ObliqueTree": "treelu.tree",
-    "load": "treelu.persistence",
-    **{
-        f"{family}{task}": "treelu.estimators"
-        for family in ("LCN", "ALCN", "LLN", "ELCN")
-        for task in ("Classifier", "Regressor")
-    },
-    "ObliqueTreeClassifier": "treelu.estimators",
-    "ObliqueTreeRegressor": "treelu.estimators",
-    "LCNClassifierCV": "treelu.estimators",
-    "LCNRegressorCV": "treelu.estimators",
-}
+_HOMES = {"ObliqueTree": "treelu.tree", "load": "treelu.persistence"}  # all others are in treelu.estimators
 
 if TYPE_CHECKING:
     from treelu.estimators import (
@@ -61,9 +49,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'treelu' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "treelu.estimators")), name)
 
 
 def __dir__() -> list[str]:

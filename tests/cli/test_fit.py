@@ -432,7 +432,7 @@ def test_what_is_there_is_not_overwritten(table: Path, tmp_path: Path, type_: Ty
     (out / "mine.txt").write_text("mine")
     (out / "tree-old.txt").write_text("of another model")
     typed = type_(*words)
-    again = "add --force to write there all the same, or choose another folder"
+    again = "add --force to write there anyway, or choose another folder"
     assert typed == (2, "", f"treelu: --out {out} already holds a model; {again}\n")
     assert type_(*words, "--method", "alcn", "--force").code == 0
     names = {path.name for path in out.iterdir() if not path.name.startswith("arrays-")}

@@ -83,7 +83,7 @@ def test_a_table_larger_than_memory(tmp_path: Path, type_: Type, tiny_memory: No
     )  # fmt: skip
     assert typed.code == 0, typed.err
     assert "900 rows in 3 files; the encoding is learned from a sample" in typed.err
-    assert f"of encoded rows to {tmp_path / 'store'}, until the end" in typed.err
+    assert f"of encoded rows to {tmp_path / 'store'}; they are removed at the end" in typed.err
     told = json.loads(typed.out)
     assert (told["n_training_rows"], told["n_hold_out_rows"]) == (850, 50)
     assert not list((tmp_path / "store").iterdir())
@@ -199,7 +199,7 @@ def test_parquet_files_with_other_types_are_named(tmp_path: Path, type_: Type) -
     ("options", "message"),
     [
         (("--target", "kind", "--method", "elcn"), "--method elcn needs a table that fits into memory"),
-        (("--target", "kind", "--store", "nowhere"), "--store nowhere is no folder; make it first"),
+        (("--target", "kind", "--store", "nowhere"), "--store nowhere is not a folder; make it first"),
         (("--target", "a,b"), "several labels must; fit one --target at a time"),
     ],
 )

@@ -154,7 +154,7 @@ def test_mistakes(table: Path, model: Path, tmp_path: Path, type_: Type) -> None
     )
     treelu.load(model).trees[0].save(tmp_path / "tree")
     assert message(tmp_path / "tree", table) == (
-        f"{tmp_path / 'tree'} holds a ObliqueTree that was saved from Python and knows no table; read it there with "
+        f"{tmp_path / 'tree'} holds a ObliqueTree that was saved from Python, without a table; load it there with "
         f"treelu.load({str(tmp_path / 'tree')!r})"
     )
     altered = tmp_path / "altered"

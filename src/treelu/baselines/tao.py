@@ -205,15 +205,11 @@ class TAORegressor(RegressorMixin, _TAO):
 
     Attributes
     ----------
-    tree_ : ObliqueTree
-        The fitted tree.
     training_losses_ : array of shape (n_sweeps + 1,)
         Half the mean squared training error of the first tree and after each sweep, in units of the target's
         variance.
-    feature_importances_ : array of shape (n_features,)
-        Shares of the features' spread in the decisions: see ``ObliqueTree.feature_importances``.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    tree_, feature_importances_, n_features_in_, feature_names_in_
+        As in :class:`TAOClassifier`; leaf values are means.
 
     References
     ----------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from treelu.chem._environments import Place, environment_place, environment_places
 from treelu.chem._molecules import chem_extra
@@ -22,30 +23,33 @@ _MACCS_WORDS = {
 _SKIPPED_DESCRIPTORS = {"Ipc"}  # up to 1e30; AvgIpc is the same on a scale that can be used
 
 
-class Block(Protocol):
+class Block(ABC):
     """A kind of column. ``learned``: its columns are the most frequent of the training molecules, else all."""
 
-    learned: bool
-    counted: bool  # values are counts
-    drawn: bool  # a column is a part of a molecule
+    learned: bool = True
+    counted: bool = True  # values are counts
+    drawn: bool = True  # a column is a part of a molecule
+    _generator: Any  # RDKit's, of learned blocks
 
     def values(self, molecule: Any) -> dict[int, float]:
         """Keys of the columns that are not zero, with their values."""
+        return dict(self._generator.GetSparseCountFingerprint(molecule).GetNonzeroElements())
 
     def all_keys(self) -> list[int]:
         """Keys of all columns, where they are not learned."""
+        return []
 
+    @abstractmethod
     def label(self, key: int) -> str:
         """The name of a column."""
 
+    @abstractmethod
     def places(self, key: int, molecule: Any) -> list[Place]:
         """Where a molecule has what the column counts."""
 
 
-class Substructures:
+class Substructures(Block):
     """Circular environments, up to a radius."""
-
-    learned = counted = drawn = True
 
     def __init__(self, radius: int) -> None:
         generators = chem_extra("rdkit.Chem.rdFingerprintGenerator")
@@ -53,9 +57,6 @@ class Substructures:
 
     def values(self, molecule: Any) -> dict[int, float]:
         return {key: float(len(found)) for key, found in environment_places(molecule, self._generator).items()}
-
-    def all_keys(self) -> list[int]:
-        return []
 
     def label(self, key: int) -> str:
         raise NotImplementedError("a substructure's name needs a molecule that has it: environment_name")
@@ -69,19 +70,11 @@ class Substructures:
         return [environment_place(molecule, atom, radius) for atom, radius in found]
 
 
-class AtomPairs:
+class AtomPairs(Block):
     """Pairs of atoms (element, neighbours, π electrons) and the number of bonds between them."""
-
-    learned = counted = drawn = True
 
     def __init__(self) -> None:
         self._generator = chem_extra("rdkit.Chem.rdFingerprintGenerator").GetAtomPairGenerator()
-
-    def values(self, molecule: Any) -> dict[int, float]:
-        return dict(self._generator.GetSparseCountFingerprint(molecule).GetNonzeroElements())
-
-    def all_keys(self) -> list[int]:
-        return []
 
     def label(self, key: int) -> str:
         first, distance, second = chem_extra("rdkit.Chem.AtomPairs.Pairs").ExplainPairScore(key)
@@ -95,19 +88,11 @@ class AtomPairs:
         return [Place(frozenset(pair), frozenset(), tuple(pair)) for pair in pairs]
 
 
-class Torsions:
+class Torsions(Block):
     """Paths of four atoms (element, neighbours, π electrons)."""
-
-    learned = counted = drawn = True
 
     def __init__(self) -> None:
         self._generator = chem_extra("rdkit.Chem.rdFingerprintGenerator").GetTopologicalTorsionGenerator()
-
-    def values(self, molecule: Any) -> dict[int, float]:
-        return dict(self._generator.GetSparseCountFingerprint(molecule).GetNonzeroElements())
-
-    def all_keys(self) -> list[int]:
-        return []
 
     def label(self, key: int) -> str:
         return "-".join(map(_atom_type, chem_extra("rdkit.Chem.AtomPairs.Torsions").ExplainPathScore(key)))
@@ -119,11 +104,10 @@ class Torsions:
         return [_path(molecule, list(path)) for path in output.GetBitPaths().get(key, ())]
 
 
-class Maccs:
+class Maccs(Block):
     """The 166 MACCS keys: whether a molecule has a pattern, often enough."""
 
     learned = counted = False
-    drawn = True
 
     def values(self, molecule: Any) -> dict[int, float]:
         bits = chem_extra("rdkit.Chem.rdMolDescriptors").GetMACCSKeysFingerprint(molecule).GetOnBits()
@@ -149,7 +133,7 @@ class Maccs:
         return chem_extra("rdkit.Chem.MACCSkeys").smartsPatts
 
 
-class Descriptors:
+class Descriptors(Block):
     """RDKit's descriptors of the whole molecule; NaN where one is not defined."""
 
     learned = counted = drawn = False

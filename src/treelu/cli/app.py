@@ -59,12 +59,12 @@ Data = Annotated[
     ),
 ]
 Columns = list[str] | None
-Delimiter = Annotated[str | None, _option("Character between columns; by default recognised.", metavar="CHAR")]
-Decimal = Annotated[str | None, _option("Decimal mark, . or , ; by default recognised in each column.", metavar="CHAR")]
-Encoding = Annotated[str | None, _option("Encoding of the text; by default recognised.", metavar="NAME")]
-AsJson = Annotated[bool, _option("Print JSON, for other programs.", "--json")]
+Delimiter = Annotated[str | None, _option("Character between columns; detected by default.", metavar="CHAR")]
+Decimal = Annotated[str | None, _option("Decimal mark, . or , ; detected in each column by default.", metavar="CHAR")]
+Encoding = Annotated[str | None, _option("Encoding of the text; detected by default.", metavar="NAME")]
+AsJson = Annotated[bool, _option("Print JSON for other programs.", "--json")]
 Force = Annotated[bool, _option("Overwrite what is there.", "--force")]
-Output = Annotated[Path | None, _option("File to write; by default standard output.", metavar="FILE")]
+Output = Annotated[Path | None, _option("File to write; standard output by default.", metavar="FILE")]
 Label = Annotated[str | None, _option("Which target to show, if the model has several.", metavar="COL")]
 
 
@@ -107,10 +107,10 @@ def fit(
             "with options of networks); alcn: a smooth network; lln: a tree with linear leaves; elcn: an ensemble."
         ),
     ] = None,
-    task: Annotated[TaskName | None, _option("Kind of target; by default inferred.")] = None,
-    smiles: Annotated[str | None, _option("Column of molecules, to become substructures.", metavar="COL")] = None,
+    task: Annotated[TaskName | None, _option("Kind of target; inferred by default.")] = None,
+    smiles: Annotated[str | None, _option("Column of SMILES, which become substructures.", metavar="COL")] = None,
     features: Annotated[
-        Columns, _option("Columns to use (a,b,c); with --smiles, in addition to it.", metavar="COL")
+        Columns, _option("Columns to use (a,b,c); with --smiles, in addition to the molecules.", metavar="COL")
     ] = None,
     drop: Annotated[Columns, _option("Columns to leave out (a,b,c).", metavar="COL")] = None,
     text: Annotated[
@@ -119,8 +119,8 @@ def fit(
     numbers: Annotated[
         Columns, _option("Columns to read as numbers, even if they look like dates (20210304).", metavar="COL")
     ] = None,
-    dates: Annotated[DateOrder | None, _option("How to read dates such as 03/04/2021; by default recognised.")] = None,
-    max_categories: Annotated[int, _option("Most features that one text column may become.", min=2)] = 30,
+    dates: Annotated[DateOrder | None, _option("How to read dates such as 03/04/2021; detected by default.")] = None,
+    max_categories: Annotated[int, _option("Maximum number of features made from one text column.", min=2)] = 30,
     blocks: Annotated[
         list[MoleculeBlock] | None,
         _option(
@@ -128,12 +128,12 @@ def fit(
             metavar="BLOCK",
         ),
     ] = None,
-    bits: Annotated[int, _option("Most substructures, the most frequent ones.", min=1, max=1 << 20)] = 2048,
+    bits: Annotated[int, _option("Maximum number of substructures.", min=1, max=1 << 20)] = 2048,
     radius: Annotated[int, _option("Radius of substructures, in bonds.", min=0, max=10)] = 2,
     hold_out: Annotated[float, _option("Share of the rows held out to score the model.", min=0.0, max=0.9)] = 0.2,
     valid: Annotated[str | None, _option("Table to score the model on, instead of a hold-out.", metavar="FILE")] = None,
-    leaves: Annotated[int | None, _option("Most leaves of a small tree; by default 16.", min=2)] = None,
-    terms: Annotated[int | None, _option("Most features in a question of a small tree.", min=1)] = None,
+    leaves: Annotated[int | None, _option("Maximum number of leaves of a small tree; 16 by default.", min=2)] = None,
+    terms: Annotated[int | None, _option("Maximum number of features in a question of a small tree.", min=1)] = None,
     depth: Annotated[int | None, _option("Depth of the tree, which has up to 2^depth leaves.", min=1)] = None,
     drop_connect: Annotated[
         float | None, _option("Share of the weights dropped in each training step.", min=0.0, max=0.99)
@@ -142,17 +142,18 @@ def fit(
     batch_size: Annotated[int | None, _option("Rows in each training step.", min=1)] = None,
     learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
     max_tree_features: Annotated[
-        int | None, _option("Most features that the tree may use; by default all.", min=1)
+        int | None, _option("Maximum number of features that the tree may use; all by default.", min=1)
     ] = None,
     max_features: Annotated[int | None, _option("Now --max-tree-features.", hidden=True, min=1)] = None,
     members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
     balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
     threshold: Annotated[
-        float | None, _option("Probability from which the positive one of two classes is predicted.", min=0.0, max=1.0)
+        float | None,
+        _option("Probability at which the positive of two classes is predicted.", min=0.0, max=1.0),
     ] = None,
     early_stopping: Annotated[
         bool,
-        _option("Stop when the score on a tenth of the training rows, set aside, no longer rises.", "--early-stopping"),
+        _option("Stop when the score on a tenth of the training rows stops improving.", "--early-stopping"),
     ] = False,
     tune: Annotated[bool, _option("Choose depth and drop rate by cross-validation.", "--tune")] = False,
     folds: Annotated[int, _option("Folds of the cross-validation.", min=2)] = 3,
@@ -165,15 +166,15 @@ def fit(
     store: Annotated[
         Path | None,
         _option(
-            "Folder for the encoded rows of a table larger than memory, removed at the end; by default that of "
-            "temporary files.",
+            "Folder for the encoded rows of a table larger than memory, which are removed at the end; by default the "
+            "one for temporary files.",
             metavar="DIR",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
         _option(
-            "Fit on a Dask cluster, whose workers must see the files: tcp://HOST:PORT, or local for the processors of "
+            "Fit on a Dask cluster whose workers can read the files: tcp://HOST:PORT, or local for the processors of "
             "this machine.",
             metavar="ADDRESS",
         ),
@@ -244,7 +245,7 @@ def predict(
     force: Force = False,
     as_json: Annotated[bool, _option("Print one JSON object per line instead of CSV.", "--json")] = False,
 ) -> None:
-    """Predict each row of a table of any size."""
+    """Predict the rows of a table of any size."""
     from treelu.cli.check import Reading, check_table
 
     reading = Reading(delimiter, decimal, encoding)
@@ -324,16 +325,16 @@ Whole = Annotated[Columns, _option("Columns that take whole numbers only (a,b,c)
 def ask(
     model: ModelFolder,
     data: Annotated[str, typer.Argument(metavar="DATA", help="Table with the rows to ask about.")],
-    want: Annotated[str | None, _option("Class asked for; by default any but the predicted one.")] = None,
-    at_least: Annotated[float | None, _option("Least value, or least probability of --want.")] = None,
-    at_most: Annotated[float | None, _option("Greatest value, or greatest probability of --want.")] = None,
+    want: Annotated[str | None, _option("Class wanted; by default any other than the predicted one.")] = None,
+    at_least: Annotated[float | None, _option("Lowest value wanted, or lowest probability of --want.")] = None,
+    at_most: Annotated[float | None, _option("Highest value wanted, or highest probability of --want.")] = None,
     keep: Annotated[Columns, _option("Columns that stay as they are (a,b,c).", metavar="COL")] = None,
     within: Within = None,
     rise: Annotated[Columns, _option("Columns that may only rise (a,b,c).", metavar="COL")] = None,
     fall: Annotated[Columns, _option("Columns that may only fall (a,b,c).", metavar="COL")] = None,
     whole: Whole = None,
-    max_changes: Annotated[int | None, _option("Most columns that may change.", min=1)] = None,
-    nearest: Annotated[int, _option("How many changes to find, each into another leaf.", min=1)] = 1,
+    max_changes: Annotated[int | None, _option("Maximum number of columns that may change.", min=1)] = None,
+    nearest: Annotated[int, _option("How many changes to find, each leading to a different leaf.", min=1)] = 1,
     norm: Annotated[Norm, _option("How changes add up, in units of each column's spread.")] = "l1",
     label: Label = None,
     delimiter: Delimiter = None,
@@ -376,13 +377,13 @@ def verify(
     ] = None,
     at_most: Annotated[float | None, _option("The prediction is never above this.")] = None,
     at_least: Annotated[float | None, _option("The prediction is never below this.")] = None,
-    want: Annotated[str | None, _option("Class whose probability is meant; by default the second of two.")] = None,
+    want: Annotated[str | None, _option("Class whose probability is checked; by default the second of two.")] = None,
     within: Within = None,
     whole: Whole = None,
     label: Label = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove properties of a model for all rows; exit with 1 where one is refuted."""
+    """Prove properties of a model for all possible rows; exit with 1 if one does not hold."""
     from treelu.cli.verify import Claims, verify_model
 
     claims = Claims(rises or (), falls or (), independent or (), at_most, at_least)

@@ -1,4 +1,4 @@
-"""What can be refused at once: a file that is no table, a column that is not there, a folder that is not empty.
+"""What can be refused at once: a file that is not a table, a column that is not there, a folder that is not empty.
 
 Imports nothing heavy, so that a slip costs a moment.
 """
@@ -44,7 +44,7 @@ def check_folder(folder: Path, force: bool) -> None:
         raise InputError(f"--out {folder} is a file; give a folder")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         what = "already holds a model" if (folder / MANIFEST).exists() else "is not empty"
-        raise InputError(f"--out {folder} {what}; add --force to write there all the same, or choose another folder")
+        raise InputError(f"--out {folder} {what}; add --force to write there anyway, or choose another folder")
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=there):

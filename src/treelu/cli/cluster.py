@@ -50,7 +50,7 @@ def cluster(scheduler: str) -> Iterator[Any]:
                 threads_per_worker=1,
                 dashboard_address=f"{LOOPBACK}:0",
                 preload=["treelu.cli.worker"],
-                silence_logs=logging.ERROR,  # workers that take their time to end are no news
+                silence_logs=logging.ERROR,  # a worker that is slow to end is not worth a line
             ) as workers,
             Client(workers) as client,
         ):

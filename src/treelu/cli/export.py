@@ -12,7 +12,7 @@ from treelu.cli.pages import score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Rows, read_rows
 from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
-from treelu.cli.trees import target_of, tree_text
+from treelu.cli.trees import target_of, tree_text, visited_trees
 from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
@@ -69,7 +69,7 @@ def write_report(
     if data is not None:
         rows = read_rows(model, data, reading, Notes(quiet=as_json))
         warnings, rows_are = _seen_in_training(model, rows)
-        model = replace(model, trees=_trees_for(model, rows))
+        model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
     title = Path(data or folder.resolve().name).name
     summary = summarize_target(model, rows, target, title=title, rows_are=rows_are, warnings=warnings)
     write_output(out, render(summary))
@@ -90,16 +90,6 @@ def _seen_in_training(model: TableModel, rows: Rows) -> tuple[tuple[str, ...], R
     if share > 0.99:
         return (), "training"
     return (f"{share:.0%} of these rows were used in training, so that the scores are too good",), "given"
-
-
-def _trees_for(model: TableModel, rows: Rows) -> tuple[ObliqueTree, ...]:
-    """The branches that some rows reach, so that the tree shown is exact for them."""
-    if not model.trees:
-        return ()
-    if model.method == "tree":  # small: shown whole
-        return tuple(tree.with_counts(rows.X) for tree in model.whole_trees())
-    trees = [member.to_tree(visited_by=rows.X) for member in model.members]
-    return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 
 def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:

@@ -18,7 +18,7 @@ from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
 from treelu.cli.pages import file_words, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, Source, prepare_files
-from treelu.cli.trees import tree_text
+from treelu.cli.trees import tree_text, visited_trees
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.estimators._plan import plan_training
@@ -247,36 +247,6 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
     return plan_training(n_rows, estimator.epochs, estimator._how.batch_size).epochs
 
 
-def visited_trees(model: TableModel, training: Rows | None, held_out: Rows | None) -> tuple[ObliqueTree, ...]:
-    """The estimator as trees with the branches that rows reach, and how many training rows reach each node.
-
-    Hold-out rows show which branches to draw; what is in these was learned from training rows. Without training rows a
-    small tree keeps its own counts.
-    """
-    if model.method == "tree":
-        tree = replace(model.estimator.tree_, feature_names=model.encoder.feature_names)
-        return (tree if training is None else tree.with_counts(training.X),)
-    assert training is not None
-    if not hasattr(type(model.members[0]), "to_tree"):
-        return ()
-    trees = []
-    for member in model.members:
-        tree = member.to_tree(visited_by=stacked(training.X, None if held_out is None else held_out.X))
-        tree = replace(tree, feature_names=model.encoder.feature_names)
-        trees.append(tree.with_counts(training.X))
-    return tuple(trees)
-
-
-def stacked(first: Any, second: Any) -> Any:
-    """Rows of two tables of features, one below the other."""
-    import pandas as pd
-    from scipy import sparse
-
-    if second is None:
-        return first
-    return pd.concat([first, second]) if hasattr(first, "columns") else sparse.vstack([first, second]).tocsr()
-
-
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
     carts = []
     for column in training.y.T if training.y.ndim == 2 else [training.y]:
@@ -306,17 +276,14 @@ def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder
     The manifest lists them, and those of an earlier model go when it is replaced. Other files are left alone.
     """
     beside = {}
-    for name, tree in zip(_suffixes(model), model.trees, strict=False):
+    ends = [f"-{word}" for word in file_words(model.targets).values()] if model.task == "labels" else [""]
+    for name, tree in zip(ends, model.trees, strict=False):
         beside[f"tree{name}.txt"] = f"{tree_text(model, tree)}\n".encode()
         if tree.weights.size <= MAX_JSON_WEIGHTS:
             beside[f"tree{name}.json"] = tree.to_json().encode()
     beside |= pages(summaries)
     save(model, folder, beside=beside)
     return [MANIFEST, *beside]
-
-
-def _suffixes(model: TableModel) -> list[str]:
-    return [f"-{word}" for word in file_words(model.targets).values()] if model.task == "labels" else [""]
 
 
 # Speaking

@@ -1,8 +1,8 @@
 """Ctrl-C: one ends the command, wherever it is, and what was on the disk before stays.
 
-In Python, Ctrl-C during a training keeps the best network so far: a wish to stop early. On the command line it must not
+In Python, Ctrl-C during training keeps the best network so far: it means to stop early. On the command line it must not
 lead to a half-trained model in the place of a good one. So here it raises an exception of its own, which no training
-takes for that wish.
+takes for that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def one_interrupt_ends_all(*, last: bool) -> Iterator[None]:
     """Ctrl-C within the block raises `Interrupted`, the third one ends the process. `last`: nothing comes after."""
     _seen.clear()
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        yield  # no business of a thread's, or switched off by whoever started the process
+        yield  # only the main thread can set this, and whoever started the process may have switched it off
         return
     before = signal.signal(signal.SIGINT, _stop)
     try:

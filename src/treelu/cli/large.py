@@ -44,7 +44,7 @@ def stored(
     """The table with all its rows, but those held out, in a store that is removed at the end."""
     parent = Path(tempfile.gettempdir()) if folder is None else folder
     if not parent.is_dir():
-        raise InputError(f"--store {parent} is no folder; make it first")
+        raise InputError(f"--store {parent} is not a folder; make it first")
     n_bytes = _bytes_a_row(table) * n_rows
     free = shutil.disk_usage(parent).free
     if n_bytes > free:
@@ -53,7 +53,7 @@ def stored(
         )
     if not quiet:
         say(f"{count(n_rows, 'row')} in {count(len(files), 'file')}; the encoding is learned from a sample")
-        say(f"writing {_size(n_bytes)} of encoded rows to {parent}, until the end")
+        say(f"writing {_size(n_bytes)} of encoded rows to {parent}; they are removed at the end")
     is_sparse = hasattr(table.training.X, "tocsr")
     held_out = np.zeros(0, np.int64) if table.held_out_numbers is None else table.held_out_numbers
     with RowStore.create(
@@ -85,7 +85,7 @@ def _fill(
             seen += piece.n_read
             advance(piece.n_read)
     if not len(store):
-        raise TableError("no row has a target, but those held out")
+        raise TableError("no row has a target except those held out")
 
 
 class _OncePerColumn:

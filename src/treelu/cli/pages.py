@@ -154,7 +154,7 @@ def _inline(svg: str) -> str:
 
 
 def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Answers for the rows that a summary lists; None where the model is no tree, or one too large."""
+    """Answers for the rows that a summary lists; None where the model is not a tree, or too large a one."""
     if model.encoder.smiles_column is not None or model.threshold != 0.5:
         return None  # molecules do not change bit by bit; the tree's own class is not the one decided by a threshold
     try:

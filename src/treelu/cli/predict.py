@@ -73,8 +73,8 @@ def load_table_model(folder: Path) -> TableModel:
     model = load(folder)
     if not isinstance(model, TableModel):
         raise InputError(
-            f"{folder} holds a {type(model).__name__} that was saved from Python and knows no table; "
-            f"read it there with treelu.load({str(folder)!r})"
+            f"{folder} holds a {type(model).__name__} that was saved from Python, without a table; "
+            f"load it there with treelu.load({str(folder)!r})"
         )
     return model
 

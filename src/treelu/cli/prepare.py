@@ -294,16 +294,12 @@ def read_rows(model: TableModel, path: str, reading: Reading, notes: Notes) -> R
     """The rows of a table with targets, encoded for a fitted model."""
     encoder = model.encoder.with_decimal(reading.decimal)
     styles = None if reading.decimal else model.styles or None
-    as_text = [*encoder.text_columns, *_formatted(model)]
+    written = [name for name, style in zip(model.targets, model.styles, strict=False) if not style.is_plain]
+    as_text = [*encoder.text_columns, *written]
     table = _Table.read(path, as_text, list(model.targets), model.task, reading, styles)
     if model.task == "classification":
         _check_known(table.y.y, model.estimator.classes_, path)
     return table.encode(encoder, notes, path)
-
-
-def _formatted(model: TableModel) -> list[str]:
-    """Targets whose numbers are not written as in Python."""
-    return [name for name, style in zip(model.targets, model.styles, strict=False) if not style.is_plain]
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,15 @@
-"""Trees of table models as text: where features are bits of fingerprints, with the substructures behind them."""
+"""Trees of table models: those that rows reach, and as text with the substructures behind bits of fingerprints."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 
 from treelu.cli.messages import InputError
+from treelu.cli.prepare import Rows
 from treelu.tables import TableModel
+from treelu.training.blocks import stacked_rows
 from treelu.tree import ObliqueTree
 
 
@@ -17,6 +20,21 @@ def target_of(model: TableModel, label: str | None) -> str:
     if label is None and len(model.targets) > 1:
         raise InputError(f"the model has several targets; add --label, one of {', '.join(model.targets)}")
     return label or model.targets[0]
+
+
+def visited_trees(model: TableModel, rows: Rows | None, others: Rows | None = None) -> tuple[ObliqueTree, ...]:
+    """The estimator as trees with the branches that rows, or others, reach, and how many of `rows` reach each node.
+
+    A small tree is whole, and without rows keeps its own counts; networks that are not trees give none.
+    """
+    if model.method == "tree":
+        return tuple(tree if rows is None else tree.with_counts(rows.X) for tree in model.whole_trees())
+    if not hasattr(type(model.members[0]), "to_tree"):
+        return ()
+    assert rows is not None
+    reached = rows.X if others is None else stacked_rows([rows.X, others.X])
+    trees = [member.to_tree(visited_by=reached) for member in model.members]
+    return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 
 def tree_text(model: TableModel, tree: ObliqueTree, max_depth: int | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -105,6 +105,11 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         """y → targets. `first` learns the classes or the targets' scale; otherwise they are given."""
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # Fitting
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
@@ -138,8 +143,10 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self._how.n_init - 1))]
         rows_to_train_on = replace(sample, targets=trained_on)
-        fits = self._train_all(rows_to_train_on, validation, seeds)
-        network, history = best_fit(fits, rows_to_train_on, validation)
+        fits = [partial(self._train, rows_to_train_on, validation, seed) for seed in seeds]
+        # Ctrl-C keeps the networks there are and begins no more
+        trained = together(fits, self.n_jobs, lambda fit: fit[1].ended == "interrupted")
+        network, history = best_fit(trained, rows_to_train_on, validation)
         self._refine(network, sample)
         few = self.max_tree_features is not None and self.max_tree_features < sample.table.shape[1]
         self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
@@ -150,13 +157,6 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         strength = self._how.refine_leaves
         if strength:
             refine_leaves(network, sample, REFINEMENT if isinstance(strength, bool | np.bool_) else float(strength))
-
-    def _train_all(
-        self, sample: Sample, validation: Sample | None, seeds: list[int]
-    ) -> list[tuple[NeuronChain, History]]:
-        """A network from each seed; Ctrl-C keeps those there are and begins no more."""
-        fits = [partial(self._train, sample, validation, seed) for seed in seeds]
-        return together(fits, self.n_jobs, lambda fit: fit[1].ended == "interrupted")
 
     def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
         """The targets that are trained on; what is chosen and tempered is judged by the sample's own."""

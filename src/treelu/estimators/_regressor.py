@@ -167,7 +167,6 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
         return tags
 

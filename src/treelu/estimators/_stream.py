@@ -22,6 +22,7 @@ from treelu.estimators._further import finish_training, start_further, train_fur
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight, hold_out
 from treelu.training import Sample
+from treelu.training.blocks import stacked_rows
 from treelu.training.scaling import fit_scaling
 
 if TYPE_CHECKING:
@@ -74,10 +75,9 @@ class Stream:
 
     def joined(self, other: Stream) -> Stream:
         """With the rows of another below."""
-        is_sparse = hasattr(self.X, "tocsr")
         return replace(
             self,
-            X=sparse.vstack([self.X, other.X]).tocsr() if is_sparse else np.concatenate([self.X, other.X]),
+            X=stacked_rows([self.X, other.X]),
             y=np.concatenate([self.y, other.y]),
             weight=np.concatenate([self.weight, other.weight]),
             keys=np.concatenate([self.keys, other.keys]),

@@ -12,7 +12,7 @@ import numpy as np
 
 from treelu.export import c_source as source
 from treelu.export.examples import Cell, examples
-from treelu.export.literals import comment, digits, header, identifier
+from treelu.export.literals import comment, digits, fill, header, identifier
 from treelu.export.program import (
     Category,
     DatePart,
@@ -27,7 +27,6 @@ from treelu.export.program import (
     linear_terms,
     questions,
 )
-from treelu.export.templates import fill
 from treelu.tree import ObliqueTree
 
 _LONGEST_LITERAL = 2000  # bytes; C99 promises 4095 characters

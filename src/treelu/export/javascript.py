@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from treelu.export.examples import examples
-from treelu.export.literals import digits, header
+from treelu.export.literals import digits, fill, header, source
 from treelu.export.program import (
     BLANKS,
     Category,
@@ -24,7 +24,6 @@ from treelu.export.program import (
     linear_terms,
     questions,
 )
-from treelu.export.templates import fill, source
 from treelu.tree import ObliqueTree
 
 _SAFE_INTEGER = 2**53

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import resources
 
 from treelu import __version__
 from treelu.export.program import Program
@@ -71,3 +72,22 @@ def _contents(program: Program) -> str:
     count = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"
     words = f"{count}, {'1 leaf' if leaves == 1 else f'{leaves} leaves'}"
     return f"{words}, {len(program.used_columns)} of {len(program.columns)} columns used"
+
+
+# Source code with marked places
+
+
+def fill(template: str, **places: str) -> str:
+    """The template with each ``@NAME@`` replaced, in one pass: what is filled in is never taken for a mark.
+
+    Examples
+    --------
+    >>> fill("x = @VALUE@", VALUE="'@VALUE@'")
+    "x = '@VALUE@'"
+    """
+    return re.sub(r"@([A-Z_]+)@", lambda match: places[match[1]], template)
+
+
+def source(name: str) -> str:
+    """The text of a template in the folder ``sources``."""
+    return resources.files("treelu.export").joinpath("sources", name).read_text("utf-8")

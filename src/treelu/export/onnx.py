@@ -56,15 +56,23 @@ def to_onnx(
     outputs = _regression(graph, tree, scores) if tree.classes is None else _classification(graph, tree, scores)
     value = onnx.helper.make_tensor_value_info("X", graph.elem_type, ["rows", tree.n_features])
     proto = onnx.helper.make_graph(graph.nodes, "oblique_tree", [value], outputs, graph.constants)
+    names = [tree.feature_name(feature) for feature in range(tree.n_features)]
+    properties = {"feature_names": "\n".join(names), "notes": "\n".join(tree.notes)}
+    return serialised(onnx, proto, _OPSET, repr(tree), properties, path)
+
+
+def serialised(
+    onnx: ModuleType, graph: Any, opset: int, about: str, properties: dict[str, str], path: str | Path | None
+) -> bytes:
+    """A graph as a checked model, in bytes; written to a file too where one is given."""
     model = onnx.helper.make_model(
-        proto,
-        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
+        graph,
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
         ir_version=_IR_VERSION,
         producer_name="treelu",
-        doc_string=repr(tree),
+        doc_string=about,
     )
-    names = [tree.feature_name(feature) for feature in range(tree.n_features)]
-    onnx.helper.set_model_props(model, {"feature_names": "\n".join(names), "notes": "\n".join(tree.notes)})
+    onnx.helper.set_model_props(model, properties)
     onnx.checker.check_model(model)
     data: bytes = model.SerializeToString()
     if path is not None:

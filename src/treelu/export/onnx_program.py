@@ -11,7 +11,7 @@ import numpy as np
 
 from treelu.export.examples import examples
 from treelu.export.literals import header
-from treelu.export.onnx import _IR_VERSION, _classification, _Graph, _import_onnx, _leaf_scores, _route
+from treelu.export.onnx import _classification, _Graph, _import_onnx, _leaf_scores, _route, serialised
 from treelu.export.program import BLANKS, Category, DatePart, Feature, Missing, Number, Other, Part, Program
 from treelu.tree import ObliqueTree
 
@@ -58,19 +58,7 @@ def program_to_onnx(
     inputs, program = _features(graph, program, names)
     outputs = _answers(graph, program, scope)
     proto = onnx.helper.make_graph(graph.nodes, "treelu_program", inputs, outputs, graph.constants)
-    model = onnx.helper.make_model(
-        proto,
-        opset_imports=[onnx.helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="treelu",
-        doc_string="\n".join(header(whole)),
-    )
-    onnx.helper.set_model_props(model, _properties(whole, names))
-    onnx.checker.check_model(model)
-    data: bytes = model.SerializeToString()
-    if path is not None:
-        Path(path).write_bytes(data)
-    return data
+    return serialised(onnx, proto, _OPSET, "\n".join(header(whole)), _properties(whole, names), path)
 
 
 def _properties(program: Program, names: dict[int, str]) -> dict[str, str]:

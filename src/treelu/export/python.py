@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from treelu.export.examples import examples
-from treelu.export.literals import digits, header
+from treelu.export.literals import digits, fill, header, source
 from treelu.export.program import (
     BLANKS,
     Category,
@@ -21,7 +21,6 @@ from treelu.export.program import (
     linear_terms,
     questions,
 )
-from treelu.export.templates import fill, source
 from treelu.tree import ObliqueTree
 
 

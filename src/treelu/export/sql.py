@@ -19,7 +19,7 @@ from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
 
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
-BLOCK = 8  # questions on a path within one expression of a query: parsers bear few levels of nesting
+BLOCK = 8  # questions on a path within one expression of a query: parsers allow few levels of nesting
 
 
 def to_sql(

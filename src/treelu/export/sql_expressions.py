@@ -22,7 +22,7 @@ from treelu.export.program import (
 )
 from treelu.tree import ObliqueTree
 
-MAX_NESTING = 14  # questions on a path where all must be one expression: parsers bear few levels of nesting
+MAX_NESTING = 14  # questions on a path where all must be one expression: parsers allow few levels of nesting
 _LARGEST = 1e308
 
 

@@ -13,7 +13,7 @@ __all__ = ["njit"]
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """`numba.njit`, but ``cache=True`` is a wish: with no folder to write to it warns, once, and compiles anew.
+    """`numba.njit`, but ``cache=True`` only asks: with no folder to write to it warns, once, and compiles anew.
 
     Such is a package installed read-only, used by someone without a writable home.
 

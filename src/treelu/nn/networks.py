@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -31,6 +31,7 @@ TABLE_DEPTH = 12  # up to this depth all leaf values are kept, 2^12 rows
 PATTERN_ENTRIES = 2**21  # coefficients of patterns that are held at once
 
 Slot = tuple[str, Any, str]  # an array's name, the object that holds it, and the attribute
+FEATURE_AXES = {"weight": 0, "head.weight": 2, "output_weight": 0}  # of the arrays that have one for the features
 
 
 class NeuronChain(ABC):
@@ -190,31 +191,32 @@ class NeuronChain(ABC):
 
     def widen(self, features: NDArray[np.int64], n_features: int) -> Self:
         """The same function on `n_features` features, of which it reads those numbered `features` alone."""
-        wide = self.copy()
-        wide.in_features = n_features
-        wide.weight = _spread(self.weight, features, n_features)
-        wide._widen_outputs(features, n_features)
-        return wide
+
+        def spread(array: NDArray[Any], axis: int) -> NDArray[Any]:
+            wide = np.zeros((*array.shape[:axis], n_features, *array.shape[axis + 1 :]), array.dtype)
+            wide[(slice(None),) * axis + (features,)] = array
+            return wide
+
+        return self._with_features(spread)
 
     def narrow(self, features: NDArray[np.int64]) -> Self:
         """The inverse of `widen`: the same function of the features that it reads, given by their numbers."""
-        few = self.copy()
-        few.in_features = len(features)
-        few.weight = np.ascontiguousarray(self.weight[features])
-        few._narrow_outputs(features)
-        return few
+        return self._with_features(lambda array, axis: np.ascontiguousarray(array.take(features, axis)))
 
-    @abstractmethod
-    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
-        """The part of `widen` above the neurons."""
-
-    @abstractmethod
-    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
-        """The part of `narrow` above the neurons."""
+    def _with_features(self, change: Callable[[NDArray[Any], int], NDArray[Any]]) -> Self:
+        """A copy whose arrays over the features are changed: change(array, axis of the features)."""
+        other = self.copy()
+        for name, owner, attribute in other._slots():
+            if name in FEATURE_AXES:
+                setattr(owner, attribute, change(getattr(owner, attribute), FEATURE_AXES[name]))
+        other.in_features = other.weight.shape[0]
+        return other
 
     def forget_features(self, features: NDArray[np.bool_]) -> None:
         """Give some features weights of zero, in place: the network reads them no more."""
-        self.weight[features] = 0
+        for name, array in self.arrays().items():
+            if name in FEATURE_AXES:
+                array[(slice(None),) * FEATURE_AXES[name] + (features,)] = 0
 
     def start_with(self, shallow: NeuronChain) -> None:
         """Give the first neurons the parameters of a shallower network; the others stay as they are."""
@@ -290,13 +292,6 @@ def cut(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[NDArray
     return pieces
 
 
-def _spread(block: NDArray[Any], features: NDArray[np.int64], n_features: int) -> NDArray[Any]:
-    """Rows of a block (len(features), ·) at their places among `n_features` rows of zeros."""
-    wide = np.zeros((n_features, *block.shape[1:]), block.dtype)
-    wide[features] = block
-    return wide
-
-
 class LocallyConstantNetwork(NeuronChain):
     """The standard locally constant network (LCN, §3.6), or its approximate form (ALCN) with softplus.
 
@@ -349,19 +344,6 @@ class LocallyConstantNetwork(NeuronChain):
 
     def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
         self.head.rescale(scale, center)
-
-    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
-        weight = np.zeros((*self.head.weight.shape[:2], n_features), self.dtype)
-        weight[:, :, features] = self.head.weight
-        self.head.weight = weight
-
-    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
-        self.head.weight = np.ascontiguousarray(self.head.weight[:, :, features])
-
-    def forget_features(self, features: NDArray[np.bool_]) -> None:
-        """Give some features weights of zero, in place: the network reads them no more."""
-        super().forget_features(features)
-        self.head.weight[:, :, features] = 0
 
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         if annealing == 1.0:
@@ -464,17 +446,6 @@ class LocallyLinearNetwork(NeuronChain):
         self.output_weight *= scale
         self.output_connection *= scale
         self.output_bias[:] = self.output_bias * scale + center
-
-    def forget_features(self, features: NDArray[np.bool_]) -> None:
-        """Give some features weights of zero, in place: the network reads them no more."""
-        super().forget_features(features)
-        self.output_weight[features] = 0
-
-    def _widen_outputs(self, features: NDArray[np.int64], n_features: int) -> None:
-        self.output_weight = _spread(self.output_weight, features, n_features)
-
-    def _narrow_outputs(self, features: NDArray[np.int64]) -> None:
-        self.output_weight = np.ascontiguousarray(self.output_weight[features])
 
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         from treelu.nn.cpu.evaluation import linear_outputs  # loads Numba

@@ -353,9 +353,9 @@ def _read_manifest(manifest: bytes) -> Fields:
 def _check_size(manifest: bytes) -> None:
     """Raise before a manifest that would fill the memory is read, or written."""
     if len(manifest) > MAX_MANIFEST:
-        raise ModelFileError(f"{MANIFEST} is larger than {MAX_MANIFEST >> 20} MB; it is no manifest of treelu")
+        raise ModelFileError(f"{MANIFEST} is larger than {MAX_MANIFEST >> 20} MB; it is not a manifest of treelu")
     if manifest.count(b"{") + manifest.count(b"[") > MAX_CONTAINERS:
-        raise ModelFileError(f"{MANIFEST} has more than {MAX_CONTAINERS:,} brackets; it is no manifest of treelu")
+        raise ModelFileError(f"{MANIFEST} has more than {MAX_CONTAINERS:,} brackets; it is not a manifest of treelu")
 
 
 def _checksum(manifest: dict[str, Any]) -> str:

@@ -102,7 +102,7 @@ def _create(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
-    """Remove temporary files for names that match a pattern whose writers are no more."""
+    """Remove temporary files, for names that match a pattern, whose writers have ended."""
     pattern = re.compile(rf"\.{name}-[0-9a-f]{{16}}(\.part)?")  # version 0.1 had no ending
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_NUMBER = 2**53  # whole numbers beyond this are no counts
+MAX_NUMBER = 2**53  # whole numbers beyond this are not counts
+# Labels are class names and the like: JSON keeps the values, and with them their NumPy type.
+LABEL_TYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "str",
+    "object",
+)  # fmt: skip
 
 
 class ModelFileError(ValueError):
@@ -34,8 +39,19 @@ class ArrayWriter:
         self.arrays[self._prefix + name] = np.ascontiguousarray(array)
 
     def labels(self, labels: NDArray[Any]) -> dict[str, Any]:
-        """An array of labels as JSON, for `Fields.labels`; it is no array of the file."""
-        return describe_labels(labels)
+        """An array of labels as JSON, for `Fields.labels`; the file has no array for it.
+
+        Examples
+        --------
+        >>> ArrayWriter().labels(np.array(["no", "yes"]))
+        {'dtype': 'str', 'values': ['no', 'yes']}
+        """
+        name = {"U": "str", "O": "object", "T": "object"}.get(labels.dtype.kind, labels.dtype.name)
+        values = labels.tolist()
+        odd = [value for value in values if not isinstance(value, str | bool | int | float)]
+        if odd or name not in LABEL_TYPES:
+            raise TypeError(f"classes must be numbers, strings or booleans to be saved, got {(odd or values)[0]!r}")
+        return {"dtype": name, "values": values}
 
 
 class ArrayReader:
@@ -141,7 +157,21 @@ class Fields:
 
     def labels(self, name: str) -> NDArray[Any]:
         """The inverse of `ArrayWriter.labels`."""
-        return restore_labels(self.inner(name))
+        fields = self.inner(name)
+        values, kind = fields.items("values"), fields.text("dtype")
+        if not values or not all(isinstance(value, str | bool | int | float) for value in values):
+            raise fields.error("values must be a list of labels")
+        if kind not in LABEL_TYPES:
+            raise fields.error(f"labels cannot be of type {kind!r}")
+        if kind == "str" and not all(isinstance(value, str) for value in values):
+            raise fields.error("labels of type 'str' must be strings")
+        try:
+            labels = np.array(values, dtype=kind)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise fields.error(str(error)) from None
+        if labels.tolist() != values or len(set(values)) != len(values):
+            raise fields.error(f"the labels must be distinct and of type {kind}")
+        return labels
 
     def error(self, text: str) -> ModelFileError:
         """What to raise where values do not fit together."""
@@ -171,42 +201,3 @@ class Fields:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
-
-
-# Labels: class names and the like; JSON keeps the values, `dtype` their NumPy type
-
-_LABEL_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
-
-
-def describe_labels(labels: NDArray[Any]) -> dict[str, Any]:
-    """An array of labels as JSON.
-
-    Examples
-    --------
-    >>> describe_labels(np.array(["no", "yes"]))
-    {'dtype': 'str', 'values': ['no', 'yes']}
-    """
-    name = {"U": "str", "O": "object", "T": "object"}.get(labels.dtype.kind, labels.dtype.name)
-    values = labels.tolist()
-    odd = [value for value in values if not isinstance(value, str | bool | int | float)]
-    if odd or name not in (*_LABEL_TYPES, "str", "object"):
-        raise TypeError(f"classes must be numbers, strings or booleans to be saved, got {(odd or values)[0]!r}")
-    return {"dtype": name, "values": values}
-
-
-def restore_labels(fields: Fields) -> NDArray[Any]:
-    """The inverse of `describe_labels`."""
-    values, name = fields.items("values"), fields.text("dtype")
-    if not values or not all(isinstance(value, str | bool | int | float) for value in values):
-        raise ModelFileError(f"{fields.where}: values must be a list of labels")
-    if name not in (*_LABEL_TYPES, "str", "object"):
-        raise ModelFileError(f"{fields.where}: labels cannot be of type {name!r}")
-    if name == "str" and not all(isinstance(value, str) for value in values):
-        raise ModelFileError(f"{fields.where}: labels of type 'str' must be strings")
-    try:
-        labels = np.array(values, dtype=name)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ModelFileError(f"{fields.where}: {error}") from None
-    if labels.tolist() != values or len(set(values)) != len(values):
-        raise ModelFileError(f"{fields.where}: the labels must be distinct and of type {name}")
-    return labels

@@ -32,7 +32,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     dict
         Plain lists and numbers. Per node: ``n`` rows and ``mix`` (rows of each class, or mean target).
     """
-    n_weights = _count_nonzero(tree.weights)
+    n_weights = int(np.count_nonzero(tree.weights.data if sparse.issparse(tree.weights) else tree.weights))
     n_rows_of_weights = tree.n_splits
     if tree.leaf_weights is not None:
         n_weights += int(np.count_nonzero(tree.leaf_weights))
@@ -66,10 +66,6 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
-
-
-def _count_nonzero(weights: Rows) -> int:
-    return int(np.count_nonzero(weights.data if sparse.issparse(weights) else weights))
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:

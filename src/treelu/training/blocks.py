@@ -125,20 +125,19 @@ class BlockRows(ABC):
 
 
 def stacked(parts: list[Window]) -> Window:
-    """The rows of several windows, one below the other; DataFrames stay such."""
-    features: list[Any] = [part.X for part in parts]
+    """The rows of several windows, one below the other."""
     weights = [part.weight for part in parts if part.weight is not None]
-    if hasattr(features[0], "columns"):
+    y = np.concatenate([part.y for part in parts])
+    return Window(stacked_rows([part.X for part in parts]), y, np.concatenate(weights) if weights else None)
+
+
+def stacked_rows(parts: Sequence[Any]) -> Any:
+    """The rows of several tables of features, one below the other; DataFrames and sparse tables stay such."""
+    if hasattr(parts[0], "columns"):
         import pandas as pd
 
-        X: Any = pd.concat(features)
-    else:
-        X = sparse.vstack(features).tocsr() if sparse.issparse(features[0]) else np.concatenate(features)
-    return Window(
-        X,
-        np.concatenate([part.y for part in parts]),
-        np.concatenate(weights) if weights else None,
-    )
+        return pd.concat(parts)
+    return sparse.vstack(parts).tocsr() if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
 def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:

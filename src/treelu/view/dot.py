@@ -20,16 +20,10 @@ def export_graphviz(
     Parameters
     ----------
     tree : ObliqueTree
-    top : int, optional
-        Terms shown of a question, the strongest (|weight| × spread) first; the others are counted. None: all where
-        there are at most six, else three.
     max_depth : int, optional
         Branches below this depth become one box with their number of leaves.
-    digits : int
-        Significant digits of the numbers.
-    scale : array of shape (n_features,), optional
-        The spread of each feature by which terms are compared. None: the tree's own ``spreads``, or all the same
-        where it has none. The numbers shown are the weights themselves.
+    top, digits, scale
+        As for :func:`treelu.view.export_text`.
 
     Returns
     -------
