@@ -60,8 +60,6 @@ def test_a_forest_in_arrays_is_the_forest(kind: Any) -> None:
     expected = model.predict_proba if kind is RandomForestClassifier else model.predict
     np.testing.assert_allclose(forest.scores(Table(near)), expected(near), atol=1e-12)
     np.testing.assert_allclose(forest.scores(Table(scipy.sparse.csr_array(near))), expected(near), atol=1e-12)
-    total = sum(forest.tree(number).decision_function(near) for number in range(len(forest)))
-    np.testing.assert_allclose(total, expected(near), atol=1e-12)
 
 
 def test_boosted_trees_in_arrays_are_the_boosted_trees() -> None:

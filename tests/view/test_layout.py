@@ -32,7 +32,7 @@ def test_parents_are_centred_and_nothing_overlaps(seed, n_splits, gap):
     places = layout(children, breadths.__getitem__, gap)
     assert set(places.centre) == set(range(tree.n_nodes))
     np.testing.assert_array_equal([places.level[node] for node in range(tree.n_nodes)], tree.node_depths())
-    assert places.n_levels == tree.depth + 1
+    assert max(places.level.values()) == tree.depth
     for node, (first, second) in children.items():
         assert places.centre[node] == pytest.approx((places.centre[first] + places.centre[second]) / 2)
         assert places.centre[first] < places.centre[second]

@@ -121,20 +121,19 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         validation = self._read_eval_set(eval_set)
         return self._fit_sample(Sample(self._scaled_table(X), targets), validation)
 
-    def _fit_sample(self, sample: Sample, validation: Sample | None) -> Self:
-        """Fit to scaled rows, of which early stopping holds some out where there are no others."""
-        seed = self._seeds(1)[0]
-        if validation is None and self.early_stopping:
-            sample, validation = hold_out(sample, seed)
-        self._fit_network(sample, validation, seed)
-        return self
+    def _fit_sample(self, sample: Sample, validation: Sample | None, *, can_hold_out: bool = True) -> Self:
+        """Train a network on scaled rows, of which early stopping holds some out where there are no others.
 
-    def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
-        """Train a network on scaled rows; keep it on the raw features, in float64."""
+        The network is kept on the raw features, in float64.
+        """
+        seed = self._seeds(1)[0]
+        if validation is None and self.early_stopping and can_hold_out:
+            sample, validation = hold_out(sample, seed)
         network, history = self._train_network(sample, validation, seed)
         self._describe_rows(network, sample, n_passes=len(history))
         self.network_, self.history_ = self._folded(network), history
         self.__dict__.pop("stream_", None)  # its rows are not these
+        return self
 
     def _train_network(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """Choose a setting, train a network on scaled rows, and calibrate it."""

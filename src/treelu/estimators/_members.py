@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._rows import check_weight
+from treelu.estimators._rows import check_weight, hold_out
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack, trainer
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
@@ -93,11 +93,14 @@ class EnsembleMixin(NetworkEstimator):
 
     # Fitting
 
-    def _fit_network(self, sample: Sample, validation: Sample | None, seed: int) -> None:
+    def _fit_sample(self, sample: Sample, validation: Sample | None, *, can_hold_out: bool = True) -> Self:
         """Grow an ensemble on scaled rows, from nothing or with warm_start from the fitted one."""
+        seed = self._seeds(1)[0]
         if self.combine == "stack":
             fit_stack(self, sample, validation, seed)
-            return
+            return self
+        if validation is None and self.early_stopping and can_hold_out:
+            sample, validation = hold_out(sample, seed)
         continued = self.warm_start and hasattr(self, "ensemble_")
         n_members = self.n_members(sample.table.shape[1])
         if continued and n_members < len(self.ensemble_):
@@ -106,6 +109,7 @@ class EnsembleMixin(NetworkEstimator):
                 "the number of members there are"
             )
         self._grow(sample, validation, seed, n_members, continued=continued)
+        return self
 
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One more member, fitted to a piece of data on top of the earlier ones."""

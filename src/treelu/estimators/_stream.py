@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from treelu.estimators._further import finish_training, start_further, train_further
 from treelu.estimators._plan import plan_training
-from treelu.estimators._rows import check_weight, hold_out
+from treelu.estimators._rows import check_weight
 from treelu.training import Sample
 from treelu.training.blocks import stacked_rows
 from treelu.training.scaling import fit_scaling
@@ -134,10 +134,7 @@ def _fit_anew(estimator: NetworkEstimator, stream: Stream) -> None:
     estimator.__dict__.pop("network_", None)  # not to be continued by warm_start
     estimator._filled_rows(stream.X, first=True)  # learns which columns have gaps
     sample = _sample(estimator, stream, rescale=True)
-    seed, validation = estimator._seeds(1)[0], None
-    if estimator.early_stopping and _can_hold_out(stream.y, is_classifier(estimator)):
-        sample, validation = hold_out(sample, seed)
-    estimator._fit_network(sample, validation, seed)
+    estimator._fit_sample(sample, None, can_hold_out=_can_hold_out(stream.y, is_classifier(estimator)))
 
 
 def _has_moved(estimator: NetworkEstimator, stream: Stream) -> bool:

@@ -6,13 +6,10 @@ of: `treelu.nn.cpu`, `treelu.training.losses`, `treelu.training.optimizers`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from treelu.nn import LocallyConstantNetwork, Rows
 from treelu.nn.cpu.compile import entry, inline
 from treelu.nn.cpu.kernels import constant_backward, constant_forward, neurons_backward, neurons_forward
 from treelu.nn.cpu.layers import (
@@ -23,12 +20,10 @@ from treelu.nn.cpu.layers import (
     prepare_constant,
     prepare_linear,
 )
-from treelu.nn.cpu.passes import TrainingPass
 from treelu.nn.cpu.structs import Entries, Mask
-from treelu.nn.drop_connect import WORD, DropConnect
+from treelu.nn.drop_connect import WORD
 from treelu.training.losses import loss
-from treelu.training.optimizers import Optimizer, take_step
-from treelu.training.targets import Targets
+from treelu.training.optimizers import take_step
 
 _WORD, _BITS = np.uint64(WORD), np.uint64(32)
 
@@ -61,44 +56,6 @@ class Run(NamedTuple):
     grad: Any
     sums: Any
     step: Any
-
-
-def train_on(
-    arrays: TrainingPass,
-    optimizer: Optimizer,
-    largest: Rows,
-    targets: Targets,
-    batches: Sequence[NDArray[np.int64]],
-    keys: NDArray[np.int64],
-    annealing: float,
-    rate: float,
-) -> float:
-    """One update on each batch, with masks drawn by its key; returns the sum of the rows' losses.
-
-    `largest` are the rows of the largest batch.
-    """
-    drop_rate = arrays.network.drop_connect
-    arrays.start(largest, annealing, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
-    out = np.empty((2, targets.n_outputs, arrays.batch), arrays.dtype)
-    run = Run(
-        Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64)),
-        arrays.entries,
-        arrays.mask,
-        arrays.neurons,
-        arrays.state,
-        targets.wanted(),
-        out[0],
-        out[1],
-        arrays.parameters,
-        arrays.gradients,
-        arrays.grad,
-        arrays.sums,
-        optimizer.next_step(rate),
-    )
-    optimizer.n_steps += len(keys)
-    if isinstance(arrays.network, LocallyConstantNetwork):
-        return constant_updates(run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer)
-    return linear_updates(run)
 
 
 @inline

@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from treelu.nn import Rows, Table
 from treelu.nn.cpu.threads import n_threads, share_out
 from treelu.training.loop import row_blocks
 from treelu.training.scaling import Scaling
-from treelu.tree import ObliqueTree
 from treelu.tree.from_sklearn import first_right
 
 BLOCK_ENTRIES = 2**22  # numbers of sparse rows that are made dense at once
@@ -47,8 +45,6 @@ class Forest:
     >>> forest.scores(Table(np.array([[0.0], [0.5]])))
     array([[11.],
            [12.]])
-    >>> len(forest), forest.tree(0)
-    (2, ObliqueTree(2 leaves, depth 1, 1 features, regression))
     """
 
     features: NDArray[np.int64]
@@ -57,9 +53,6 @@ class Forest:
     roots: NDArray[np.int64]
     values: NDArray[np.float64]
     n_features: int
-
-    def __len__(self) -> int:
-        return len(self.roots)
 
     def scores(self, table: Table, index: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """The sums of the trees' values (n, n_outputs) for the rows `index`, or all."""
@@ -76,32 +69,6 @@ class Forest:
         n_parts = max(1, min(n_threads(), len(X) // FEW_ROWS))
         share_out(partial(add_leaf_values, X, *arrays, total), len(X), n_parts)
         return total
-
-    def tree(self, number: int, **settings: Any) -> ObliqueTree:
-        """Tree `number` by itself; further arguments are `ObliqueTree`'s."""
-        splits, leaves = self._nodes(int(self.roots[number]))
-        place = {node: at for at, node in enumerate([*splits, *leaves])}
-        children = np.array([[place[int(child)] for child in self.children[node]] for node in splits], np.int64)
-        entries = np.ones(len(splits)), self.features[splits], np.arange(len(splits) + 1)
-        return ObliqueTree(
-            sparse.csr_array(entries, shape=(len(splits), self.n_features)),
-            -self.thresholds[splits],
-            children.reshape(len(splits), 2),
-            self.values[[~leaf for leaf in leaves]],
-            **settings,
-        )
-
-    def _nodes(self, root: int) -> tuple[list[int], list[int]]:
-        """The splits of a tree, parents first, and its leaves as they are named in `children`."""
-        splits, leaves, pending = [], [], [root]
-        while pending:
-            node = pending.pop()
-            if node < 0:
-                leaves.append(node)
-            else:
-                splits.append(node)
-                pending += [int(self.children[node, 1]), int(self.children[node, 0])]
-        return splits, leaves
 
     def on_raw_features(self, scaling: Scaling, factor: NDArray[np.float64] | float = 1.0) -> Forest:
         """The same forest on raw features, where this one reads scaled ones; values are multiplied by `factor`."""

@@ -228,12 +228,38 @@ class KernelStepper:
         self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
     ) -> float:
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
-        if self.in_one_go:
-            from treelu.training.epochs import train_on  # loads Numba
+        if not self.in_one_go:
+            return self._one_by_one(batches, keys, annealing, rate)
+        from treelu.training.epochs import Batches, Run, constant_updates, linear_updates  # loads Numba
 
-            largest = self.sample.table.rows(max(batches, key=len))
-            targets = self.sample.targets
-            return train_on(self.arrays, self.optimizer, largest, targets, batches, keys, annealing, rate)
+        arrays, targets, drop_rate = self.arrays, self.sample.targets, self.network.drop_connect
+        largest = self.sample.table.rows(max(batches, key=len))
+        arrays.start(largest, annealing, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
+        out = np.empty((2, targets.n_outputs, arrays.batch), arrays.dtype)
+        run = Run(
+            batches=Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64)),
+            entries=arrays.entries,
+            mask=arrays.mask,
+            neurons=arrays.neurons,
+            state=arrays.state,
+            wanted=targets.wanted(),
+            out=out[0],
+            grad_out=out[1],
+            parameters=arrays.parameters,
+            gradients=arrays.gradients,
+            grad=arrays.grad,
+            sums=arrays.sums,
+            step=self.optimizer.next_step(rate),
+        )
+        self.optimizer.n_steps += len(keys)
+        if isinstance(self.network, LocallyConstantNetwork):
+            return constant_updates(run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer)
+        return linear_updates(run)
+
+    def _one_by_one(
+        self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
+    ) -> float:
+        """`train_steps` where a kernel does not make whole updates."""
         total, drop_rate = 0.0, self.network.drop_connect
         with one_blas_thread():
             for index, key in zip(batches, keys, strict=True):

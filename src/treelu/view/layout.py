@@ -25,11 +25,6 @@ class Layout:
     centre: dict[int, float]
     extent: float
 
-    @property
-    def n_levels(self) -> int:
-        """Number of levels."""
-        return max(self.level.values()) + 1
-
 
 def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0, root: int = 0) -> Layout:
     """Place the boxes of a tree: a parent half way between its two children, no two boxes of a level overlapping.
