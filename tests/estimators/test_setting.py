@@ -92,7 +92,7 @@ def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(ri
 
     choice = choose_setting(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
     assert choice.setting == right
-    assert choice.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
+    assert choice.tempering.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:

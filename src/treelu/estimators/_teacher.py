@@ -13,26 +13,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
-from treelu.training.calibration import HOTTEST
+from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows
 
+TINY = np.finfo(np.float64).tiny
 NETWORKS, FEW_ROWS = 3, 500  # whose answers are averaged where there are fewer rows: single ones differ much
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """An estimator that is fitted anew to each set of rows that are to be taught, and a temperature of its answers."""
+    """An estimator that is fitted anew to each set of rows that are to be taught, and how its answers are tempered."""
 
     estimator: Any
-    temperature: float = 1.0
+    tempering: Tempering = Tempering(1.0)
 
     @classmethod
     def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher | None:
-        """The given estimator, or an ALCN whose setting and temperature are chosen on the rows; None where it learns
+        """The given estimator, or an ALCN whose setting and tempering are chosen on the rows; None where it learns
         nothing.
         """
         if estimator is not None:
@@ -41,9 +43,9 @@ class Teacher:
             return cls(estimator)
         kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
         first = _fitted(kind(random_state=seed), rows)
-        temperature = first._temperature or 1.0
+        how = first._tempering or Tempering(1.0)
         setting = {"depth": first.depth_, "drop_connect": first.drop_connect_, "training": {"temper": False}}
-        return None if temperature >= HOTTEST else cls(kind(**setting), temperature)
+        return None if how.temperature >= HOTTEST else cls(kind(**setting), how)
 
     def teach(self, rows: Rows, seed: int) -> Rows:
         """The rows with the answers of a teacher that was fitted to them; of few rows, the mean of several networks."""
@@ -55,22 +57,18 @@ class Teacher:
             seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
             models = [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
         answers = np.mean([_answers(_fitted(model, rows), rows) for model in models], axis=0)
-        answers = tempered(answers, self.temperature, rows.is_classifier)
+        answers = tempered(answers, self.tempering, rows)
         return replace(rows, target=np.ascontiguousarray(answers, np.float32), taught=True)
 
 
-def tempered(answers: NDArray[np.float64], temperature: float, is_classifier: bool) -> NDArray[np.float64]:
-    """Chances whose logarithms, or values that, are divided by a temperature.
-
-    Examples
-    --------
-    >>> tempered(np.array([[0.2, 0.8]]), 2.0, True).round(3).tolist()
-    [[0.333, 0.667]]
-    """
-    if not is_classifier:
-        return answers / temperature
-    powers = answers ** (1 / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
+def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArray[np.float64]:
+    """Chances whose logarithms, or values that, are tempered."""
+    if not rows.is_classifier:
+        return answers / how.temperature
+    shares = np.average(rows.target, axis=0, weights=rows.weight)
+    with np.errstate(divide="ignore"):  # classes that the rows lack keep a chance of zero
+        scores = how.of(np.log(answers), np.log(np.maximum(shares, TINY)))
+    return softmax(scores, axis=1)
 
 
 def _fitted(model: Any, rows: Rows) -> Any:
