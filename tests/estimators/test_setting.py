@@ -12,6 +12,7 @@ from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_se
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
 from treelu.training import Sample
+from treelu.training.calibration import Tempering
 from treelu.training.targets import Targets
 
 SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
@@ -112,7 +113,7 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
     plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), Tempering(2.0)))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, atol=1e-6)

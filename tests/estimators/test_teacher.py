@@ -85,7 +85,7 @@ def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
         np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
         np.ones(len(X) - 1, np.float32), is_classifier=True,
     )  # fmt: skip
-    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach(rows, seed=0)
+    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach([rows], [0], 1)[0]
     assert taught.taught
     assert (taught.target[:, 2] == 0).all()
     np.testing.assert_allclose(taught.target.sum(axis=1), 1, rtol=1e-5)
@@ -110,7 +110,6 @@ def test_tempering_draws_chances_together_and_keeps_their_order() -> None:
     to_shares = np.cbrt(chances) * np.array([0.6, 0.3, 0.1]) ** (2 / 3)
     found = tempered(chances, Tempering(3.0, to_shares=True), rows)
     np.testing.assert_allclose(found, to_shares / to_shares.sum(), rtol=1e-6)
-
 
 
 def test_a_teacher_without_chances_is_refused() -> None:
@@ -139,10 +138,10 @@ def test_a_given_network_keeps_its_seed() -> None:
         np.ones(len(X), np.float32), is_classifier=True,
     )  # fmt: skip
     given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
-    np.testing.assert_array_equal(given.teach(rows, seed=0).target, given.teach(rows, seed=1).target)
+    np.testing.assert_array_equal(given.teach([rows], [0], 1)[0].target, given.teach([rows], [1], 1)[0].target)
     free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
-    assert (free.teach(rows, seed=0).target != free.teach(rows, seed=1).target).any()
-    np.testing.assert_array_equal(free.teach(rows, seed=0).target, free.teach(rows, seed=0).target)
+    assert (free.teach([rows], [0], 1)[0].target != free.teach([rows], [1], 1)[0].target).any()
+    np.testing.assert_array_equal(free.teach([rows], [0], 1)[0].target, free.teach([rows], [0], 1)[0].target)
 
 
 def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:
