@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from benchmarks.report import fill, markdown, read_json
 
 ABALONE = {"DTSemNet, top-k": 2.126, "DGT": 2.15, "CART": 2.29}
 N_TABLES = 75
+SIZES = (2, 4, 8, 16, 32)
+OTHERS = ("CART", "TAO", "STree", "YDF", "obliquetree")
 # method → table → budget → the lists of a cell
 Cells = dict[str, dict[str, dict[str, Any]]]
 
@@ -20,12 +23,14 @@ Cells = dict[str, dict[str, dict[str, Any]]]
 def refresh(results: Path, page: Path) -> None:
     """Write the blocks of the page; a block without results says so."""
     uci, tables = read_cells(results / "uci"), read_cells(results / "tables")
-    blocks = {"uci": uci_block(uci), "budgets": budget_block(tables), "defaults": defaults_block(tables)}
+    classes = read_classes(results / "tables")
+    blocks = {"uci": uci_block(uci), "budgets": budget_block(tables), "defaults": defaults_block(tables, classes)}
     blocks["run"] = missing_block(tables, N_TABLES)
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     ranks = rank_matrix(tables, "16 leaves")
     if ranks is not None:
         draw_ranks(*ranks, page.parent / "assets" / "size-ranks.svg")
+    draw_curves(tables, page.parent / "assets" / "size-curves.svg")
 
 
 def read_cells(folder: Path) -> Cells:
@@ -35,6 +40,12 @@ def read_cells(folder: Path) -> Cells:
         table, method = path.stem.rsplit("-", 1)
         found.setdefault(method, {})[table] = read_json(path)["parts"]
     return found
+
+
+def read_classes(folder: Path) -> dict[str, int]:
+    """Classes of each table that we have run, 0 where the target is a number."""
+    found = {path.stem.rsplit("-", 1)[0]: read_json(path) for path in folder.glob("*-treelu.json")}
+    return {table: read["classes"] for table, read in found.items() if "classes" in read}
 
 
 def mean_of(cells: Cells, method: str, table: str, budget: str, what: str = "score") -> float | None:
@@ -50,93 +61,126 @@ def uci_block(cells: Cells) -> str:
         "at most 16 leaves, test %",
         *(f"{name}, here" for name in methods),
         "CART, here",
+        "a forest of 500, here",
         *next(iter(PUBLISHED.values())),
     ]
     lines = []
     for table, published in PUBLISHED.items():
         shown = [_percent(mean_of(cells, name, table, "16 leaves, all terms")) for name in methods]
         one = _percent(mean_of(cells, "CART", table, "16 leaves, 1 terms"))
-        lines.append([table, *shown, one, *(f"{value:.1f}" for value in published.values())])
+        many = _percent(mean_of(cells, "forest", table, "16 leaves, all terms"))
+        lines.append([table, *shown, one, many, *(f"{value:.1f}" for value in published.values())])
     error = [_number(mean_of(cells, name, "abalone", "16 leaves, all terms", "rmse")) for name in methods]
     one = _number(mean_of(cells, "CART", "abalone", "16 leaves, 1 terms", "rmse"))
     published = ", ".join(f"{name} {value}" for name, value in ABALONE.items())
     runs = sorted({len(cell["score"]) for table in cells.get("treelu", {}).values() for cell in table.values()})
     ours = ", ".join(f"{name} {value}" for name, value in zip(methods, error, strict=True))
     slopes = _number(mean_of(cells, "linear", "abalone", "16 leaves, all terms", "rmse"))
-    words = f"\n\nAbalone, RMSE: {ours}, with linear leaves {slopes}, CART {one}; published: {published}."
+    many = _number(mean_of(cells, "forest", "abalone", "16 leaves, all terms", "rmse"))
+    ours = f"{ours}, with linear leaves {slopes}, CART {one}, the forest {many}"
+    words = f"\n\nAbalone, RMSE: {ours}; published: {published}."
     return markdown(heads, lines) + words + f" Runs of a cell: {', '.join(map(str, runs)) or 'none yet'}."
 
 
 def budget_block(cells: Cells) -> str:
-    """For each budget: our mean beside each other method's, over the tables that both have."""
+    """For each budget our mean beside each other method's, over the tables that both have, and tables won and lost."""
     budgets = sorted({b for table in cells.get("treelu", {}).values() for b in table if b != "default"}, key=_order)
+    others = [name for name in OTHERS if name in cells]
     lines = []
     for budget in budgets:
-        for method in [name for name in cells if name not in ("treelu", "linear", "LCN", "constant")]:
-            # an ordinary tree has one term whatever is allowed
-            theirs = budget if method != "CART" else f"{budget.split(' leaves')[0]} leaves, 1 terms"
-            pairs = [
-                (ours, other)
-                for table in cells["treelu"]
-                if (ours := mean_of(cells, "treelu", table, budget)) is not None
-                and (other := mean_of(cells, method, table, theirs)) is not None
-            ]
-            if pairs:
-                ours, other = np.array(pairs).T
-                won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
-                lines.append(
-                    [budget, method, str(len(pairs)), f"{ours.mean():.4f}", f"{other.mean():.4f}", f"{won} : {lost}"]
-                )
-    if not lines:
-        return "Not run yet."
-    heads = ["at most", "beside", "tables", "treelu, mean score", "the other", "tables won : lost"]
-    return markdown(heads, lines)
+        line = [_beside(cells, budget, method) for method in others]
+        if any(line):
+            lines.append([budget, *line])
+    return markdown(["at most", *(f"treelu : {name}" for name in others)], lines) if lines else "Not run yet."
 
 
-def defaults_block(cells: Cells) -> str:
+def _beside(cells: Cells, budget: str, method: str) -> str:
+    """ "0.736 : 0.697, 27 to 10 of 38", or nothing where a method cannot be held to the budget."""
+    theirs = budget if method != "CART" else f"{budget.split(' leaves')[0]} leaves, 1 terms"  # whatever is allowed
+    pairs = [
+        (ours, other)
+        for table in cells["treelu"]
+        if (ours := mean_of(cells, "treelu", table, budget)) is not None
+        and (other := mean_of(cells, method, table, theirs)) is not None
+    ]
+    if not pairs:
+        return ""
+    ours, other = np.array(pairs).T
+    won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
+    return f"{ours.mean():.3f} : {other.mean():.3f}, {won} to {lost} of {len(pairs)}"
+
+
+def defaults_block(cells: Cells, classes: dict[str, int]) -> str:
     """Sizes and scores of `ObliqueTreeClassifier()` and `ObliqueTreeRegressor()` over the tables."""
     ours = {table: cell["default"] for table, cell in cells.get("treelu", {}).items() if "default" in cell}
     if not ours:
         return "Not run yet."
     leaves = [np.median(cell["leaves"]) for cell in ours.values()]
     terms = [np.median(cell["terms"]) for cell in ours.values()]
-    behind = {
-        table: mean_of(cells, "treelu", table, "default") - constant
-        for table in ours
-        if (constant := mean_of(cells, "constant", table, "default")) is not None
-    }
-    worst = min(behind, key=behind.__getitem__) if behind else None
     words = (
         f"{len(ours)} tables: a median of {np.median(leaves):g} leaves and of {np.median(terms):g} terms a question "
         f"(quarters {np.quantile(leaves, 0.25):g} to {np.quantile(leaves, 0.75):g} leaves, "
         f"{np.quantile(terms, 0.25):g} to {np.quantile(terms, 0.75):g} terms)."
     )
-    if worst is not None:
-        below = sum(1 for value in behind.values() if value < -0.01)
+    for method, name in (("treelu", "the small tree"), ("LCN", "`LCN…()`")):
+        words += _beside_constant(cells, method, name)
+    best = _pairs(cells, ours, "treelu", "16 leaves, all terms")
+    if len(best):
+        small, large = best.mean(axis=0)
         words += (
-            f" Beside the majority class or the mean: the worst table is {worst} ({100 * behind[worst]:+.1f} points); "
-            f"{below} of {len(behind)} are more than one point below."
+            f' The price of the small size: {small:.4f} on {len(best)} tables, where `selection="best"` with at '
+            f"most 16 leaves has {large:.4f}."
         )
-    pairs = [
-        (mean_of(cells, "treelu", table, "default"), large)
-        for table in ours
-        if (large := mean_of(cells, "LCN", table, "default")) is not None
-    ]
-    if pairs:
-        small, large = np.array(pairs, float).T
-        words += f" Beside `LCN…()` on {len(pairs)} tables: {small.mean():.4f} and {large.mean():.4f}."
-    best = [
-        (mean_of(cells, "treelu", table, "default"), score)
-        for table in ours
-        if (score := mean_of(cells, "treelu", table, "16 leaves, all terms")) is not None
-    ]
-    if best:
-        small, large = np.array(best, float).T
-        words += (
-            f' The price of the small size: {small.mean():.4f} on {len(best)} tables, where `selection="best"` with at '
-            f"most 16 leaves has {large.mean():.4f}."
-        )
-    return words
+    return words + "\n\n" + _large_tree_table(cells, {table: classes[table] for table in ours if table in classes})
+
+
+def _beside_constant(cells: Cells, method: str, name: str) -> str:
+    """A sentence on the table on which a method is furthest behind the majority class or the mean."""
+    behind = {
+        table: score - constant
+        for table in cells.get(method, {})
+        if (score := mean_of(cells, method, table, "default")) is not None
+        and (constant := mean_of(cells, "constant", table, "default")) is not None
+    }
+    if not behind:
+        return ""
+    worst, below = min(behind, key=behind.__getitem__), sum(1 for value in behind.values() if value < -0.01)
+    return (
+        f" Beside the majority class or the mean, {name} is worst on {worst} ({100 * behind[worst]:+.1f} points); on "
+        f"{below} of {len(behind)} tables it is more than a point below."
+    )
+
+
+def _large_tree_table(cells: Cells, classes: dict[str, int]) -> str:
+    """The default small tree beside the large one, by kind of table."""
+    kinds = {
+        "up to four classes": [table for table, number in classes.items() if 0 < number <= 4],
+        "more classes": [table for table, number in classes.items() if number > 4],
+        "values (R²)": [table for table, number in classes.items() if number == 0],
+    }
+    lines = []
+    for kind, among in kinds.items():
+        pairs = _pairs(cells, among, "LCN", "default")
+        if len(pairs):
+            small, large = pairs.mean(axis=0)
+            sizes = [_median(cells, method, among, "leaves") for method in ("treelu", "LCN")]
+            scores = f"{small:.4f}", f"{large:.4f}", f"{small - large:+.4f}"
+            lines.append([kind, str(len(pairs)), scores[0], sizes[0], scores[1], sizes[1], scores[2]])
+    if not lines:
+        return ""
+    heads = ["tables of", "number", "small tree", "its leaves", "`LCN…()`", "its leaves", "difference"]
+    return markdown(heads, lines)
+
+
+def _pairs(cells: Cells, tables: Iterable[str], method: str, budget: str) -> np.ndarray:
+    """Our default's score and another cell's, for the tables that have both."""
+    found = [(mean_of(cells, "treelu", t, "default"), mean_of(cells, method, t, budget)) for t in tables]
+    return np.array([pair for pair in found if None not in pair], float)
+
+
+def _median(cells: Cells, method: str, tables: list[str], what: str) -> str:
+    found = [value for table in tables if (value := mean_of(cells, method, table, "default", what)) is not None]
+    return f"{np.median(found):,.0f}" if found else "–"
 
 
 def missing_block(cells: Cells, n_tables: int) -> str:
@@ -201,6 +245,49 @@ def draw_ranks(names: list[str], ranks: np.ndarray, path: Path) -> None:
         axes.plot([mean[order[i]] - 0.03, mean[order[j]] + 0.03], [height, height], color="black", lw=3)
     for side in ("left", "right", "bottom"):
         axes.spines[side].set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
+
+
+def curves(cells: Cells) -> dict[str, dict[int, float]]:
+    """Mean scores by leaves for each method, over the tables for which all of them have all their sizes."""
+    lines = {
+        "treelu, all terms": ("treelu", "all"), "treelu, 2 terms": ("treelu", "2"), "treelu, 1 term": ("treelu", "1"),
+        "CART": ("CART", "1"), "TAO": ("TAO", "all"), "YDF": ("YDF", "all"),
+    }  # fmt: skip
+    wanted = {name: [f"{n} leaves, {terms} terms" for n in SIZES] for name, (_, terms) in lines.items()}
+    shared = [
+        table
+        for table in cells.get("treelu", {})
+        if all(mean_of(cells, lines[name][0], table, b) is not None for name, all_of in wanted.items() for b in all_of)
+    ]
+    if not shared:
+        return {}
+    return {
+        f"{name} ({len(shared)} tables)" if name == "CART" else name: {
+            n: float(np.mean([mean_of(cells, lines[name][0], table, b) for table in shared]))
+            for n, b in zip(SIZES, all_of, strict=True)
+        }
+        for name, all_of in wanted.items()
+    }
+
+
+def draw_curves(cells: Cells, path: Path) -> None:
+    """Mean score against leaves, a line for each method."""
+    from matplotlib.figure import Figure
+
+    found = curves(cells)
+    if not found:
+        return
+    figure = Figure(figsize=(7, 3.6))
+    axes = figure.subplots()
+    for name, line in found.items():
+        axes.plot(list(line), list(line.values()), marker="o", ms=4, label=name, ls="-" if "treelu" in name else "--")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(SIZES, [str(n) for n in SIZES])
+    axes.set(xlabel="at most so many leaves", ylabel="mean accuracy or R²")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
 

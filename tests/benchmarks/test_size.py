@@ -32,7 +32,7 @@ def test_cells_are_written_and_not_run_again(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    "method", [name for name in size.METHODS if name not in ("LCN", "constant", "treelu", "linear")]
+    "method", [name for name in size.METHODS if name not in ("LCN", "constant", "treelu", "linear", "forest")]
 )
 def test_each_peer_keeps_to_the_leaves(method: str) -> None:
     task = tiny_task()
@@ -55,9 +55,41 @@ def test_the_page_is_filled(tmp_path: Path) -> None:
             size.write_json({"parts": parts}, tmp_path / "results" / "tables" / f"t{table}-{method}.json")
     size_page.refresh(tmp_path / "results", page)
     text = page.read_text(encoding="utf-8")
-    assert "| 16 leaves, all terms | CART | 6 | 0.8500 | 0.8000 | 6 : 0 |" in text
+    assert "| 16 leaves, all terms | 0.850 : 0.800, 6 to 0 of 6 | 0.850 : 0.810, 6 to 0 of 6 |" in text
     assert "6 tables: a median of 4 leaves and of 2 terms" in text
     assert (tmp_path / "assets" / "size-ranks.svg").exists()
+
+
+def test_default_sizes_are_compared_by_kind_of_table() -> None:
+    def cell(score: float, leaves: int) -> dict[str, Any]:
+        return {"default": {"score": [score], "leaves": [leaves], "terms": [2]}}
+
+    cells: size_page.Cells = {
+        "treelu": {"two": cell(0.9, 4), "ten": cell(0.7, 18), "value": cell(0.5, 8)},
+        "LCN": {"two": cell(0.91, 40), "ten": cell(0.75, 400), "value": cell(0.4, 90)},
+        "constant": {"two": cell(0.95, 1), "ten": cell(0.1, 1), "value": cell(0.0, 1)},
+    }
+    text = size_page.defaults_block(cells, {"two": 2, "ten": 10, "value": 0})
+    assert "the small tree is worst on two (-5.0 points); on 1 of 3 tables it is more than a point below" in text
+    assert "| up to four classes | 1 | 0.9000 | 4 | 0.9100 | 40 | -0.0100 |" in text
+    assert "| more classes | 1 | 0.7000 | 18 | 0.7500 | 400 | -0.0500 |" in text
+    assert "| values (R²) | 1 | 0.5000 | 8 | 0.4000 | 90 | +0.1000 |" in text
+
+
+def test_curves_are_of_the_tables_that_all_methods_have(tmp_path: Path) -> None:
+    def cells(terms: str, score: float) -> dict[str, Any]:
+        return {f"{n} leaves, {t} terms": {"score": [score]} for n in size_page.SIZES for t in terms.split()}
+
+    some = {"a": cells("all", 0.6), "b": cells("all", 0.2)}
+    found: size_page.Cells = {
+        "treelu": {"a": cells("all 2 1", 0.8), "b": cells("all 2 1", 0.4)},
+        "CART": {"a": cells("1", 0.5), "b": cells("1", 0.3)}, "TAO": some, "YDF": {"a": cells("all", 0.7)},
+    }  # fmt: skip
+    lines = size_page.curves(found)
+    assert lines["treelu, 1 term"] == dict.fromkeys(size_page.SIZES, 0.8)
+    assert lines["CART (1 tables)"] == dict.fromkeys(size_page.SIZES, 0.5)
+    size_page.draw_curves(found, tmp_path / "curves.svg")
+    assert (tmp_path / "curves.svg").exists()
 
 
 def test_critical_difference_of_the_literature() -> None:

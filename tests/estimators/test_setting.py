@@ -12,6 +12,7 @@ from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_se
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
 from treelu.training import Sample
+from treelu.training.calibration import Tempering
 from treelu.training.targets import Targets
 
 SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
@@ -92,7 +93,7 @@ def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(ri
 
     choice = choose_setting(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
     assert choice.setting == right
-    assert choice.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
+    assert choice.tempering.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
@@ -112,7 +113,7 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
     plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), 2.0))
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), Tempering(2.0)))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, atol=1e-6)

@@ -217,6 +217,18 @@ def test_monotonic_by_name_and_what_is_refused() -> None:
         ObliqueTreeClassifier(**QUICK, monotonic_cst=[1, 0, 0, 0]).fit(*three_classes())
 
 
+def test_questions_of_linear_leaves_leave_the_trend_to_the_leaves() -> None:
+    """A steep trend and a small step across it: one question, at the step."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(400, 2))
+    y = 10 * X[:, 0] + np.where(X[:, 1] > 0.3, 1.0, 0.0)
+    settings: dict[str, Any] = {"linear_leaves": True, "max_leaf_nodes": 2, "selection": "best", "teacher": None}
+    model = ObliqueTreeRegressor(**settings, random_state=0).fit(X, y)
+    weights = np.asarray(model.tree_.weights)[0]
+    assert abs(weights[1]) > 10 * abs(weights[0])
+    assert model.score(X, y) > 0.999
+
+
 def test_linear_leaves_are_ridge_regressions_of_their_rows(tmp_path: Any) -> None:
     """A kink: two leaves with linear functions are nearly exact; one leaf is ridge regression."""
     X, y = values(200)

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 import treelu
 from treelu import ALCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.estimators._teacher import Teacher, tempered
-from treelu.training.calibration import HOTTEST
+from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows
 
 
@@ -73,7 +73,7 @@ def test_a_network_that_learns_nothing_teaches_nothing() -> None:
     target = np.eye(2, dtype=np.float32)[rng.integers(2, size=200)]
     rows = Rows(X, target, np.ones(200, np.float32), is_classifier=True)
     teacher = Teacher.chosen(rows, None, seed=0)
-    assert teacher is None or teacher.temperature < HOTTEST
+    assert teacher is None or teacher.tempering.temperature < HOTTEST
 
 
 def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
@@ -85,7 +85,7 @@ def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
         np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
         np.ones(len(X) - 1, np.float32), is_classifier=True,
     )  # fmt: skip
-    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach(rows, seed=0)
+    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach([rows], [0], 1)[0]
     assert taught.taught
     assert (taught.target[:, 2] == 0).all()
     np.testing.assert_allclose(taught.target.sum(axis=1), 1, rtol=1e-5)
@@ -102,11 +102,14 @@ def test_several_targets_are_taught() -> None:
 
 def test_tempering_draws_chances_together_and_keeps_their_order() -> None:
     chances = np.array([[0.01, 0.09, 0.9]])
-    drawn = tempered(chances, 3.0, is_classifier=True)
-    assert drawn.sum() == pytest.approx(1)
-    assert (np.diff(drawn) > 0).all()
-    assert drawn.max() < chances.max()
-    np.testing.assert_array_equal(tempered(chances, 1.0, is_classifier=True), chances)
+    target = np.repeat(np.eye(3, dtype=np.float32), [6, 3, 1], axis=0)
+    rows = Rows(np.ones((10, 2), np.float32), target, np.ones(10, np.float32), is_classifier=True)
+    drawn = tempered(chances, Tempering(3.0), rows)
+    np.testing.assert_allclose(drawn, np.cbrt(chances) / np.cbrt(chances).sum())
+    np.testing.assert_allclose(tempered(chances, Tempering(1.0), rows), chances)
+    to_shares = np.cbrt(chances) * np.array([0.6, 0.3, 0.1]) ** (2 / 3)
+    found = tempered(chances, Tempering(3.0, to_shares=True), rows)
+    np.testing.assert_allclose(found, to_shares / to_shares.sum(), rtol=1e-6)
 
 
 def test_a_teacher_without_chances_is_refused() -> None:
@@ -135,10 +138,10 @@ def test_a_given_network_keeps_its_seed() -> None:
         np.ones(len(X), np.float32), is_classifier=True,
     )  # fmt: skip
     given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
-    np.testing.assert_array_equal(given.teach(rows, seed=0).target, given.teach(rows, seed=1).target)
+    np.testing.assert_array_equal(given.teach([rows], [0], 1)[0].target, given.teach([rows], [1], 1)[0].target)
     free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
-    assert (free.teach(rows, seed=0).target != free.teach(rows, seed=1).target).any()
-    np.testing.assert_array_equal(free.teach(rows, seed=0).target, free.teach(rows, seed=0).target)
+    assert (free.teach([rows], [0], 1)[0].target != free.teach([rows], [1], 1)[0].target).any()
+    np.testing.assert_array_equal(free.teach([rows], [0], 1)[0].target, free.teach([rows], [0], 1)[0].target)
 
 
 def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:

@@ -10,7 +10,7 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.corrections import LeafCorrections
 from treelu.training import Sample, evaluate
-from treelu.training.calibration import drawn, prior_scores, refine_leaves, temper
+from treelu.training.calibration import HOTTEST, Tempering, prior_scores, refine_leaves, temper
 from treelu.training.targets import Targets, log_loss, probabilities
 
 
@@ -68,8 +68,8 @@ def test_tempering_undoes_a_scale(weighted: bool) -> None:
         scores, y = np.concatenate([scores, scores]), np.concatenate([y, 1 - y])
         rows, weight = np.arange(8000), np.repeat([1.0, 0.0], 4000)
     found = temper(scores, Targets("binary", y, 1, weight), rows)
-    assert found.temperature == pytest.approx(0.4, rel=0.1)
-    expected = log_loss(y, scores / found.temperature, None if weight is None else weight)
+    assert found.how.temperature == pytest.approx(0.4, rel=0.1)
+    expected = log_loss(y, scores / found.how.temperature, None if weight is None else weight)
     assert found.losses.sum() == pytest.approx(4000 * expected)
 
 
@@ -80,15 +80,37 @@ def test_scores_that_say_nothing_are_drawn_to_the_majority(n_classes: int, task:
     n_outputs = 1 if task == "binary" else n_classes
     targets = Targets(task, y[:, None].astype(np.float32) if task == "binary" else y, n_outputs)  # type: ignore[arg-type]
     scores = rng.normal(size=(2000, n_outputs))
-    temperature = temper(scores, targets, np.arange(2000)).temperature
-    prior = prior_scores(targets, np.arange(2000))
-    found = probabilities(scores / temperature + drawn(prior, temperature))
+    how = temper(scores, targets, np.arange(2000)).how
+    assert how.to_shares
+    found = probabilities(how.of(scores, prior_scores(targets, np.arange(2000))))
     np.testing.assert_allclose(found.mean(axis=0), np.bincount(y) / 2000, atol=0.05)
     assert (found.argmax(axis=1) == np.bincount(y).argmax()).all()
 
 
+def test_scores_that_are_right_less_often_than_the_majority_are_drawn_to_it_as_far_as_they_lose() -> None:
+    """They rank the rows, but put too many of them above a half: one row in five is positive, not two."""
+    rng = np.random.default_rng(6)
+    truth = rng.normal(size=4000)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-(0.5 * truth - 1.5)))).astype(np.float32)[:, None]
+    targets, rows, scores = Targets("binary", y, 1), np.arange(4000), 2 * truth[:, None] - 0.5
+    prior = prior_scores(targets, rows)
+    assert np.mean((scores > 0) == y) < np.mean(y == 0)
+    found = temper(scores, targets, rows)
+    assert found.how.to_shares
+    assert found.how.temperature < HOTTEST / 2  # what they do know is kept
+    assert np.mean((found.how.of(scores, prior) > 0) == y) >= np.mean(y == 0)
+    grid = [Tempering(t, to_shares=True) for t in np.geomspace(0.05, 20, 2000)]
+    best = min(log_loss(y, how.of(scores, prior)) for how in grid)
+    assert found.losses.mean() == pytest.approx(best, rel=1e-4)
+
+
 def test_scores_that_say_something_are_only_divided() -> None:
-    np.testing.assert_array_equal(drawn(np.array([-1.0, 0.5]), 19.0), [0.0, 0.0])
+    rng = np.random.default_rng(7)
+    scores = rng.normal(size=(2000, 1)) - 0.5
+    y = (rng.random((2000, 1)) < 1 / (1 + np.exp(-3 * scores))).astype(np.float32)
+    found = temper(scores, Targets("binary", y, 1), np.arange(2000))
+    assert not found.how.to_shares
+    np.testing.assert_array_equal(found.how.shift(np.array([-1.0])), [0.0])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -103,16 +125,16 @@ def test_regression_is_drawn_to_the_mean_as_far_as_is_clear(weighted: bool) -> N
     root = np.ones((400, 1)) if weight is None else np.sqrt(weight)[:, None]
     slope, squares = (float(part[0].item()) for part in np.linalg.lstsq(root * outputs, root * y)[:2])
     error = np.sqrt(squares / 400 / np.sum((root * outputs) ** 2))
-    assert 1 / found.temperature == pytest.approx(slope + 2 * error, rel=1e-5)
-    assert found.losses == pytest.approx((root**2 * (outputs / found.temperature - y) ** 2)[:, 0])
+    assert 1 / found.how.temperature == pytest.approx(slope + 2 * error, rel=1e-5)
+    assert found.losses == pytest.approx((root**2 * (outputs / found.how.temperature - y) ** 2)[:, 0])
 
 
 def test_regression_is_never_spread_nor_divided_by_nothing() -> None:
     outputs = np.linspace(-1, 1, 50)[:, None]
     targets = Targets("regression", 3 * outputs, 1)
-    assert temper(outputs, targets, np.arange(50)).temperature == 1.0
+    assert temper(outputs, targets, np.arange(50)).how.temperature == 1.0
     found = temper(np.zeros((2, 1)), Targets("regression", np.array([[1.0], [2.0], [4.0]]), 1), np.array([0, 2]))
-    assert (found.temperature, found.losses.tolist()) == (1.0, [1.0, 16.0])
+    assert (found.how.temperature, found.losses.tolist()) == (1.0, [1.0, 16.0])
 
 
 def test_corrections_change_the_leaves_named_and_no_others() -> None:

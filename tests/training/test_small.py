@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -214,10 +215,11 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     rows = replace(rows, target=np.eye(2, dtype=np.float32)[noisy])
     taught_of: list[int] = []
 
-    def teach(part: Rows, seed: int) -> Rows:
-        taught_of.append(len(part))
-        knows = (part.X[:, 0] - part.X[:, 1] >= 0).astype(int)
-        return replace(part, target=(0.3 + 0.4 * np.eye(2)[knows]).astype(np.float32), taught=True)
+    def teach(parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
+        taught_of.extend(len(part) for part in parts)
+        knows = [(part.X[:, 0] - part.X[:, 1] >= 0).astype(int) for part in parts]
+        targets = [(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32) for known in knows]
+        return [replace(part, target=target, taught=True) for part, target in zip(parts, targets, strict=True)]
 
     order = rng.permutation(400)
     folds = [(np.sort(order[200:]), np.sort(order[:200])), (np.sort(order[:200]), np.sort(order[200:]))]

@@ -42,7 +42,7 @@ from treelu.training import (
     evaluate,
     train,
 )
-from treelu.training.calibration import drawn, prior_scores, refine_leaves, temper
+from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import fit_scaling, fold
@@ -148,7 +148,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         network, history = best_fit(trained, rows_to_train_on, validation)
         self._refine(network, sample)
         few = self.max_tree_features is not None and self.max_tree_features < sample.table.shape[1]
-        self._temper(network, sample, validation, None if few else choice.temperature)  # found on all features
+        self._temper(network, sample, validation, None if few else choice.tempering)  # found on all features
         return network, history
 
     def _refine(self, network: NeuronChain, sample: Sample) -> None:
@@ -178,23 +178,21 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
         settings = self._settings(len(sample), n_features)
         if len(settings) == 1 and (validation is not None or not self._how.temper):
-            return Choice(settings[0], None)  # validation rows give the temperature later
+            return Choice(settings[0], None)  # validation rows give the tempering later
         told = trial_lines(type(self).__name__) if self.verbose else None
         return choose_setting(trial, settings, sample, validation, seed, told)
 
     def _temper(
-        self, network: NeuronChain, sample: Sample, validation: Sample | None, temperature: float | None
+        self, network: NeuronChain, sample: Sample, validation: Sample | None, tempering: Tempering | None
     ) -> None:
-        """Divide outputs by the temperature that validation rows want, or else the one of the shorter trainings, and
-        draw them to the classes' shares.
-        """
+        """Temper the outputs as validation rows want, or else as the rows held out of shorter trainings did."""
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).astype(np.float64)
-            temperature = temper(scores, validation.targets, validation.rows).temperature
-        self._temperature = temperature if self._how.temper else None
-        if temperature is not None and self._how.temper:
+            tempering = temper(scores, validation.targets, validation.rows).how
+        self._tempering = tempering if self._how.temper else None
+        if self._tempering is not None:
             prior = prior_scores(sample.targets, sample.rows)
-            network.rescale_outputs(1 / temperature, drawn(prior, temperature))
+            network.rescale_outputs(1 / self._tempering.temperature, self._tempering.shift(prior))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where `max_tree_features` asks for it."""

@@ -148,10 +148,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         alike = {name: getattr(how, name) for name in ("batch_size", "optimizer", "schedule", "annealing")}
         alike["straight_through"] = how.straight_through
         smoother = _Smoother(epochs=self.epochs, learning_rate=self.learning_rate, device=self.device, training=alike)
-        setting, temperature = smoother._choose_setting(sample, validation, seed, sample.targets)
+        setting, tempering = smoother._choose_setting(sample, validation, seed, sample.targets)
         network = smoother._network_for(sample, seed, setting)
         smoother._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
-        smoother._temper(network, sample, validation, temperature)
+        smoother._temper(network, sample, validation, tempering)
         y, rows = sample.targets.y.copy(), sample.rows
         y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])
         return replace(sample.targets, y=y)

@@ -19,7 +19,7 @@ from treelu.estimators._trees import MAX_DEPTH
 from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
-from treelu.training.calibration import CLEARLY, Tempered, temper
+from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
 from treelu.training.selection import compare
 from treelu.training.targets import Targets
 from treelu.training.together import in_order
@@ -45,10 +45,10 @@ class Setting(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A setting, and the temperature of its scores on the rows held out (None where nothing was tried)."""
+    """A setting, and the tempering of its scores on the rows held out (None where nothing was tried)."""
 
     setting: Setting
-    temperature: float | None
+    tempering: Tempering | None
 
 
 class _Scored(NamedTuple):
@@ -115,7 +115,7 @@ def choose_setting(
     trial : callable
         trial(setting, sample) trains a network for `TRIAL_SHARE` of its time.
     settings : sequence of Setting
-        One alone is tried for its temperature, which does not depend on what it was compared with.
+        One alone is tried for its tempering, which does not depend on what it was compared with.
     sample, validation : Sample
         Training rows, and the user's own rows for validation where there are some.
     seed : int
@@ -148,7 +148,7 @@ def choose_setting(
         return Choice(settings[0], None)
     most = max(map(len, found.values()))
     best = _least(judged, [setting for setting in settings if len(found[setting]) == most])
-    return Choice(best, judged[best].temperature)
+    return Choice(best, judged[best].how)
 
 
 def _least(judged: dict[Setting, Tempered], among: Iterable[Setting]) -> Setting:

@@ -8,31 +8,38 @@ the rows.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
-from treelu.training.calibration import HOTTEST
+from treelu.nn.cpu.threads import limited, n_threads
+from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows
+from treelu.training.together import in_order
 
+TINY = np.finfo(np.float64).tiny
 NETWORKS, FEW_ROWS = 3, 500  # whose answers are averaged where there are fewer rows: single ones differ much
+AS_IT_IS = Tempering(1.0)
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """An estimator that is fitted anew to each set of rows that are to be taught, and a temperature of its answers."""
+    """An estimator that is fitted anew to each set of rows that are to be taught, and how its answers are tempered."""
 
     estimator: Any
-    temperature: float = 1.0
+    tempering: Tempering = AS_IT_IS
 
     @classmethod
     def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher | None:
-        """The given estimator, or an ALCN whose setting and temperature are chosen on the rows; None where it learns
+        """The given estimator, or an ALCN whose setting and tempering are chosen on the rows; None where it learns
         nothing.
         """
         if estimator is not None:
@@ -40,37 +47,66 @@ class Teacher:
                 raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
             return cls(estimator)
         kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
-        first = _fitted(kind(random_state=seed), rows)
-        temperature = first._temperature or 1.0
+        with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
+            first = _fitted(kind(random_state=seed), rows)
+        how = first._tempering or AS_IT_IS
         setting = {"depth": first.depth_, "drop_connect": first.drop_connect_, "training": {"temper": False}}
-        return None if temperature >= HOTTEST else cls(kind(**setting), temperature)
+        return None if how.temperature >= HOTTEST else cls(kind(**setting), how)
 
-    def teach(self, rows: Rows, seed: int) -> Rows:
-        """The rows with the answers of a teacher that was fitted to them; of few rows, the mean of several networks."""
-        if rows.is_classifier and len(np.unique(rows.target.argmax(axis=1))) < 2:
+    def teach(self, parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
+        """Each part of the rows with the answers of a teacher that was fitted to it.
+
+        Networks are fitted in `n_jobs` threads; of few rows, the answers are the mean of several. What they say depends
+        on the seeds, one for each part, and not on the threads.
+        """
+        jobs = [
+            (place, model)
+            for place, (rows, seed) in enumerate(zip(parts, seeds, strict=True))
+            if not rows.is_classifier or len(np.unique(rows.target.argmax(axis=1))) > 1
+            for model in self._models(len(rows), seed)
+        ]
+
+        def asked(job: tuple[int, Any]) -> NDArray[np.float64]:
+            place, model = job
+            with limited(max(1, n_threads() // n_jobs)):
+                return _answers(_fitted(model, parts[place]), parts[place])
+
+        n_jobs = n_jobs if self._is_ours else 1
+        said: list[list[NDArray[np.float64]]] = [[] for _ in parts]
+        # no warnings: it is the tree that the user has asked for
+        with warnings.catch_warnings(action="ignore"), closing(in_order(asked, jobs, n_jobs)) as results:
+            for (place, _), answers in zip(jobs, results, strict=True):
+                said[place].append(answers)
+        return [self._taught(rows, answers) for rows, answers in zip(parts, said, strict=True)]
+
+    @property
+    def _is_ours(self) -> bool:
+        return isinstance(self.estimator, ALCNClassifier | ALCNRegressor)
+
+    def _models(self, n_rows: int, seed: int) -> list[Any]:
+        """What is fitted to so many rows."""
+        if not self._is_ours or self.estimator.random_state is not None:
+            return [clone(self.estimator)]
+        n_networks = NETWORKS if n_rows < FEW_ROWS else 1
+        seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
+        return [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
+
+    def _taught(self, rows: Rows, answers: list[NDArray[np.float64]]) -> Rows:
+        """The rows with the mean of the answers, tempered; as they are where nobody was asked."""
+        if not answers:
             return rows
-        models = [clone(self.estimator)]
-        if isinstance(self.estimator, ALCNClassifier | ALCNRegressor) and self.estimator.random_state is None:
-            n_networks = NETWORKS if len(rows) < FEW_ROWS else 1
-            seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
-            models = [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
-        answers = np.mean([_answers(_fitted(model, rows), rows) for model in models], axis=0)
-        answers = tempered(answers, self.temperature, rows.is_classifier)
-        return replace(rows, target=np.ascontiguousarray(answers, np.float32), taught=True)
+        target = tempered(np.mean(answers, axis=0), self.tempering, rows)
+        return replace(rows, target=np.ascontiguousarray(target, np.float32), taught=True)
 
 
-def tempered(answers: NDArray[np.float64], temperature: float, is_classifier: bool) -> NDArray[np.float64]:
-    """Chances whose logarithms, or values that, are divided by a temperature.
-
-    Examples
-    --------
-    >>> tempered(np.array([[0.2, 0.8]]), 2.0, True).round(3).tolist()
-    [[0.333, 0.667]]
-    """
-    if not is_classifier:
-        return answers / temperature
-    powers = answers ** (1 / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
+def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArray[np.float64]:
+    """Chances whose logarithms, or values that, are tempered."""
+    if not rows.is_classifier:
+        return answers / how.temperature
+    shares = np.average(rows.target, axis=0, weights=rows.weight)
+    with np.errstate(divide="ignore"):  # classes that the rows lack keep a chance of zero
+        scores = how.of(np.log(answers), np.log(np.maximum(shares, TINY)))
+    return softmax(scores, axis=1)
 
 
 def _fitted(model: Any, rows: Rows) -> Any:
@@ -78,8 +114,7 @@ def _fitted(model: Any, rows: Rows) -> Any:
     X = rows.X[:, :-1].astype(np.float64)
     y = rows.target.argmax(axis=1) if rows.is_classifier else rows.target.astype(np.float64)
     weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
-    with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
-        model.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, **weight)
+    model.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, **weight)
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
         raise KeyboardInterrupt
     return model

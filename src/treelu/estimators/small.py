@@ -187,7 +187,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
         taught = rows
         try:
-            taught = teacher.teach(rows, seed) if teacher and any(family.taught for family in found) else rows
+            if teacher and any(family.taught for family in found):
+                taught = teacher.teach([rows], [seed], self._threads())[0]
             for family in found:
                 for key, tree in walk(taught if family.taught else rows, family, budget, grow, seed):
                     steps[key] = tree

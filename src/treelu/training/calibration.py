@@ -97,50 +97,78 @@ def log_shares(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]
     return np.log(mass / mass.sum())
 
 
-def drawn(prior: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """What is added to scores divided by the temperature: the prior's where this is the highest, otherwise nothing."""
-    return prior if temperature >= HOTTEST else np.zeros_like(prior)
+class Tempering(NamedTuple):
+    """How raw scores are made as sure as they should be: divided by a temperature, or drawn to the classes' shares.
+
+    Examples
+    --------
+    >>> prior = np.array([-1.0])
+    >>> Tempering(2.0).of(np.array([3.0]), prior), Tempering(2.0, to_shares=True).of(np.array([3.0]), prior)
+    (array([1.5]), array([1.]))
+    """
+
+    temperature: float
+    to_shares: bool = False
+
+    def of(self, scores: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scores (n, L), tempered; `prior` (L,) are the scores of the classes' shares."""
+        return scores / self.temperature + self.shift(prior)
+
+    def shift(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What is added to the scores divided by the temperature."""
+        return (1 - 1 / self.temperature) * prior if self.to_shares else np.zeros_like(prior)
 
 
 class Tempered(NamedTuple):
-    """The temperature T for which raw scores divided by T have the least loss, and each row's share of that loss."""
+    """The tempering for which raw scores have the least loss, and each row's share of that loss."""
 
-    temperature: float
+    how: Tempering
     losses: NDArray[np.float64]
 
 
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
-    """Find the temperature for the raw scores (n, L) of held-out `rows`: between 0.05 and 20 for classes.
+    """Find the tempering of the raw scores (n, L) of held-out `rows`: a temperature from 0.05 to 20 for classes.
 
-    Scores that are not better than the classes' shares are given the highest temperature, and the shares are added to
-    them (:func:`drawn`): what is not known better than by chance becomes the majority class, not a draw between all.
-    In regression it is 1 or more: outputs that spread further than the held-out targets justify are shrunk towards
-    0, the mean of scaled targets, as far as these rows say clearly.
+    Scores that are right no more often than the majority class, or lose no less than the classes' shares, are drawn
+    to these shares: what is not known better than by chance becomes the majority class, not a draw between all. In
+    regression the temperature is 1 or more: outputs that spread further than the held-out targets justify are shrunk
+    towards 0, the mean of scaled targets, as far as these rows say clearly.
 
     Examples
     --------
     >>> targets = Targets("binary", np.array([[0.0], [0.0], [0.0], [1.0], [1.0], [1.0], [1.0], [0.0]]), 1)
     >>> scores = 4 * np.log(3) * np.repeat([-1.0, 1.0], 4)[:, None]  # four times too sure of three in four
     >>> found = temper(scores, targets, np.arange(8))
-    >>> round(found.temperature, 2)
+    >>> round(found.how.temperature, 2)
     4.0
     """
     y = targets.y[rows]
     weight = targets.weights(rows)
     if targets.task == "regression":
         slope = _slope(scores, y, weight[:, None])
-        return Tempered(1 / slope, row_losses(slope * scores, targets, rows))
-
-    def losses(log_temperature: float) -> NDArray[np.float64]:
-        return weight * cross_entropies(y, scores / np.exp(log_temperature))
-
-    bounds = (-3, np.log(HOTTEST))
-    found = minimize_scalar(lambda log_temperature: losses(log_temperature).mean(), bounds=bounds, method="bounded")
+        return Tempered(Tempering(1 / slope), row_losses(slope * scores, targets, rows))
     prior = prior_scores(targets, rows)
-    by_chance = weight * cross_entropies(y, scores / HOTTEST + prior)
-    if by_chance.mean() <= losses(found.x).mean():
-        return Tempered(HOTTEST, by_chance)
-    return Tempered(min(float(np.exp(found.x)), 0.999 * HOTTEST), losses(found.x))
+
+    def losses(how: Tempering) -> NDArray[np.float64]:
+        return weight * cross_entropies(y, how.of(scores, prior))
+
+    def best(to_shares: bool) -> Tempered:
+        def mean(log_temperature: float) -> float:
+            return float(losses(Tempering(np.exp(log_temperature), to_shares)).mean())
+
+        bounds = (-3, np.log(HOTTEST))
+        found = float(minimize_scalar(mean, bounds=bounds, method="bounded").x)
+        found = found if mean(found) < mean(bounds[1]) else bounds[1]
+        how = Tempering(float(np.exp(found)), to_shares)
+        return Tempered(how, losses(how))
+
+    number = y.reshape(-1).astype(np.int64)
+    guess = (scores[:, 0] > 0).astype(np.int64) if targets.task == "binary" else scores.argmax(axis=1)
+    if weight[guess == number].sum() > np.bincount(number, weight).max():
+        divided = best(to_shares=False)
+        if divided.losses.mean() < (weight * cross_entropies(y, np.broadcast_to(prior, scores.shape))).mean():
+            return divided
+    return best(to_shares=True)
 
 
 def row_losses(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:

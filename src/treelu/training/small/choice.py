@@ -98,7 +98,7 @@ def is_trainable(rows: Rows, budget: Budget) -> bool:
 
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The step of a family's path with the most leaves and terms; its tree with all terms is kept in `first`."""
-    size = budget.max_leaves
+    rows, size = rows.to_question, budget.max_leaves
     tree = first_tree(rows, family, size, budget, grow, seed)
     if first is not None:
         first[family, size] = tree
@@ -111,24 +111,25 @@ def compare(
     folds: Sequence[Fold],
     budget: Budget,
     grow: Grow,
-    teach: Callable[[Rows, int], Rows] | None,
+    teach: Callable[[Sequence[Rows], Sequence[int], int], list[Rows]] | None,
     seed: int,
     n_jobs: int,
 ) -> dict[Key, Judged]:
     """Judge the steps of the best family's path and of ordinary trees, fold by fold.
 
     The best family is the one whose trials lose least on the rows held out: the best start first, then the best way of
-    holding weights back. After the first folds only the best few go on. `teach(rows, seed)` gives rows with the targets
-    of a teacher that was fitted to them. The result does not depend on `n_jobs`, the threads.
+    holding weights back. After the first folds only the best few go on. `teach(parts, seeds, n_jobs)` gives each part
+    of the rows with the targets of a teacher that was fitted to it. The result does not depend on `n_jobs`, threads.
     """
     parts = [(rows.part(train), rows.part(test)) for train, test in folds]
-    taught = [] if teach is None else [teach(train, seed + fold) for fold, (train, _) in enumerate(parts)]
+    seeds = [seed + fold for fold in range(len(parts))]
+    taught = [] if teach is None else teach([train for train, _ in parts], seeds, n_jobs)
     first: list[First] = [{} for _ in parts]
 
     def run(job: tuple[int, Family, Callable[..., Path]]) -> list[tuple[Key, SoftTree]]:
         fold, family, steps = job
         train = taught[fold] if family.taught else parts[fold][0]
-        return list(steps(train, family, budget, grow, seed + fold, first[fold]))
+        return list(steps(train, family, budget, grow, seeds[fold], first[fold]))
 
     def judge_steps(
         judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]

@@ -118,6 +118,7 @@ def term_ladder(n_features: int, max_terms: int) -> list[int]:
 
 def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer."""
+    rows = rows.to_question
     if family.start in TRAINED:
         for size in range(budget.max_leaves, 1, -1):
             if size == budget.max_leaves or 2 ** (size.bit_length() - 1) == size:

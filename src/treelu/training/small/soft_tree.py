@@ -59,6 +59,19 @@ class Rows:
         tables = (self.X, self.target, self.weight[:, None])
         return tuple(np.ascontiguousarray(table[order].T) for table in tables)
 
+    @cached_property
+    def to_question(self) -> Rows:
+        """The rows as questions are trained on them: for linear leaves, what one linear function leaves of the targets.
+
+        A tree with constants in its leaves, as it is trained, would spend its questions on a trend that the leaves have
+        anyway.
+        """
+        if not self.linear:
+            return self
+        X, weight = self.X.astype(np.float64), self.weight[:, None].astype(np.float64)
+        trend = np.linalg.solve((X * weight).T @ X + np.eye(X.shape[1]), (X * weight).T @ self.target)
+        return replace(self, target=(self.target - X @ trend).astype(FLOAT))
+
     def part(self, index: NDArray[np.int64]) -> Rows:
         """Some of the rows."""
         return replace(self, X=self.X[index], target=self.target[index], weight=self.weight[index])
