@@ -39,7 +39,6 @@ from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.baselines import TAOClassifier, TAORegressor
-from treelu.estimators.small import terms_of as most_terms
 from treelu.training.small.choice import choose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -186,7 +185,7 @@ class _Remembers:
         within = {
             key: found
             for key, found in self.judged.items()
-            if self.sizes[key].n_leaves <= budget.leaves and most_terms(self.sizes[key]) <= terms
+            if self.sizes[key].n_leaves <= budget.leaves and key.terms <= terms
         }
         model: Any = copy.copy(self)
         model.tree_ = self.sizes[choose(within, "best")]
