@@ -301,7 +301,8 @@ def score(task: Task, model: Any, test: np.ndarray) -> dict[str, float]:
     if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
         with warnings.catch_warnings(action="ignore"):
             chances = model.predict_proba(task.X[test])
-            record["log_loss"] = float(log_loss(task.y[test], chances, labels=model.classes_))
+            if np.isfinite(chances).all():  # STree's are not always
+                record["log_loss"] = float(log_loss(task.y[test], chances, labels=model.classes_))
     return record
 
 
