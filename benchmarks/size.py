@@ -39,7 +39,6 @@ from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.baselines import TAOClassifier, TAORegressor
-from treelu.estimators.small import terms_of as most_terms
 from treelu.training.small.choice import choose
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -186,7 +185,7 @@ class _Remembers:
         within = {
             key: found
             for key, found in self.judged.items()
-            if self.sizes[key].n_leaves <= budget.leaves and most_terms(self.sizes[key]) <= terms
+            if self.sizes[key].n_leaves <= budget.leaves and key.terms <= terms
         }
         model: Any = copy.copy(self)
         model.tree_ = self.sizes[choose(within, "best")]
@@ -302,7 +301,8 @@ def score(task: Task, model: Any, test: np.ndarray) -> dict[str, float]:
     if hasattr(model, "predict_proba") and hasattr(model, "classes_"):
         with warnings.catch_warnings(action="ignore"):
             chances = model.predict_proba(task.X[test])
-            record["log_loss"] = float(log_loss(task.y[test], chances, labels=model.classes_))
+            if np.isfinite(chances).all():  # STree's are not always
+                record["log_loss"] = float(log_loss(task.y[test], chances, labels=model.classes_))
     return record
 
 

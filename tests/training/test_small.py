@@ -123,14 +123,24 @@ def test_rounding_changes_no_more_rows_than_allowed() -> None:
 
 
 def test_the_smallest_as_good_is_chosen() -> None:
-    losses = {(8, 4): 0.2, (4, 4): 0.201, (4, 2): 0.209, (3, 2): 0.215, (2, 2): 0.4}
+    losses = {(8, 4): 0.2, (4, 4): 0.201, (4, 2): 0.205, (3, 2): 0.208, (2, 2): 0.4}
     sway = 0.3 * np.where(np.arange(400) // np.array([[1], [2], [4], [8], [16]]) % 2, 1.0, -1.0)  # of mean 0
     judged = {
         Key(Family("random"), *size): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
         for i, (size, mean) in enumerate(losses.items())
     }
     assert choose(judged, "best")[1:] == (8, 4)
-    assert choose(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within a standard error, but loses a twentieth more
+    assert choose(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within a standard error, but loses 4 % more
+
+
+@pytest.mark.parametrize(("gain", "leaves"), [(0.01, 8), (0.03, 4)])
+def test_the_best_is_the_largest_unless_a_smaller_one_is_clearly_ahead(gain: float, leaves: int) -> None:
+    sway = 0.2 * np.where(np.arange(400) // np.array([[1], [2]]) % 2, 1.0, -1.0)  # a standard error of 0.014
+    judged = {
+        Key(Family("random"), size, 4): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        for i, (size, mean) in enumerate({8: 0.3, 4: 0.3 - gain}.items())
+    }
+    assert choose(judged, "best").leaves == leaves
 
 
 @given(st.integers(1, 300), st.integers(1, 300))

@@ -289,8 +289,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         The least training rows of a leaf.
     selection : {"smallest", "best", "largest"}
         Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference, nor by a twentieth of its loss, or by half a point;
-        the best; or the largest, without a comparison.
+        the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
+        best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
     n_updates : "auto" or int

@@ -30,7 +30,7 @@ class Hold(NamedTuple):
 HOLDS = [Hold(), Hold(0.1), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
 REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05), Hold(0.1)]
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
-MOST_WORSE = 0.05  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
+MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 STRENGTH = 3.0  # of the shrinkage while steps are compared
@@ -167,11 +167,12 @@ def ranked(trials: dict[Key, Judged], tried: Iterable[Family]) -> list[Family]:
 
 def choose(judged: dict[Key, Judged], rule: str) -> Key:
     """The key of the best step, or by the rule "smallest" the one with the fewest numbers to read among those that are
-    not behind it by more than one standard error of the difference, nor by a twentieth of its loss, or by `NEGLIGIBLE`.
+    not behind it by more than one standard error of the difference, nor by `MOST_WORSE` of its loss (or `NEGLIGIBLE`).
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
-    the kind that loses least in the mean over its sizes. Another step has to be ahead of it by more than two standard
-    errors: of many steps that are about as good, the first by chance would be worse than these.
+    the kind that loses least in the mean over its sizes: the largest of them, unless smaller ones are ahead by more
+    than one standard error. Another step has to be ahead by more than two: of many steps that are about as good, the
+    first by chance would be worse than these.
     """
     loss = {key: found.loss() for key, found in judged.items()}
     mean = smoothed({key: rows.mean() for key, rows in loss.items()})
@@ -187,7 +188,9 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     candidates = [key for key in judged if key.is_trained] or list(judged)
     most = max(key.terms for key in candidates)
     kind = ranked(judged, dict.fromkeys(key.family for key in candidates if key.terms == most))[0]
-    best = min((key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1), key=rank)
+    among = [key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1]
+    largest = max(among, key=lambda key: key.leaves)
+    best = min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
     best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best
