@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -176,3 +177,11 @@ def test_a_subclass_may_answer_for_each_label_in_its_own_way() -> None:
     classifier = Bold(**FAST).fit(X, y)
     assert classifier.predict_proba(X).shape == y.shape
     assert np.isin(classifier.predict_proba(X), [0, 1]).all()
+
+
+def test_what_was_asked_of_scikit_learn_stays() -> None:
+    """A request for metadata is an attribute of the estimator, but nothing that it learned."""
+    X, y = labels()
+    with config_context(enable_metadata_routing=True):
+        classifier = LCNClassifier(**FAST).set_fit_request(sample_weight=True).fit(X, y)
+        assert classifier.get_metadata_routing().fit.requests["sample_weight"] is True

@@ -122,8 +122,8 @@ class SeveralLabels:
             self.__dict__.pop("_labels", None)
             return super()._fit_rows(X, y, sample_weight, eval_set)  # type: ignore[misc]
         before = self._labels if self.warm_start else None
-        for learned in vars(self).keys() - self.get_params(deep=False).keys():
-            delattr(self, learned)
+        for name in (*_learned(self), "_labels", "_tree"):
+            self.__dict__.pop(name, None)
         self._labels = fit_labels(self, X, check_label_matrix(y), sample_weight, eval_set, before)
         return self
 
@@ -205,11 +205,15 @@ def _members(estimator: Any, n_labels: int, before: Labels | None) -> list[Any]:
     else:
         members = [copy.copy(member) for member in before.estimators_]
     settings = estimator.get_params(deep=False)
-    learned = {name: value for name, value in vars(estimator).items() if name not in settings}
     for member, seed in zip(members, estimator._seeds(n_labels), strict=True):
         member.set_params(**{**settings, "n_jobs": None, "random_state": seed})
-        vars(member).update(learned, classes_=np.array([0, 1]))
+        vars(member).update(_learned(estimator), classes_=np.array([0, 1]))
     return members
+
+
+def _learned(estimator: Any) -> dict[str, Any]:
+    """What `fit` has set, as scikit-learn names it."""
+    return {name: value for name, value in vars(estimator).items() if name.endswith("_") and not name.startswith("_")}
 
 
 def _check_labels(y: Any, n_labels: int) -> NDArray[np.float64]:
