@@ -172,8 +172,8 @@ def from_path(task: Task, budgets: list[Budget]) -> dict[Budget, dict[str, list[
 class _Remembers:
     """Keeps the trees of all steps of the path, and what rows held out say of each."""
 
-    def _keep_path(self, keys: Any, trees: Any, judged: Any, chosen: Any, is_classifier: bool) -> None:
-        super()._keep_path(keys, trees, judged, chosen, is_classifier)  # type: ignore[misc]
+    def _keep_path(self, keys: Any, trees: Any, judged: Any, chosen: Any) -> None:
+        super()._keep_path(keys, trees, judged, chosen)  # type: ignore[misc]
         self.sizes = dict(zip(keys, trees, strict=True))
         self.judged = judged
 

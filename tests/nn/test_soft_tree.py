@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from treelu.nn import soft_tree
+from treelu.nn.soft_training import SoftTraining
 
 # complete, and one where each question has a leaf
 SHAPES = {"complete": [[1, 2], [3, 4], [5, 6]], "chain": [[3, 1], [2, 4], [5, 6]]}
@@ -89,7 +90,7 @@ def test_one_update_is_adamw_with_biases_left_alone() -> None:
     wanted[:, :-1] -= 0.1 * 0.5 * parts["questions"][:, :-1]
     ones = np.ones_like(parts["questions"])
     moved, leaves = parts["questions"].copy(), parts["values"].copy()
-    at, how = soft_tree.Parameters(moved, leaves), soft_tree.Training(1, learning_rate=0.1, decay=0.5, seed=7)
+    at, how = soft_tree.Parameters(moved, leaves), SoftTraining(1, learning_rate=0.1, decay=0.5, seed=7)
     soft_tree.run_updates(columns(parts), soft_tree.Shape(parts["children"], ones), at, how)
     np.testing.assert_allclose(moved, wanted, atol=1e-4)
     np.testing.assert_allclose(leaves, values.detach().numpy(), atol=1e-4)
@@ -110,7 +111,7 @@ def test_one_update_with_a_penalty_adds_its_slope_and_keeps_small_weights_at_zer
     torch.optim.AdamW([questions], lr=0.01, weight_decay=0.0).step()
     before, moved = parts["questions"].copy(), parts["questions"].copy()
     shape = soft_tree.Shape(parts["children"], np.ones_like(moved))
-    how = soft_tree.Training(1, learning_rate=0.01, penalty=penalty, seed=7)
+    how = SoftTraining(1, learning_rate=0.01, decay=0.0, penalty=penalty, seed=7)
     soft_tree.run_updates(columns(parts), shape, soft_tree.Parameters(moved, parts["values"]), how)
     assert 0 < int(stays.sum()) < len(stays)
     assert (moved[stays.numpy(), 1] == 0).all()
@@ -128,7 +129,7 @@ def test_forbidden_weights_stay_zero_and_signs_are_kept() -> None:
     parts["questions"] *= allowed
     signs = np.array([1, -1, 0, 0, 0], np.float32)
     shape, at = soft_tree.Shape(parts["children"], allowed), soft_tree.Parameters(parts["questions"], parts["values"])
-    how = soft_tree.Training(20, 8, learning_rate=0.1, decay=0.1, drop=0.2, seed=7)
+    how = SoftTraining(20, 8, learning_rate=0.1, decay=0.1, drop=0.2, seed=7)
     soft_tree.run_updates(columns(parts), shape, at, how, signs)
     assert (parts["questions"][allowed == 0] == 0).all()
     assert (parts["questions"][:, 0] >= 0).all()

@@ -15,12 +15,13 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu.estimators._ordinary import Grower
+from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.choice import Judged, choose, compare
 from treelu.training.small.finish import Scale, raw_tree, rounded
 from treelu.training.small.leaves import shrunk_means
-from treelu.training.small.path import Budget, Family, Key, _schedule, sizes, term_ladder
+from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import Rows, Schedule, SoftTree, masked, trained
+from treelu.training.small.soft_tree import Rows, SoftTree, masked, trained
 from treelu.training.small.starts import LEAST_ROWS, RIDGE, linear_tree, random_tree
 from treelu.tree import ObliqueTree
 
@@ -176,7 +177,7 @@ def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> Non
     rows = noisy_rows(is_classifier)
     start = linear_tree(rows, 2, 1)
     free, held = (
-        trained(start, rows, Schedule(n_updates=600, decay=0.0, penalty=penalty), seed=0).questions[0, :-1]
+        trained(start, rows, SoftTraining(n_updates=600, decay=0.0, penalty=penalty), seed=0).questions[0, :-1]
         for penalty in (0.0, 0.01)
     )
     assert (free != 0).all()
@@ -209,8 +210,8 @@ def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
 
 
 def test_where_weights_are_penalised_they_do_not_decay() -> None:
-    assert _schedule(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
-    assert _schedule(noisy_rows(), Family("cart")).decay > 0
+    assert _how(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
+    assert _how(noisy_rows(), Family("cart")).decay > 0
 
 
 # The race

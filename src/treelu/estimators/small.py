@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
@@ -84,12 +85,53 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     path_: pd.DataFrame
     path_trees_: list[ObliqueTree]
 
+    _targets: ClassVar[dict[str, Any]]  # how y is read: arguments of `check_array`
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the tree.
+
+        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
+        once trees of all rows are there, the best of them is kept, with a warning.
+
+        Parameters
+        ----------
+        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
+            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
+            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
+        y : array of shape (n,)
+            Classes or values; values of several targets have the shape (n, outputs).
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        with unchanged_by_failure(self):
+            if getattr(self, "linear_leaves", False) and self.monotonic_cst is not None:
+                raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
+            if is_outside_memory(X):
+                return fit_tree_outside_memory(self, X, y, sample_weight)
+            X = self._read(X)
+            if y is None:
+                kind = "classifier" if is_classifier(self) else "regressor"
+                raise ValueError(f"a {kind} requires y to be passed, but the target y is None")
+            y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
+            if len(y) != X.shape[0]:
+                raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
+            weight = check_weight(sample_weight, X)
+            self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight)
+            return self
+
+    @abstractmethod
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
+        """Fit to rows that were read and checked."""
+
     def _fit_tree(self, X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], **settings: Any) -> None:
         """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`."""
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
-        is_classifier = "classes" in settings
-        scale, rows = scaled_rows(X, target, weight, is_classifier)
+        scale, rows = scaled_rows(X, target, weight, is_classifier(self))
         rows = replace(rows, linear=bool(getattr(self, "linear_leaves", False)))
         signs = self._signs(X.shape[1], target.shape[1])
         if signs is not None:
@@ -120,7 +162,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise
             warn_of_interrupt(len(trees), len(steps), "the one chosen")
         keys = [key for key in steps if key in trees]
-        self._keep_path(keys, [trees[key] for key in keys], judged, chosen, is_classifier)
+        self._keep_path(keys, [trees[key] for key in keys], judged, chosen)
 
     def _budget(self, rows: Rows) -> Budget:
         n_rows, n_outputs = rows.target.shape
@@ -151,7 +193,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             )
         if not signs.any():
             return None
-        if n_outputs > (2 if hasattr(self, "predict_proba") else 1):
+        if n_outputs > (2 if is_classifier(self) else 1):
             raise ValueError("monotonic_cst needs two classes or one target; with more there is no up and down")
         return np.append(signs, np.zeros(n_columns - len(signs)))
 
@@ -215,9 +257,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return float(self.shrinkage)
         return STRENGTH if judged is None else STRENGTHS[int(judged.by_strength.argmin())]
 
-    def _keep_path(
-        self, keys: list[Key], trees: list[ObliqueTree], judged: dict[Key, Judged], chosen: Key, is_classifier: bool
-    ) -> None:
+    def _keep_path(self, keys: list[Key], trees: list[ObliqueTree], judged: dict[Key, Judged], chosen: Key) -> None:
         """Set `path_`, `path_trees_` and `tree_`: of steps with the same leaves and terms the best is kept."""
         records = []
         for key, tree in zip(keys, trees, strict=True):
@@ -337,6 +377,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         **SmallTree._parameter_constraints,
         "class_weight": [None, dict, StrOptions({"balanced"})],
     }
+    _targets: ClassVar[dict[str, Any]] = {"dtype": None}
 
     def __init__(
         self,
@@ -371,49 +412,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the tree.
-
-        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
-        once trees of all rows are there, the best of them is kept, with a warning.
-
-        Parameters
-        ----------
-        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
-            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
-            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
-        y : array of shape (n,)
-            Classes.
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-        """
-        with unchanged_by_failure(self):
-            return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if is_outside_memory(X):
-            return fit_tree_outside_memory(self, X, y, sample_weight)
-        X = self._read(X)
-        if y is None:
-            raise ValueError("a classifier requires y to be passed, but the target y is None")
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        if len(y) != X.shape[0]:
-            raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
         self._encode(y)
         self.classes_, number = encode_classes(y)
-        weight = check_weight(sample_weight, X)
-        weight = np.ones(X.shape[0]) if weight is None else weight
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
             weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
-        weight = summable(weight)
         target = np.eye(len(self.classes_))[number]
-        self._fit_tree(X, target, weight, link="probability", classes=self.classes_)
-        return self
+        self._fit_tree(X, target, summable(weight), link="probability", classes=self.classes_)
 
 
 class ObliqueTreeRegressor(RegressorMixin, SmallTree):
@@ -457,6 +463,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         **SmallTree._parameter_constraints,
         "linear_leaves": ["boolean"],
     }
+    _targets: ClassVar[dict[str, Any]] = {"dtype": np.float64}
 
     def __init__(
         self,
@@ -491,41 +498,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the tree.
-
-        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
-        once trees of all rows are there, the best of them is kept, with a warning.
-
-        Parameters
-        ----------
-        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
-            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
-            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
-        y : array of shape (n,) or (n, outputs)
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-        """
-        with unchanged_by_failure(self):
-            return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if self.linear_leaves and self.monotonic_cst is not None:
-            raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
-        if is_outside_memory(X):
-            return fit_tree_outside_memory(self, X, y, sample_weight)
-        X = self._read(X)
-        if y is None:
-            raise ValueError("a regressor requires y to be passed, but the target y is None")
-        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        if len(y) != X.shape[0]:
-            raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
-        weight = check_weight(sample_weight, X)
-        weight = np.ones(X.shape[0]) if weight is None else weight
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
         weight = summable(weight)
         columns = y.reshape(len(y), -1)
         mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
@@ -534,7 +507,6 @@ monotonic_cst, teacher, missing, n_jobs, random_state
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
             self.path_trees_[place] = replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
         self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

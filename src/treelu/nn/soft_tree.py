@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treelu.nn.cpu.compile import fast_entry, fast_part, inline
+from treelu.nn.soft_training import SoftTraining
 
 _F = np.float32
 
@@ -47,22 +48,6 @@ class Parameters(NamedTuple):
 
     questions: Any  # (S, D + 1)
     values: Any  # (S + 1, K)
-
-
-class Training(NamedTuple):
-    """How long and how: the learning rate falls as a cosine to 0, the sharpness rises geometrically."""
-
-    n_updates: int
-    batch_size: int = 512
-    learning_rate: float = 0.03
-    decay: float = 0.0
-    penalty: float = 0.0
-    drop: float = 0.0
-    softest: float = 2.0
-    sharpest: float = 20.0
-    firmness: float = 0.0
-    is_classifier: bool = True
-    seed: int = 0
 
 
 class Scratch(NamedTuple):
@@ -398,7 +383,7 @@ def _updates(rows: Any, shape: Any, signs: Any, at: Any, how: Any, batch: Any, s
             _order(shape.children, at.questions, signs, at.values, how.is_classifier, state.bounds)
 
 
-def run_updates(rows: Sample, shape: Shape, at: Parameters, how: Training, signs: Any = None) -> None:
+def run_updates(rows: Sample, shape: Shape, at: Parameters, how: SoftTraining, signs: Any = None) -> None:
     """Train the parameters in place, on batches of neighbouring columns of `rows`.
 
     With `signs` (D + 1), a weight whose sign is not 0 keeps it, and leaf values are ordered.

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import Rows, Schedule, SoftTree, masked, one_leaf, trained
+from treelu.training.small.soft_tree import Rows, SoftTree, masked, one_leaf, trained
 from treelu.training.small.starts import axis_tree, linear_tree, random_tree
 
 TERMS = (8, 4, 2)  # terms a question on the path, after all
@@ -134,7 +135,7 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, firs
 
 def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
     """A tree with all terms and at most `size` leaves, trained from the family's start."""
-    schedule = replace(_schedule(rows, family), n_updates=budget.n_updates)
+    how = _how(rows, family)._replace(n_updates=budget.n_updates)
     if family.start == "cart":
         criterion = "entropy" if rows.is_classifier and not rows.taught else "squared_error"
         tree = _ordinary(rows, criterion, size, grow, STEEPNESS)
@@ -144,28 +145,28 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
     else:
         depth = min(budget.max_depth, (size - 1).bit_length())
         tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
-    return fitted(trained(tree, rows, schedule, seed), rows, schedule, size, budget, seed)
+    return fitted(trained(tree, rows, how, seed), rows, how, size, budget, seed)
 
 
 def _moved_thresholds(rows: Rows, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:
     """An ordinary tree whose thresholds have been trained on, all at once."""
     tree = _ordinary(rows, "gini" if rows.is_classifier else "squared_error", size, grow, STEEPNESS)
-    first = _schedule(rows, Family("thresholds"))
+    first = _how(rows, Family("thresholds"))
     n_updates, rate = max(1, budget.n_updates // 2), first.learning_rate / 3
-    schedule = replace(first, n_updates=n_updates, softest=6.0, learning_rate=rate, decay=0.0)
-    return pruned(trained(tree, rows, schedule, seed), rows, size, budget.min_samples)
+    how = first._replace(n_updates=n_updates, softest=6.0, learning_rate=rate, decay=0.0)
+    return pruned(trained(tree, rows, how, seed), rows, size, budget.min_samples)
 
 
-def _schedule(rows: Rows, family: Family) -> Schedule:
+def _how(rows: Rows, family: Family) -> SoftTraining:
     """Squared error wants larger steps, hardly any decay, and leaves that stay apart; a penalty takes decay's place."""
     decay = 0.0 if family.penalty else 0.3 if rows.is_classifier else 0.01
-    held = Schedule(drop=family.drop, penalty=family.penalty, decay=decay)
+    held = SoftTraining(drop=family.drop, penalty=family.penalty, decay=decay)
     if rows.is_classifier:
-        return replace(held, learning_rate=0.03)
-    held = replace(held, firmness=0.5)
+        return held._replace(learning_rate=0.03)
+    held = held._replace(firmness=0.5)
     if family.start == "linear":
-        return replace(held, learning_rate=0.03, softest=4.0)
-    return replace(held, learning_rate=0.1)
+        return held._replace(learning_rate=0.03, softest=4.0)
+    return held._replace(learning_rate=0.1)
 
 
 def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: float) -> SoftTree:
@@ -175,13 +176,13 @@ def _ordinary(rows: Rows, criterion: str, size: int, grow: Grow, steepness: floa
     return axis_tree(rows, children, feature, threshold, steepness)
 
 
-def fitted(tree: SoftTree, rows: Rows, schedule: Schedule, size: int, budget: Budget, seed: int) -> SoftTree:
+def fitted(tree: SoftTree, rows: Rows, how: SoftTraining, size: int, budget: Budget, seed: int) -> SoftTree:
     """The tree within `size` leaves and the least rows of a leaf, trained on where that took leaves away."""
     small = pruned(tree, rows, size, budget.min_samples)
     if small.n_leaves in (1, tree.n_leaves):
         return small
-    n_updates, rate = max(1, schedule.n_updates // 3), schedule.learning_rate / 2
-    again = replace(schedule, n_updates=n_updates, softest=6.0, learning_rate=rate)
+    n_updates, rate = max(1, how.n_updates // 3), how.learning_rate / 2
+    again = how._replace(n_updates=n_updates, softest=6.0, learning_rate=rate)
     return pruned(trained(small, rows, again, seed), rows, size, budget.min_samples)
 
 
@@ -189,16 +190,16 @@ def thinner(
     tree: SoftTree, rows: Rows, family: Family, size: int, budget: Budget, seed: int, *, sides: bool = True
 ) -> Path:
     """The tree with all terms and with fewer, each also with three quarters of the leaves (if `sides`)."""
-    first = _schedule(rows, family)
+    first = _how(rows, family)
     n_updates, rate = max(1, budget.n_updates // 2), first.learning_rate * 2 / 3
-    schedule = replace(first, n_updates=n_updates, softest=4.0, learning_rate=rate)
+    how = first._replace(n_updates=n_updates, softest=4.0, learning_rate=rate)
     between = [fewer for fewer in sizes(size)[1:] if 2 * fewer > 2 ** (size - 1).bit_length()]
     for terms in term_ladder(rows.n_features, budget.max_terms):
         if terms < rows.n_features:
-            tree = trained(masked(tree, terms), rows, schedule, seed)
-            tree = fitted(tree, rows, schedule, size, budget, seed)
+            tree = trained(masked(tree, terms), rows, how, seed)
+            tree = fitted(tree, rows, how, size, budget, seed)
         if terms > budget.max_terms:
             continue
         yield Key(family, size, terms), tree
         for fewer in between if sides else ():
-            yield Key(family, fewer, terms), fitted(tree, rows, schedule, fewer, budget, seed)
+            yield Key(family, fewer, terms), fitted(tree, rows, how, fewer, budget, seed)

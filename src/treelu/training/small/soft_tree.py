@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.nn.soft_training import SoftTraining
 from treelu.training.together import check_not_stopped
 
 FLOAT = np.float32
@@ -125,21 +126,6 @@ class SoftTree:
         return route(X, self.children, self.questions)
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how a tree is trained; `treelu.nn.soft_tree` has the formulas."""
-
-    n_updates: int = 1000
-    softest: float = 2.0
-    sharpest: float = 20.0
-    learning_rate: float = 0.03
-    decay: float = 0.3
-    penalty: float = 0.0
-    drop: float = 0.0
-    batch_size: int = 512
-    firmness: float = 0.0
-
-
 # Leaf values
 
 
@@ -201,19 +187,19 @@ def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier
 # Training
 
 
-def trained(tree: SoftTree, rows: Rows, schedule: Schedule, seed: int) -> SoftTree:
-    """The tree after `schedule.n_updates` steps."""
-    from treelu.nn.soft_tree import Parameters, Sample, Shape, Training, run_updates  # loads Numba
+def trained(tree: SoftTree, rows: Rows, how: SoftTraining, seed: int) -> SoftTree:
+    """The tree after `how.n_updates` steps."""
+    from treelu.nn.soft_tree import Parameters, Sample, Shape, run_updates  # loads Numba
 
     check_not_stopped()
     if not tree.n_splits:
         return tree
     questions, values = tree.questions.copy(), tree.values.copy()
     signs = None if rows.signs is None else np.append(rows.signs, FLOAT(0))
-    how = Training(**asdict(schedule), is_classifier=rows.is_classifier, seed=seed)
+    how = how._replace(is_classifier=rows.is_classifier, seed=seed)
     at = Parameters(questions, values)
     run_updates(Sample(*rows.columns), Shape(tree.children, tree.allowed), at, how, signs)
-    if schedule.penalty:  # what it leaves of a weight when the steps become small
+    if how.penalty:  # what it leaves of a weight when the steps become small
         strength = np.abs(questions[:, :-1])
         questions[:, :-1][strength < NEXT_TO_NOTHING * strength.max(axis=1, keepdims=True)] = 0
     return replace(tree, questions=questions, values=values)
