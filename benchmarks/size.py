@@ -151,12 +151,13 @@ def ours(task: Task, budget: Budget, seed: int) -> Any:
 def from_path(task: Task, budgets: list[Budget]) -> dict[Budget, dict[str, list[float]]]:
     """Cells of all budgets from one fit for each part: its path holds every size, and what held-out rows say of it.
 
-    The fit has the default's arguments, but for leaves where a budget has more. A budget's tree is the step that
-    ``selection="best"`` chooses among those within it.
+    The fit has the default's arguments, but for leaves where a budget has more, and for ordinary trees, which are
+    fitted as such (``max_terms=1``). A budget's tree is the step within it that ``selection="best"`` chooses.
     """
     kind: Any = _Remembering if task.is_classifier else _RememberingRegressor
     most = max(budget.leaves for budget in budgets)
     limits = {"max_leaf_nodes": most} if most > 16 else {}
+    limits |= {"max_terms": 1} if all(budget.terms == 1 for budget in budgets) else {}
     found: dict[Budget, dict[str, list[float]]] = {budget: {} for budget in budgets}
     for seed, (train, test) in enumerate(task.parts):
         model = kind(random_state=seed, n_jobs=1, **limits)
@@ -320,10 +321,11 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
         open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
         groups = [[budget] for budget in open_ones]
         if method == "treelu" and task.suite != "uci":  # one fit for all sizes up to 16 leaves, one beyond
-            small = [budget for budget in open_ones if budget.leaves <= 16]
-            groups = [group for group in (small, [b for b in open_ones if b not in small]) if group]
+            kinds = {budget: (budget.leaves > 16, budget.terms == 1) for budget in open_ones}
+            groups = [[b for b in open_ones if kinds[b] == kind] for kind in dict.fromkeys(kinds.values())]
         for group in groups:
-            cells = {group[0]: run_cell(task, method, group[0])} if len(group) == 1 else from_path(task, group)
+            is_path = method == "treelu" and task.suite != "uci"
+            cells = from_path(task, group) if is_path else {group[0]: run_cell(task, method, group[0])}
             for budget, cell in cells.items():
                 done["parts"][budget.title] = cell
                 console.print(

@@ -73,8 +73,8 @@ class Key(NamedTuple):
 
     @property
     def is_trained(self) -> bool:
-        """Whether the step comes from gradients on questions with any features."""
-        return self.family.start in TRAINED
+        """Whether the step comes from gradients, not from an ordinary tree as it is."""
+        return self.family.start in (*TRAINED, "thresholds")
 
 
 Path = Iterator[tuple[Key, SoftTree]]
