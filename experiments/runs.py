@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 RUNS = "runs"  # folder of single results below that of packed ones
 Result = dict[str, Any]
+ABSENT = "–"  # in the tables of packed results
 
 
 @dataclass(frozen=True)
@@ -93,15 +94,17 @@ class Store:
     def pack(self) -> list[Path]:
         """Merge single results into one file for each data set and method; the single ones stay.
 
-        What all results of a file share is written once.
+        What all results of a file share is written once, and the names of what they do not share too.
         """
         groups = sorted((path.parent.name, path.name) for path in (self.folder / RUNS).glob("*/*") if path.is_dir())
         written = []
         for dataset, method in groups:
             shared, lines = _factor(self.results(dataset, method))
             path = self.folder / dataset / f"{method}.json"
-            text = ",\n".join(json.dumps(line) for line in lines)
-            write_atomically(path, f'{{"shared": {json.dumps(shared)},\n"runs": [\n{text}\n]}}\n')
+            names, rows = _table(lines)
+            text = ",\n".join(json.dumps(row) for row in rows)
+            head = f'"shared": {json.dumps(shared)},\n"columns": {json.dumps(names)},'
+            write_atomically(path, f'{{{head}\n"runs": [\n{text}\n]}}\n')
             written.append(path)
         return written
 
@@ -110,7 +113,10 @@ class Store:
         if not path.exists():
             return []
         content = json.loads(path.read_text())
-        return [_merge(content["shared"], run) for run in content["runs"]]
+        runs = content["runs"]
+        if "columns" in content:
+            runs = [_nested(dict(zip(content["columns"], run, strict=True))) for run in runs]
+        return [_merge(content["shared"], run) for run in runs]
 
 
 def _factor(results: list[Result]) -> tuple[Result, list[Result]]:
@@ -132,6 +138,40 @@ def _factor(results: list[Result]) -> tuple[Result, list[Result]]:
         for result in results
     ]
     return shared, own
+
+
+def _table(results: list[Result]) -> tuple[list[str], list[list[Any]]]:
+    """The results as rows of one table, whose columns are named by the path to a value; ABSENT where there is none.
+
+    Examples
+    --------
+    >>> _table([{"seed": 1, "config": {"depth": 2}}, {"seed": 2, "config": {}}])
+    (['seed', 'config.depth', 'config'], [[1, 2, '–'], [2, '–', {}]])
+    """
+    flat = [dict(_flat(result)) for result in results]
+    names = list(dict.fromkeys(name for result in flat for name in result))
+    return names, [[result.get(name, ABSENT) for name in names] for result in flat]
+
+
+def _flat(result: Result, above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in result.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _nested(flat: Result) -> Result:
+    """The inverse of what `_table` does to one result."""
+    result: Result = {}
+    for path, value in flat.items():
+        *above, name = path.split(".")
+        if value != ABSENT:
+            inner = result
+            for part in above:
+                inner = inner.setdefault(part, {})
+            inner[name] = value
+    return result
 
 
 def _merge(shared: Result, own: Result) -> Result:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs import Claims, Run, Store, _factor, _merge
+from experiments.runs import Claims, Run, Store, _factor, _merge, _nested, _table
 
 
 def run(seed: int = 1, **setting: object) -> Run:
@@ -70,6 +70,12 @@ def test_factor_and_merge_are_inverses(results: list[dict]):
     assert [_merge(shared, one) for one in own] == results
 
 
+@given(st.lists(st.fixed_dictionaries({"config": configs, "seed": st.integers(0, 2)}), min_size=1, max_size=5))
+def test_a_table_of_results_gives_them_back(results: list[dict]):
+    names, rows = _table(results)
+    assert [_nested(dict(zip(names, row, strict=True))) for row in rows] == results
+
+
 def test_a_half_written_result_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store = Store(tmp_path)
 
@@ -85,7 +91,7 @@ def test_a_half_written_result_is_no_result(tmp_path: Path, monkeypatch: pytest.
 
 HOLDER = """
 import sys
-from experiments.runs import Claims
+from experiments.runs import Claims, _nested, _table
 claims = Claims(sys.argv[1])
 print(claims.take("a"), claims.take("b"), flush=True)
 sys.stdin.readline()
