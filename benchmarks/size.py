@@ -276,6 +276,8 @@ def tree_size(model: Any) -> dict[str, float]:
         weights: Any = tree.weights
         terms = np.asarray((weights != 0).sum(axis=1)).ravel()
         return {"leaves": tree.n_leaves, "terms": float(np.median(terms)) if len(terms) else 0.0}
+    if isinstance(getattr(model, "n_leaves", None), int):  # a peer's
+        return {"leaves": model.n_leaves}
     return {"leaves": int(tree.n_leaves), "terms": 1.0} if hasattr(tree, "n_leaves") else {}
 
 

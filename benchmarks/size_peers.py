@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -61,7 +61,7 @@ class SparseOblique:
             "task": ydf.Task.CLASSIFICATION if task.is_classifier else ydf.Task.REGRESSION,
             "split_axis": "SPARSE_OBLIQUE",
             "growing_strategy": "BEST_FIRST_GLOBAL",
-            "max_num_nodes": 2 * budget.leaves - 1,
+            "max_num_nodes": budget.leaves,  # YDF counts the leaves
             "max_depth": -1,
             "min_examples": 1,
             "validation_ratio": 0.0,
@@ -90,9 +90,21 @@ class SparseOblique:
         order = [int(name) for name in self.model.label_classes()]
         return self.classes_[np.array(order)[found.argmax(axis=1)]]
 
+    @property
+    def n_leaves(self) -> int:
+        """Leaves of the one tree."""
+        return sum(not hasattr(node, "neg_child") for node in _nodes(self.model.get_tree(0).root))
+
     @staticmethod
     def _frame(X: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    yield node
+    for child in ("neg_child", "pos_child"):
+        if hasattr(node, child):
+            yield from _nodes(getattr(node, child))
 
 
 _ALL: dict[str, tuple[str, Callable[[Any, Any, int], Any]]] = {

@@ -48,9 +48,10 @@ def test_whole_numbers_of_any_kind_count(number: type) -> None:
 
 def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
     from treelu.estimators._setting import Choice, Setting
+    from treelu.training.calibration import Tempering
 
     X, y = some_rows()
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), 50.0))
+    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), Tempering(50.0)))
     settings = {"epochs": 40, "training": {"batch_size": 32}, "random_state": 0}
     few = LCNClassifier(**settings, max_tree_features=2).fit(X, y).decision_function(X)
     assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing

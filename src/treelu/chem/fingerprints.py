@@ -219,7 +219,7 @@ class MorganFingerprint(SmilesTransformer):
         return fingerprint
 
     def _read(self, X: Any) -> tuple[_Environments, list[str | None]]:
-        self._check_whole(radius=0, n_bits=1, n_examples=0)
+        self._check_parameters()
         smiles = as_smiles(X)
         found = _find_environments(smiles, self.radius)
         check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
@@ -241,6 +241,9 @@ class MorganFingerprint(SmilesTransformer):
             matrix.data[:] = 1.0
         kept = kept_rows(found.n_rows, found.refused, self.invalid)
         return (matrix if len(kept) == found.n_rows else matrix[kept]), kept
+
+    def _check_parameters(self) -> None:
+        self._check_whole(radius=0, n_bits=1, n_examples=0)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
