@@ -163,12 +163,11 @@ def _large_tree_table(cells: Cells, classes: dict[str, int]) -> str:
         pairs = _pairs(cells, among, "LCN", "default")
         if len(pairs):
             small, large = pairs.mean(axis=0)
-            sizes = [_median(cells, method, among, "leaves") for method in ("treelu", "LCN")]
-            scores = f"{small:.4f}", f"{large:.4f}", f"{small - large:+.4f}"
-            lines.append([kind, str(len(pairs)), scores[0], sizes[0], scores[1], sizes[1], scores[2]])
+            leaves = _median(cells, "treelu", among, "leaves")
+            lines.append([kind, str(len(pairs)), f"{small:.4f}", leaves, f"{large:.4f}", f"{small - large:+.4f}"])
     if not lines:
         return ""
-    heads = ["tables of", "number", "small tree", "its leaves", "`LCN…()`", "its leaves", "difference"]
+    heads = ["tables of", "number", "small tree", "its leaves", "`LCN…()`, up to 2^16 leaves", "difference"]
     return markdown(heads, lines)
 
 
@@ -249,34 +248,34 @@ def draw_ranks(names: list[str], ranks: np.ndarray, path: Path) -> None:
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
 
 
-def curves(cells: Cells) -> dict[str, dict[int, float]]:
-    """Mean scores by leaves for each method, over the tables for which all of them have all their sizes."""
+def curves(cells: Cells) -> tuple[dict[str, dict[int, float]], int]:
+    """Mean scores by leaves for each method, over the tables that all of them have, and the number of these tables.
+
+    Sizes that a method has on no table are left out.
+    """
     lines = {
         "treelu, all terms": ("treelu", "all"), "treelu, 2 terms": ("treelu", "2"), "treelu, 1 term": ("treelu", "1"),
         "CART": ("CART", "1"), "TAO": ("TAO", "all"), "YDF": ("YDF", "all"),
     }  # fmt: skip
-    wanted = {name: [f"{n} leaves, {terms} terms" for n in SIZES] for name, (_, terms) in lines.items()}
-    shared = [
-        table
-        for table in cells.get("treelu", {})
-        if all(mean_of(cells, lines[name][0], table, b) is not None for name, all_of in wanted.items() for b in all_of)
-    ]
-    if not shared:
-        return {}
-    return {
-        f"{name} ({len(shared)} tables)" if name == "CART" else name: {
-            n: float(np.mean([mean_of(cells, lines[name][0], table, b) for table in shared]))
-            for n, b in zip(SIZES, all_of, strict=True)
-        }
-        for name, all_of in wanted.items()
-    }
+
+    def score(name: str, table: str, n_leaves: int) -> float | None:
+        method, terms = lines[name]
+        return mean_of(cells, method, table, f"{n_leaves} leaves, {terms} terms")
+
+    tables = list(cells.get("treelu", {}))
+    sizes = [n for n in SIZES if all(any(score(name, t, n) is not None for t in tables) for name in lines)]
+    shared = [t for t in tables if all(score(name, t, n) is not None for name in lines for n in sizes)]
+    if not sizes or not shared:
+        return {}, 0
+    means = {name: {n: float(np.mean([score(name, t, n) for t in shared])) for n in sizes} for name in lines}
+    return means, len(shared)
 
 
 def draw_curves(cells: Cells, path: Path) -> None:
     """Mean score against leaves, a line for each method."""
     from matplotlib.figure import Figure
 
-    found = curves(cells)
+    found, n_tables = curves(cells)
     if not found:
         return
     figure = Figure(figsize=(7, 3.6))
@@ -284,8 +283,8 @@ def draw_curves(cells: Cells, path: Path) -> None:
     for name, line in found.items():
         axes.plot(list(line), list(line.values()), marker="o", ms=4, label=name, ls="-" if "treelu" in name else "--")
     axes.set_xscale("log", base=2)
-    axes.set_xticks(SIZES, [str(n) for n in SIZES])
-    axes.set(xlabel="at most so many leaves", ylabel="mean accuracy or R²")
+    axes.set_xticks(list(line), [str(n) for n in line])
+    axes.set(xlabel="at most so many leaves", ylabel=f"mean accuracy or R² of {n_tables} tables")
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
