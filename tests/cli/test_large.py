@@ -278,7 +278,8 @@ def test_a_store_does_not_outlive_its_fit(tmp_path: Path, type_: Type, number: i
     words = ["fit", str(tmp_path / "data"), "--target", "kind", "--out", str(tmp_path / "m"), *QUICK, "--no-cart"]
     words += ["--store", str(tmp_path / "store")]
     code = (
-        "import sys, time\n"
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
         "from treelu.cli import large, main\n"
         "from treelu.estimators import _large\n"
         "large.IN_MEMORY_BYTES, large.SAMPLE_ROWS = 0, 200\n"
