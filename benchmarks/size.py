@@ -321,12 +321,11 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
         path = RESULTS / task.suite / f"{task.name}-{method}.json"
         done = read_json(path)
         open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
-        groups = [[budget] for budget in open_ones]
-        if method == "treelu" and task.suite != "uci":  # one fit for all sizes up to 16 leaves, one beyond
+        groups, is_path = [[budget] for budget in open_ones], method == "treelu" and task.suite != "uci"
+        if is_path:  # one fit for all sizes up to 16 leaves, one beyond
             kinds = {budget: (budget.leaves > 16, budget.terms == 1) for budget in open_ones}
             groups = [[b for b in open_ones if kinds[b] == kind] for kind in dict.fromkeys(kinds.values())]
         for group in groups:
-            is_path = method == "treelu" and task.suite != "uci"
             cells = from_path(task, group) if is_path else {group[0]: run_cell(task, method, group[0])}
             for budget, cell in cells.items():
                 done["parts"][budget.title] = cell

@@ -83,7 +83,7 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
 
 def refuse_linear_leaves(estimator: Any) -> None:
     """Raise where leaves are more than their means."""
-    if getattr(estimator, "linear_leaves", False):
+    if estimator.linear_leaves:
         raise ValueError("linear_leaves=True needs its rows in memory: give arrays, or leave it out")
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -23,6 +22,7 @@ from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows
+from treelu.training.targets import probabilities
 from treelu.training.together import in_order
 
 TINY = np.finfo(np.float64).tiny
@@ -106,7 +106,7 @@ def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArra
     shares = np.average(rows.target, axis=0, weights=rows.weight)
     with np.errstate(divide="ignore"):  # classes that the rows lack keep a chance of zero
         scores = how.of(np.log(answers), np.log(np.maximum(shares, TINY)))
-    return softmax(scores, axis=1)
+    return probabilities(scores)
 
 
 def _fitted(model: Any, rows: Rows) -> Any:

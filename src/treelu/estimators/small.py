@@ -77,6 +77,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     n_updates: int | str
     round_weights: float | None
     monotonic_cst: Any
+    linear_leaves: bool = False  # a parameter of the regressor
     teacher: Any
     missing: str
     n_jobs: int | None
@@ -108,7 +109,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self
         """
         with unchanged_by_failure(self):
-            if getattr(self, "linear_leaves", False) and self.monotonic_cst is not None:
+            if self.linear_leaves and self.monotonic_cst is not None:
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
@@ -132,7 +133,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
         scale, rows = scaled_rows(X, target, weight, is_classifier(self))
-        rows = replace(rows, linear=bool(getattr(self, "linear_leaves", False)))
+        rows = replace(rows, linear=bool(self.linear_leaves))
         signs = self._signs(X.shape[1], target.shape[1])
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))

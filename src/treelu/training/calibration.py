@@ -149,24 +149,21 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
         return Tempered(Tempering(1 / slope), row_losses(slope * scores, targets, rows))
     prior = prior_scores(targets, rows)
 
-    def losses(how: Tempering) -> NDArray[np.float64]:
-        return weight * cross_entropies(y, how.of(scores, prior))
+    def tempered(log_temperature: float, to_shares: bool) -> Tempered:
+        how = Tempering(float(np.exp(log_temperature)), to_shares)
+        return Tempered(how, row_losses(how.of(scores, prior), targets, rows))
 
     def best(to_shares: bool) -> Tempered:
-        def mean(log_temperature: float) -> float:
-            return float(losses(Tempering(np.exp(log_temperature), to_shares)).mean())
-
         bounds = (-3, np.log(HOTTEST))
-        found = float(minimize_scalar(mean, bounds=bounds, method="bounded").x)
-        found = found if mean(found) < mean(bounds[1]) else bounds[1]
-        how = Tempering(float(np.exp(found)), to_shares)
-        return Tempered(how, losses(how))
+        least = minimize_scalar(lambda at: tempered(at, to_shares).losses.mean(), bounds=bounds, method="bounded").x
+        found, hottest = tempered(least, to_shares), tempered(bounds[1], to_shares)
+        return found if found.losses.mean() < hottest.losses.mean() else hottest
 
     number = y.reshape(-1).astype(np.int64)
     guess = (scores[:, 0] > 0).astype(np.int64) if targets.task == "binary" else scores.argmax(axis=1)
     if weight[guess == number].sum() > np.bincount(number, weight).max():
-        divided = best(to_shares=False)
-        if divided.losses.mean() < (weight * cross_entropies(y, np.broadcast_to(prior, scores.shape))).mean():
+        divided, by_shares = best(to_shares=False), row_losses(np.broadcast_to(prior, scores.shape), targets, rows)
+        if divided.losses.mean() < by_shares.mean():
             return divided
     return best(to_shares=True)
 
