@@ -90,7 +90,7 @@ def budget_block(cells: Cells) -> str:
     for budget in budgets:
         line = [_beside(cells, budget, method) for method in others]
         if any(line):
-            lines.append([budget, *line])
+            lines.append([_words(budget), *line])
     return markdown(["at most", *(f"treelu : {name}" for name in others)], lines) if lines else "Not run yet."
 
 
@@ -188,7 +188,7 @@ def missing_block(cells: Cells, n_tables: int) -> str:
     lines = []
     for method, found in cells.items():
         counts = {budget: sum(budget in parts for parts in found.values()) for budget in budgets}
-        lines += [[method, budget, f"{count} of {n_tables}"] for budget, count in counts.items() if count]
+        lines += [[method, _words(budget), f"{count} of {n_tables}"] for budget, count in counts.items() if count]
     return markdown(["method", "budget", "tables"], lines) if lines else "Nothing has been run yet."
 
 
@@ -293,6 +293,17 @@ def draw_curves(cells: Cells, path: Path) -> None:
 
 def _order(budget: str) -> tuple[int, str]:
     return 0 if budget == "default" else int(budget.split()[0]), budget
+
+
+def _words(budget: str) -> str:
+    """A budget's name as a person writes it.
+
+    Examples
+    --------
+    >>> _words("16 leaves, 1 terms")
+    '16 leaves, 1 term'
+    """
+    return budget.replace(" 1 terms", " 1 term")
 
 
 def _percent(value: float | None) -> str:
