@@ -69,14 +69,14 @@ def _batch(run: Any, number: int) -> Any:
 
 
 @entry
-def constant_updates(run: Any, layer: Any, paths: Any, grad_paths: Any, grad_layer: Any) -> float:
+def constant_updates(run: Any, layer: Any, paths: Any, grad_paths: Any, grad_layer: Any, by_neuron: Any) -> float:
     """Updates of a locally constant network; returns the sum of the rows' losses."""
     neurons, state, grad = run.neurons, run.state, run.grad
     total, first = 0.0, np.uint64(0)
     for number in range(len(run.batches.keys)):
         rows, mask = _batch(run, number)
         last = np.uint64(len(rows.index))
-        prepare_constant(run.parameters, neurons.weight, layer.gram)
+        prepare_constant(run.parameters, neurons.weight, by_neuron, layer.gram)
         constant_forward(rows, mask, neurons, state, layer, paths, run.out, first, last)
         total += len(rows.index) * loss(run.out, run.wanted.y, run.wanted, rows.index, run.grad_out)
         for i in range(len(run.sums)):
@@ -84,7 +84,7 @@ def constant_updates(run: Any, layer: Any, paths: Any, grad_paths: Any, grad_lay
         constant_backward(
             rows, mask, neurons, state, layer, paths, run.grad_out, grad_paths, grad_layer, grad, first, last
         )
-        collect_constant(run.parameters, neurons.weight, grad, grad_layer, run.gradients)
+        collect_constant(run.parameters, grad, grad_layer, by_neuron, run.gradients)
         take_step(run.step, number)
     return total
 

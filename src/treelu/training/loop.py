@@ -253,7 +253,9 @@ class KernelStepper:
         )
         self.optimizer.n_steps += len(keys)
         if isinstance(self.network, LocallyConstantNetwork):
-            return constant_updates(run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer)
+            return constant_updates(
+                run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer, arrays.by_neuron
+            )
         return linear_updates(run)
 
     def _one_by_one(

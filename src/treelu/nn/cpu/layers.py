@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from treelu.nn.cpu.compile import fast_part
-from treelu.nn.cpu.kernels import weighted_sums
 
 
 @fast_part
@@ -31,31 +30,58 @@ def _unpack(packed: Any, column: int, block: Any) -> None:
 
 
 @fast_part
-def prepare_constant(parameters: Any, packed: Any, gram: Any) -> None:
-    """Pack the weights; multiply them with g_φ's first layer: G_hij = V_hi·w_j, read instead of D gradient values."""
-    head = parameters.head_weight
-    pack(parameters.weight, 0, packed)
-    n_features = np.int64(head.shape[2])
+def prepare_constant(parameters: Any, packed: Any, by_neuron: Any, gram: Any) -> None:
+    """Pack and turn the weights; multiply them with g_φ's first layer: G_hij = V_hi·w_j for j ≤ i, read instead of D
+    gradient values.
+    """
+    weight, head = parameters.weight, parameters.head_weight
+    n_features = np.uint64(head.shape[2])
+    for d in range(weight.shape[0]):
+        for j in range(weight.shape[1]):
+            packed[d, j] = weight[d, j]
+            by_neuron.weight[j, d] = weight[d, j]
     for h in range(head.shape[0]):
         for i in range(head.shape[1]):
-            begin = (h * head.shape[1] + i) * n_features
-            weighted_sums(head, None, packed, begin, begin + n_features, gram[h, i])
+            v = head[h, i]
+            for j in range(i + 1):
+                w, total = by_neuron.weight[j], packed.dtype.type(0)
+                for d in range(n_features):
+                    total += v[d] * w[d]
+                gram[h, i, j] = total
 
 
 @fast_part
-def collect_constant(parameters: Any, packed: Any, grad: Any, grad_layer: Any, gradients: Any) -> None:
-    """The sums over rows in `grad` and `grad_layer` → the parameters' gradients; grad.weight is zeroed."""
-    head, gram = parameters.head_weight, grad_layer.gram
-    depth = gradients.weight.shape[1]
-    for d in range(head.shape[2]):
+def collect_constant(parameters: Any, grad: Any, grad_layer: Any, by_neuron: Any, gradients: Any) -> None:
+    """The sums over rows in `grad` and `grad_layer` → the parameters' gradients; grad.weight is zeroed.
+
+    The products with G's gradient, which is zero above the diagonal, go by blocks of features that stay in the
+    processor's nearest cache.
+    """
+    head, gram, zero = parameters.head_weight, grad_layer.gram, grad.weight.dtype.type(0)
+    depth, n_features = np.int64(gradients.weight.shape[1]), np.int64(head.shape[2])
+    block = np.int64(by_neuron.grad.shape[1])
+    for begin in range(0, n_features, block):
+        count = np.uint64(block if begin + block <= n_features else n_features - begin)
+        for j in range(depth):
+            for d in range(count):
+                by_neuron.grad[j, d] = zero
         for h in range(head.shape[0]):
             for i in range(depth):
-                v, total = head[h, i, d], packed.dtype.type(0)
-                for j in range(gram.shape[2]):
-                    grad.weight[d, j] += v * gram[h, i, j]
-                    total += gram[h, i, j] * packed[d, j]
-                gradients.head_weight[h, i, d] = total
-    _unpack(grad.weight, 0, gradients.weight)
+                v, grad_v = head[h, i, begin:], gradients.head_weight[h, i, begin:]
+                for d in range(count):
+                    grad_v[d] = zero
+                for j in range(i + 1):
+                    g, w = gram[h, i, j], by_neuron.weight[j, begin:]
+                    for d in range(count):
+                        grad_v[d] += g * w[d]
+                for j in range(i + 1):
+                    g, grad_w = gram[h, i, j], by_neuron.grad[j]
+                    for d in range(count):
+                        grad_w[d] += g * v[d]
+        for d in range(count):
+            for j in range(depth):
+                gradients.weight[begin + d, j] = grad.weight[begin + d, j] + by_neuron.grad[j, d]
+                grad.weight[begin + d, j] = zero
     for i in range(depth):
         gradients.bias[i] = grad.bias[i]
         for k in range(depth):

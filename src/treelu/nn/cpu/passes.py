@@ -23,10 +23,20 @@ from treelu.nn.cpu.evaluation import (
     padded_zeros,
 )
 from treelu.nn.cpu.kernels import paths_backward, paths_forward
-from treelu.nn.cpu.structs import ConstantParameters, FirstLayer, Gradients, LinearParameters, PathGradients, Paths
+from treelu.nn.cpu.structs import (
+    ByNeuron,
+    ConstantParameters,
+    FirstLayer,
+    Gradients,
+    LinearParameters,
+    PathGradients,
+    Paths,
+)
 from treelu.nn.drop_connect import DropConnect
 from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, cut
 from treelu.nn.rows import Rows
+
+BLOCK = 256  # features whose gradients are collected together
 
 
 class TrainingPass:
@@ -74,6 +84,9 @@ class TrainingPass:
             self.paths, self.grad_paths = Paths(squares[0], squares[1], rows[0]), PathGradients(squares[2], rows[1])
             gram = np.zeros(shapes[2], dtype)
             self.layer = FirstLayer(gram, self.parameters.head_offset, self.parameters.head_bias)
+            # rows of 2^n features would take each other's place in the cache
+            by_neuron = np.empty((depth, self.packed.shape[0] + 16), dtype), np.empty((depth, BLOCK), dtype)
+            self.by_neuron = ByNeuron(*by_neuron)
         # what is summed up over a batch's rows, zero before each: the weights' gradient, and all others
         self.grad_packed = padded_zeros(self.packed.shape[0], self.packed.shape[1], dtype)
         self.sums = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)

@@ -94,6 +94,15 @@ class FirstLayer(NamedTuple):
     bias: Any
 
 
+class ByNeuron(NamedTuple):
+    """Room for the weights turned, so that loops run over features: (M, at least D), and for their gradient on some
+    features at a time, (M, a block).
+    """
+
+    weight: Any
+    grad: Any
+
+
 class ConstantParameters(NamedTuple):
     """Of a locally constant network: (D, M), (M, M), (M,); V (H, M, D), v (H, M), β (H,). Or their gradients."""
 
