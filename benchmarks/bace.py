@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,8 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     seeds = range(1, parser.parse_args().seeds + 1)
-    home = os.environ.get("TREELU_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
-    data = load_moleculenet("bace", data_home=home)
+    data = load_moleculenet("bace", data_home=os.environ.get("TREELU_DATA"))
     X, y = MorganFingerprint().fit_transform(data.smiles), np.asarray(data.y, float).reshape(-1)
     assert data.split is not None, "the paper's split, splits/bace.json, must lie in the data folder"
     train, valid, test = data.split

@@ -250,7 +250,7 @@ def run_other(folder: Path, n_rows: int) -> dict[str, Any]:
 
 def other_tables() -> list[str]:
     """The five tables with the most rows below `MOST_ROWS`, but those of `STREAM_TABLES`."""
-    from benchmarks.size import data_home
+    from benchmarks.tables import data_home
 
     found = []
     for path in (data_home() / "tables").glob("*/*.csv.gz"):
@@ -263,7 +263,7 @@ def other_tables() -> list[str]:
 
 
 def _table_path(name: str) -> Path:
-    from benchmarks.size import data_home
+    from benchmarks.tables import data_home
 
     return next((data_home() / "tables").glob(f"*/{name}.csv.gz"))
 

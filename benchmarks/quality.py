@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.report import markdown
+from benchmarks.tables import data_home
 from experiments.members import ensemble
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
 from treelu.baselines import TAOClassifier
@@ -336,11 +336,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--only", nargs="*", help="tables, or abalone, pdbbind, features, times")
     parser.add_argument("--methods", nargs="*")
-    parser.add_argument(
-        "--data", type=Path, default=Path(os.environ.get("TREELU_DATA", ROOT.parent / "shared" / "data"))
-    )
     arguments = parser.parse_args()
-    home, wanted = arguments.data, arguments.only or [*PUBLISHED, "abalone", "pdbbind", "features", "times"]
+    home, wanted = data_home(), arguments.only or [*PUBLISHED, "abalone", "pdbbind", "features", "times"]
     for name in PUBLISHED:
         if name in wanted:
             X, y = load_uci(home, name)

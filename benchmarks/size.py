@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import copy
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -37,6 +36,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
+from benchmarks.tables import data_home
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.baselines import TAOClassifier, TAORegressor
 from treelu.training.small.choice import choose
@@ -86,11 +86,6 @@ class Task(NamedTuple):
 
 
 # Tables
-
-
-def data_home() -> Path:
-    """The folder with the tables."""
-    return Path(os.environ.get("TREELU_DATA", ROOT.parent / "shared" / "data"))
 
 
 def read_table(path: Path) -> tuple[np.ndarray, np.ndarray]:

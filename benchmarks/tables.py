@@ -11,8 +11,6 @@ from scipy import sparse
 
 from experiments.data import load_dataset
 
-BESIDE_THE_PROJECT = Path(__file__).resolve().parents[2] / "shared" / "data"
-
 
 class Pair(NamedTuple):
     """Rows and their labels."""
@@ -35,10 +33,16 @@ class Data(NamedTuple):
         return self.train.X.nnz / self.train.X.shape[0]
 
 
+def data_home() -> Path:
+    """The folder that TREELU_DATA names."""
+    if not os.environ.get("TREELU_DATA"):
+        raise SystemExit("set TREELU_DATA to the folder with the data (its uci/ and tables/)")
+    return Path(os.environ["TREELU_DATA"])
+
+
 def molecules(name: str, most_rows: int | None = None) -> Data:
-    """Bace or HIV: Morgan fingerprints on the paper's split, from TREELU_DATA, ../shared/data or the network."""
-    home = os.environ.get("TREELU_DATA") or (BESIDE_THE_PROJECT if BESIDE_THE_PROJECT.is_dir() else None)
-    dataset = load_dataset(name, home)
+    """Bace or HIV: Morgan fingerprints on the paper's split, from the folder TREELU_DATA or the network."""
+    dataset = load_dataset(name, os.environ.get("TREELU_DATA"))
     pairs = {part: Pair(X[:most_rows], y[:most_rows]) for part, (X, y) in dataset.parts(dataset.labels[0]).items()}
     return Data(name.upper() if name == "hiv" else name.capitalize(), pairs["train"], pairs["valid"], pairs["test"])
 

@@ -1,9 +1,9 @@
 """Which ensemble of locally constant networks is best on Bace, HIV and Tox21, chosen on validation rows alone.
 
-    TREELU_DATA=../shared/data python -m experiments.ensembles explore hiv     every setting, validation rows only
-    TREELU_DATA=../shared/data python -m experiments.ensembles final hiv       chosen settings, test rows as well
-    TREELU_DATA=../shared/data python -m experiments.ensembles rates pdbbind   learning rates of regression members
-    TREELU_DATA=../shared/data python -m experiments.ensembles table           what the files say
+    TREELU_DATA=… python -m experiments.ensembles explore hiv     every setting, validation rows only
+    TREELU_DATA=… python -m experiments.ensembles final hiv       chosen settings, test rows as well
+    TREELU_DATA=… python -m experiments.ensembles rates pdbbind   learning rates of regression members
+    TREELU_DATA=… python -m experiments.ensembles table           what the files say
 
 A run leaves experiments/results/ensembles/<data>-<setting>-<seed>.json; one that is there is not run again. The random
 forest of 500 to compare with is Table 2's: ``python -m experiments run --method rf``.

@@ -1,7 +1,7 @@
 """Averages of members with their own defaults beside ELCN's defaults, on ordinary tables.
 
-TREELU_DATA=../shared/data python -m experiments.ordinary run --table car                  three of five folds
-TREELU_DATA=../shared/data python -m experiments.ordinary run --table car --method elcn    of one method only
+TREELU_DATA=… python -m experiments.ordinary run --table car                  three of five folds
+TREELU_DATA=… python -m experiments.ordinary run --table car --method elcn    of one method only
 python -m experiments.ordinary table                                                       what the file says
 """
 

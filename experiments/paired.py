@@ -1,6 +1,6 @@
 """Ensembles beside a random forest of 500 on random scaffold splits, seed by seed.
 
-    TREELU_DATA=../shared/data python -m experiments.paired run bace --seeds 0-9 --method rf --method smooth
+    TREELU_DATA=… python -m experiments.paired run bace --seeds 0-9 --method rf --method smooth
     python -m experiments.paired table                                    what the files say
     python -m experiments.paired default                                  the default ensemble beside the forest
 

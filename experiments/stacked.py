@@ -1,8 +1,8 @@
 """The default ensemble beside a random forest of 500 and histogram gradient boosting, on tables.
 
-    TREELU_DATA=../shared/data python -m experiments.stacked run classification   resumes
-    TREELU_DATA=../shared/data python -m experiments.stacked run regression
-    TREELU_DATA=../shared/data python -m experiments.stacked run pdbbind --seeds 0-2
+    TREELU_DATA=… python -m experiments.stacked run classification   resumes
+    TREELU_DATA=… python -m experiments.stacked run regression
+    TREELU_DATA=… python -m experiments.stacked run pdbbind --seeds 0-2
     python -m experiments.stacked table                                         what the file says
 
 Tables are every third by name (the first, the fourth, …) of those in the data folder, without the ones of more than

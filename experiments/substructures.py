@@ -1,7 +1,7 @@
 """Whether each column's substructure is in exactly the molecules whose count is not zero, by RDKit's own matching.
 
-    TREELU_DATA=../shared/data python -m experiments.substructures bace
-    TREELU_DATA=../shared/data python -m experiments.substructures tox21 --every 5     each fifth molecule
+    TREELU_DATA=… python -m experiments.substructures bace
+    TREELU_DATA=… python -m experiments.substructures tox21 --every 5     each fifth molecule
 
 The pattern (`smarts`) of each of the 2,048 columns that `MolecularFeatures` makes of a set is sought in all molecules.
 Molecules that differ are printed: what is known to differ is said in docs/guides/molecules.md.
