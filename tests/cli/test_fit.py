@@ -30,7 +30,6 @@ def prepared(path: Path, target: str = "survived", **options: object) -> Prepare
 
 def test_the_number_of_features_has_one_name_and_keeps_an_old_one(table: Path, tmp_path: Path, type_: Type) -> None:
     assert "--max-tree-features" in type_("fit", "--help").out
-    assert "--max-features" not in type_("fit", "--help").out
     fitted = []
     for option in ("--max-tree-features", "--max-features"):
         out = tmp_path / option.strip("-")

@@ -142,9 +142,14 @@ def fit(
     batch_size: Annotated[int | None, _option("Rows in each training step.", min=1)] = None,
     learning_rate: Annotated[float | None, _option("Step size.", min=1e-9)] = None,
     max_tree_features: Annotated[
-        int | None, _option("Maximum number of features that the tree may use; all by default.", min=1)
+        int | None,
+        _option(
+            "Maximum number of features that the tree may use; all by default.",
+            "--max-tree-features",
+            "--max-features",
+            min=1,
+        ),
     ] = None,
-    max_features: Annotated[int | None, _option("Now --max-tree-features.", hidden=True, min=1)] = None,
     members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
     balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
     threshold: Annotated[
@@ -199,7 +204,7 @@ def fit(
     given: dict[str, Any] = {
         "max_leaf_nodes": leaves, "max_terms": terms,
         "depth": depth, "drop_connect": drop_connect, "epochs": epochs,
-        "learning_rate": learning_rate, "max_tree_features": max_tree_features or max_features, "n_estimators": members,
+        "learning_rate": learning_rate, "max_tree_features": max_tree_features, "n_estimators": members,
         "training": None if batch_size is None else {"batch_size": batch_size},
         "class_weight": "balanced" if balanced else None, "early_stopping": early_stopping or None,
     }  # fmt: skip
