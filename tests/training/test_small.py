@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from treelu import ObliqueTreeClassifier
 from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.choice import Judged, choose, compare
@@ -85,8 +86,20 @@ def test_masked_keeps_the_strongest() -> None:
 def test_shrinkage_is_the_mean_at_none_and_the_root_at_infinity() -> None:
     children = np.array([[1, 2], [3, 4]])
     sums, mass = np.array([[4.0], [1.0], [3.0]]), np.array([4.0, 2.0, 10.0])
-    np.testing.assert_allclose(shrunk_means(children, sums, mass, 0.0), sums / mass[:, None])
-    np.testing.assert_allclose(shrunk_means(children, sums, mass, 1e12), 0.5, rtol=1e-6)
+    for is_classifier in (False, True):
+        np.testing.assert_allclose(shrunk_means(children, sums, mass, 0.0, is_classifier), sums / mass[:, None])
+        np.testing.assert_allclose(shrunk_means(children, sums, mass, 1e12, is_classifier), 0.5, rtol=1e-6)
+
+
+def test_a_leaf_of_one_row_is_not_certain_of_its_class() -> None:
+    X = np.array([[0.0]] * 60 + [[1.0]] + [[2.0]] * 60)
+    y = np.array(["no"] * 60 + ["yes"] + ["no"] * 60)
+    tree = ObliqueTreeClassifier(max_terms=1, selection="largest", random_state=0).fit(X, y).tree_
+    small = np.flatnonzero(tree.n_samples[tree.n_splits :] == 1)
+    assert len(small) == 1
+    assert 0.5 < tree.values[small[0], 1] < 0.7
+    plain = ObliqueTreeClassifier(max_terms=1, selection="largest", shrinkage=0.0, random_state=0).fit(X, y).tree_
+    assert plain.values[:, 1].max() == 1.0
 
 
 @pytest.mark.parametrize("terms", [1, 2, 3])

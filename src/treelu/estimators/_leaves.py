@@ -95,7 +95,7 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
         mass = sums.sum(axis=1)
     unit = mass.sum() / total.n_rows  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
-    values = shrunk_means(tree.children, sums / unit, mass / unit, strength)
+    values = shrunk_means(tree.children, sums / unit, mass / unit, strength, is_classifier(estimator))
     signs = estimator._signs(tree.n_features, sums.shape[1])
     if signs is not None:
         weights: Any = tree.weights

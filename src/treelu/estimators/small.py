@@ -148,7 +148,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             tree = raw_tree(steps[key], scale, X)
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
-            values, counts = leaf_values(tree, X, target, weight, strength, signs)
+            values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
             if rows.linear:
                 basis = taught if key.family.taught else rows
                 values, tags["leaf_weights"] = linear_outputs(tree, X, basis, scale, strength)

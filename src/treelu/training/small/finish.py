@@ -87,6 +87,7 @@ def leaf_values(
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     strength: float,
+    is_classifier: bool,
     signs: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node.
@@ -98,7 +99,7 @@ def leaf_values(
     unit = weight.mean()  # the strength is a number of rows
     sums, mass = weighted_sums(leaf, target, weight / unit, tree.n_leaves)
     _, counts = node_sums(tree.children, sums, mass)
-    values = shrunk_means(tree.children, sums, mass, strength)
+    values = shrunk_means(tree.children, sums, mass, strength, is_classifier)
     if signs is not None:
         weights: Any = tree.weights
         values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)

@@ -11,15 +11,23 @@ from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+OWN_ROW = 0.5  # how many rows the chances of the node above count for in a leaf
 LEAST = 1e-4  # chances below are taken for this
 
 
 def shrunk_means(
-    children: NDArray[np.int64], sums: NDArray[np.float64], mass: NDArray[np.float64], strength: float
+    children: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    strength: float,
+    is_classifier: bool,
 ) -> NDArray[np.float64]:
     """Hierarchical shrinkage: a leaf's value is the root's plus each step down its path, shrunk by the rows above it.
 
         value(child) = value(parent) + (mean(child) − mean(parent)) / (1 + strength / rows(parent))
+
+    That is all for values. Of classes a leaf with a single row would still be nearly certain, so that the chances of
+    the node above it count for half a row in it.
 
     Parameters
     ----------
@@ -27,6 +35,7 @@ def shrunk_means(
     sums, mass : arrays of shape (S + 1, K) and (S + 1,)
         Weighted sums of the targets, and the weights, in the leaves.
     strength : float
+    is_classifier : bool
 
     Returns
     -------
@@ -39,8 +48,11 @@ def shrunk_means(
 
     Examples
     --------
-    >>> shrunk_means(np.array([[1, 2]]), np.array([[0.0], [10.0]]), np.array([10.0, 10.0]), 20.0).tolist()
+    >>> shrunk_means(np.array([[1, 2]]), np.array([[0.0], [10.0]]), np.array([10.0, 10.0]), 20.0, False).tolist()
     [[0.25], [0.75]]
+    >>> shares = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
+    >>> shrunk_means(np.array([[1, 2]]), shares, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
+    [[0.664, 0.336], [0.0, 1.0]]
     """
     sums, mass = node_sums(children, sums, mass)
     n_splits = len(children)
@@ -51,13 +63,16 @@ def shrunk_means(
         for child in children[node]:
             step = means[child] - means[node] if mass[child] > 0 else 0.0
             value[child] = value[node] + step / (1 + strength / max(mass[node], 1e-12))
+            if is_classifier and child >= n_splits:
+                own = mass[child] / (mass[child] + OWN_ROW) if strength else 1.0
+                value[child] = value[node] + own * (value[child] - value[node])
     return value[n_splits:]
 
 
 def shrunk_values(tree: SoftTree, rows: Rows, strength: float, found: Any = None) -> NDArray[np.float64]:
     """The shrunk means of a tree's leaves, in order where the rows ask for it; `found` is `leaf_sums` of the rows."""
     sums, mass = found or leaf_sums(tree, rows)
-    values = shrunk_means(tree.children, sums, mass, strength)
+    values = shrunk_means(tree.children, sums, mass, strength, rows.is_classifier)
     return values if rows.signs is None else in_order(tree.children, tree.questions[:, :-1], rows.signs, values, mass)
 
 
