@@ -333,7 +333,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
         best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
     shrinkage : "auto" or float
-        How many rows an ancestor's mean counts for in the values of the leaves; "auto" takes what rows held out say.
+        How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say. The
+        node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes plain shares.
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
