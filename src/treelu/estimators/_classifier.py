@@ -18,6 +18,7 @@ from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import check_class_weight, class_targets, encode_classes
 from treelu.training import Callback, Settings
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.targets import Targets, probabilities
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             return self._fit_piece(X, y, sample_weight)
 
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
+        refuse_odd_targets(y, are_classes=True)
         check_classification_targets(y)
         told_before = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # by partial_fit
         given = getattr(self, "classes_", None) if not first or told_before else None
