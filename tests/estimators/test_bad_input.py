@@ -13,6 +13,7 @@ import treelu
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
 from treelu import (
     ALCNClassifier,
+    ELCNClassifier,
     LCNClassifier,
     LCNRegressor,
     LLNClassifier,
@@ -329,6 +330,18 @@ def test_an_eval_set_for_several_labels() -> None:
     unobserved[:, 1] = np.nan
     with pytest.raises(ValueError, match=r"eval_set: .*column 1"):
         strict(LCNClassifier).fit(X, y, eval_set=(X, unobserved))
+
+
+@pytest.mark.parametrize(
+    "estimator", [LCNClassifier(**FAST), ELCNClassifier(LCNClassifier(**FAST), n_estimators=1, combine="average")]
+)
+def test_partial_fit_has_the_same_classes_in_all_pieces(estimator: Any) -> None:
+    X, y = two_classes()
+    estimator.partial_fit(X, y, classes=["no", "yes"]).partial_fit(X, y, classes=["yes", "no"])
+    before = estimator.predict_proba(X)
+    with pytest.raises(ValueError, match=r"classes must be those of the first piece or fit, \['no', 'yes'\], got \['m"):
+        estimator.partial_fit(X, y, classes=["maybe", "no", "yes"])
+    assert np.array_equal(estimator.predict_proba(X), before)
 
 
 def test_partial_fit_takes_one_label() -> None:

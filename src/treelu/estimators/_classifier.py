@@ -117,9 +117,18 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """
         self._check_parameters()
         with unchanged_by_failure(self):
-            if classes is not None and not hasattr(self, "network_"):
-                self.classes_ = np.unique(classes)
+            if classes is not None:
+                self._tell_classes(np.unique(classes))
             return self._fit_piece(X, y, sample_weight)
+
+    def _tell_classes(self, classes: NDArray[Any]) -> None:
+        """Take the classes of all pieces, at the first; later ones must say the same."""
+        if hasattr(self, "scaling_") and isinstance(self.classes_, np.ndarray):  # fitted, and not to several labels
+            if not np.array_equal(self.classes_, classes):
+                known, told = self.classes_.tolist(), classes.tolist()
+                raise ValueError(f"classes must be those of the first piece or fit, {known}, got {told}")
+        else:
+            self.classes_ = classes
 
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         refuse_odd_targets(y, are_classes=True)
