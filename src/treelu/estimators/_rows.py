@@ -83,6 +83,27 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def learned_before(estimator: Any) -> dict[str, Any]:
+    """The names of the features and the classes that an estimator has learned."""
+    return {"features": getattr(estimator, "feature_names_in_", None), "classes": getattr(estimator, "classes_", None)}
+
+
+def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise where warm_start=True would go on with the same features or classes under other names."""
+    for what, old in before.items():
+        new = now[what]
+        if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
+            raise ValueError(
+                f"warm_start=True continues a model of the {what} {_few(old)}, but the {what} are {_few(new)} now; set "
+                "warm_start=False"
+            )
+
+
+def _few(names: NDArray[Any]) -> str:
+    """The first five of some names."""
+    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "")
+
+
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """The weights, divided by the largest where their sum would be infinite.
 
