@@ -11,7 +11,17 @@ from scipy import sparse
 
 import treelu
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
-from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor, ObliqueTreeClassifier
+from treelu import (
+    ALCNClassifier,
+    ELCNClassifier,
+    LCNClassifier,
+    LCNRegressor,
+    LLNClassifier,
+    LLNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
+)
+from treelu.baselines import TAOClassifier, TAORegressor
 
 
 def quiet(record: Any, network: Any) -> None:
@@ -322,6 +332,18 @@ def test_an_eval_set_for_several_labels() -> None:
         strict(LCNClassifier).fit(X, y, eval_set=(X, unobserved))
 
 
+@pytest.mark.parametrize(
+    "estimator", [LCNClassifier(**FAST), ELCNClassifier(LCNClassifier(**FAST), n_estimators=1, combine="average")]
+)
+def test_partial_fit_has_the_same_classes_in_all_pieces(estimator: Any) -> None:
+    X, y = two_classes()
+    estimator.partial_fit(X, y, classes=["no", "yes"]).partial_fit(X, y, classes=["yes", "no"])
+    before = estimator.predict_proba(X)
+    with pytest.raises(ValueError, match=r"classes must be those of the first piece or fit, \['no', 'yes'\], got \['m"):
+        estimator.partial_fit(X, y, classes=["maybe", "no", "yes"])
+    assert np.array_equal(estimator.predict_proba(X), before)
+
+
 def test_partial_fit_takes_one_label() -> None:
     with pytest.raises(ValueError, match="partial_fit takes a vector y"):
         LCNClassifier(**FAST).partial_fit(*labels())
@@ -353,9 +375,42 @@ def test_dates_are_refused_by_name() -> None:
         treelu.LCNClassifier().fit(frame, [0, 1, 0])
 
 
-@pytest.mark.parametrize("kind", [LCNClassifier, ObliqueTreeClassifier])
+ONE_OF_EACH = [LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor, TAOClassifier, TAORegressor]
+
+
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
 def test_what_is_under_a_mask_is_not_read(kind: type) -> None:
     X = np.ma.masked_less(np.random.default_rng(0).normal(size=(30, 2)), -1)
     y = np.arange(30) % 2
     with pytest.raises(ValueError, match="X has masked entries; fill them first"):
         kind().fit(X, y)
+    with pytest.raises(ValueError, match="y has masked entries; leave out the rows that have them"):
+        kind().fit(X.data, np.ma.array(y, mask=y > 0))
+    with pytest.raises(ValueError, match="sample_weight has masked entries"):
+        kind().fit(X.data, y, sample_weight=np.ma.array(y + 1, mask=y > 0))
+
+
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+@pytest.mark.parametrize(("dtype", "what"), [("M8[s]", "dates or times"), ("m8[D]", "durations")])
+def test_arrays_of_dates_are_no_numbers(kind: type, dtype: str, what: str) -> None:
+    """NumPy would make other numbers of the same dates in seconds and in days, and one of those that are missing."""
+    X, y = np.arange(60).reshape(30, 2), np.arange(30) % 2
+    fitted = kind(**({"n_updates": 5, "n_jobs": 1} if "Oblique" in kind.__name__ else {})).fit(X, y)
+    for do in (lambda: kind().fit(X.astype(dtype), y), lambda: fitted.predict(X.astype(dtype))):
+        with pytest.raises(ValueError, match=f"X has {what}; turn them into numbers first"):
+            do()
+    if "Regressor" in kind.__name__:
+        with pytest.raises(ValueError, match=f"y has {what}; turn them into numbers first"):
+            kind().fit(X, y.astype(dtype))
+
+
+@pytest.mark.parametrize("kind", [LCNClassifier, ObliqueTreeClassifier, TAOClassifier])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+def test_classes_that_are_missing(kind: type, missing: Any) -> None:
+    X = np.arange(60).reshape(30, 2)
+    for two in (["no", "yes"], [0, 1]):
+        y = np.array(two * 15, dtype=object)
+        y[7] = missing
+        for form in (y, y.tolist(), pd.Series(y), pd.Series(pd.array(y))):
+            with pytest.raises(ValueError, match="y must have a label for each row, but row 7 has none"):
+                kind().fit(X, form)

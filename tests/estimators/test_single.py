@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -27,7 +29,7 @@ from tests.estimators.tables import (
     two_classes,
     values,
 )
-from treelu import ALCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 
 # What is learnt
 
@@ -415,6 +417,28 @@ def test_warm_start_on_rows_of_another_scale(estimator_class: type) -> None:
     before = scores(estimator, X)
     estimator.set_params(learning_rate=1e-12).fit(X[:40] * 1.3 + 0.1, y[:40])
     assert np.allclose(scores(estimator, X), before, atol=1e-3 * np.ptp(before))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LCNClassifier(**FAST, warm_start=True),
+        ELCNClassifier(LCNClassifier(**FAST), n_estimators=1, combine="average", warm_start=True),
+    ],
+)
+def test_warm_start_needs_the_same_columns_and_classes(estimator: Any) -> None:
+    """What there is reads columns by their places, and answers with the numbers of classes."""
+    X, y = two_classes()
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    estimator.fit(frame, y)
+    with pytest.raises(ValueError, match=r"continues a model of the features 'a', .* are 'd', .* set warm_start=False"):
+        estimator.fit(frame[list("dcba")], y)
+    with pytest.raises(ValueError, match=r"of the classes 'no', 'yes', but the classes are 'maybe', 'yes' now"):
+        estimator.fit(frame, np.where(y == "no", "maybe", y))
+    labels = np.column_stack([y == "no", y == "yes"]).astype(int)
+    estimator.fit(frame, labels).fit(frame, labels)
+    with pytest.raises(ValueError, match=r"continues a model of the features 'a', .* are 'd', .* set warm_start=False"):
+        estimator.fit(frame[list("dcba")], labels)
 
 
 def test_warm_start_needs_the_same_shape() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -239,6 +240,7 @@ def test_numbers_and_dates_as_they_are_written() -> None:
             "rate": [f"{amount:,}".translate({44: 46, 46: 44}) for amount in amounts]
             + ["7", "-1,5", " 2,5 ", "true", "NA"],
             "day": [f"{day:%d.%m.%Y}" for day in days] + ["1.1.1999", "29.02.2024", None, "?", " 31.1.2000"],
+            "gain": [str(amount) for amount in amounts] + ["(7)", "\u22123.5", "- 2", "5\u00a0", None],
             "mass": [f"{amount} kg" for amount in amounts] + ["7kg", "-1.5 kg", " 2 kg ", "0", None],
             "seen": [f"{day:%Y%m%d}" for day in days] + ["19990101", "20240229", None, "20000131", " 20000201"],
         }
@@ -250,9 +252,9 @@ def test_numbers_and_dates_as_they_are_written() -> None:
     weights = tree.weights / np.maximum(1e-9, X.std(axis=0))
     tree = replace(tree, weights=weights, biases=-(weights @ X[rng.integers(6, size=60)].T).diagonal() - 1e-3)
     columns, features = column_recipes(encoder)
-    assert [column.kind for column in columns] == ["number", "number", "date", "number", "date"]
+    assert [column.kind for column in columns] == ["number", "number", "date", "number", "number", "date"]
     program = Program(columns, features, (Part((tree,), ("prediction",)),))
-    assert program.used_columns == [0, 1, 2, 3, 4]
+    assert program.used_columns == [0, 1, 2, 3, 4, 5]
     rows = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
     assert len(set(tree.apply(X).tolist())) > 3
     for run in (engines.run_python, engines.run_javascript):
@@ -292,15 +294,24 @@ def test_databases_read_dates_that_are_whole_numbers(name: str, request: pytest.
         assert [found[:10] for found in _query(name, request, kind, values, cell)] == days, kind
 
 
-def test_sqlite_reads_numbers_with_their_marks() -> None:
-    frame = pd.DataFrame({"seen": ["1,200 kg", "7 kg", "-3.5kg", "8 kg", "12 kg"]})
-    (column,) = column_recipes(TableEncoder.learn(frame, note=lambda text: None))[0]
-    values = [*frame["seen"], "7", "5 kg 3", "4 lb"]
+@pytest.mark.parametrize(
+    ("seen", "others", "numbers"),
+    [
+        (["1,200 kg", "7 kg", "-3.5kg", "8 kg"], ["7", "5 kg 3", "4 lb"], [1200, 7, -3.5, 8, 7, None, None]),
+        (["$1,200", "($7)", "-$3.5", "\u2212$8"], ["$5-", "2021-03-04"], [1200, -7, -3.5, -8, None, None]),
+        (["12", "(7)", "\u22123.5", "- 8"], ["1e-5", "1.234.567", "--7"], [12, -7, -3.5, -8, 1e-5, None, None]),
+    ],
+)
+def test_sqlite_reads_numbers_as_they_are_written(seen: list[str], others: list[str], numbers: list[Any]) -> None:
+    frame = pd.DataFrame({"seen": seen})
+    encoder = TableEncoder.learn(frame, note=lambda text: None)
+    assert encoder.encode(frame).X["seen"].tolist() == numbers[: len(seen)]
+    (column,) = column_recipes(encoder)[0]
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t (seen TEXT)")
-    connection.executemany("INSERT INTO t VALUES (?)", [(value,) for value in values])
+    connection.executemany("INSERT INTO t VALUES (?)", [(value,) for value in [*seen, *others]])
     found = [row[0] for row in connection.execute(f"SELECT {DIALECTS['sqlite'].cell(column, 'seen')} FROM t")]
-    assert found == [1200, 7, -3.5, 8, 12, 7, None, None]
+    assert found == numbers
 
 
 # Self-tests

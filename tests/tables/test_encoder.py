@@ -1,6 +1,7 @@
 """Columns as features: what is learned, what is said aloud, and that new tables are encoded alike."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from treelu.chem import MorganFingerprint
 from treelu.tables import TableEncoder, TableError, check_columns
+from treelu.tables.columns import NumberColumn
 
 
 def learn(frame: pd.DataFrame, **options: Any) -> tuple[TableEncoder, list[str]]:
@@ -129,6 +131,30 @@ def test_news_in_later_tables_are_said() -> None:
         "column 'c': 'z' not seen in training; its features are all 0 there",
         "column 'c': missing values, which no training row had; its features are all 0 there",
     ]
+
+
+@pytest.mark.parametrize(("mark", "told"), [("%", True), (" kg", True), (" $", False)])
+def test_numbers_that_have_lost_their_unit_are_told(mark: str, told: bool) -> None:
+    """0.37 may be 37%; what a currency is left out of is the same amount."""
+    encoder, _ = learn(pd.DataFrame({"x": [f"{i}{mark}" for i in range(1, 30)]}))
+    for later in ([f"5{mark}", "0", "0.37"], [0.0, 0.37]):
+        X, notes = encode(encoder, pd.DataFrame({"x": later}))
+        assert X[-2:, 0].tolist() == [0, 0.37]
+        unit = mark.strip()
+        assert notes == [f"column 'x': '0.37' has no {unit}, unlike the training rows; read as 0.37 {unit}"] * told
+
+
+def test_minus_signs_of_accounts_and_of_typography() -> None:
+    """They were texts among numbers once, and still are for models that learned them so."""
+    frame = pd.DataFrame({"x": ["1", "2.5", "(7)", "\u22123.5", "- 2", "5\u00a0", "+4", None] * 3})
+    encoder, _ = learn(frame)
+    X, _ = encode(encoder, frame)
+    assert X[:7, 0].tolist() == [1, 2.5, -7, -3.5, -2, 5, 4]
+    (column,) = encoder.columns
+    assert isinstance(column, NumberColumn)
+    assert column.strays == ()
+    X, _ = encode(TableEncoder((replace(column, strays=("(7)",)),)), frame)
+    assert X[:8, 1].tolist() == [0, 0, 1, 0, 0, 0, 0, 1]
 
 
 def test_missing_columns_are_named() -> None:

@@ -180,6 +180,8 @@ def test_describe_names_the_largest_contributions():
     frame = pd.DataFrame([[1, 10, 2, 4]], columns=["height", "age", "mass", "year"])
     for form in (frame, sparse.csr_array([[1, 10, 2, 4]]), np.array([1, 10, 2, 4])):
         assert tree.describe(form, top=2) == tree.describe([1, 10, 2, 4], top=2)
+    assert tree.describe(frame.iloc[0, ::-1], top=2) == tree.describe([1, 10, 2, 4], top=2)  # by name, as predict
+    assert tree.describe(pd.Series([1, 10, 2, 4]), top=2) == tree.describe([1, 10, 2, 4], top=2)
     with pytest.raises(ValueError, match="x must be one row, got 2 rows"):
         tree.describe(np.ones((2, 4)))
 
@@ -398,11 +400,25 @@ def test_frames_are_read_by_name(tree, seed, thin):
         (pd.DataFrame([[1, 2]], columns=["height", "height"]), "'height' is there more than once"),
         (pd.DataFrame([["tall", 2]], columns=["height", "age"]), "X must hold numbers"),
         (pd.DataFrame(index=[0]), "missing: height, age; X has no columns"),
+        (np.ma.masked_equal([[1, 2]], 2), "X has masked entries; fill them first"),
+        (np.array([[1, 2]], "M8[s]"), r"X must hold numbers, got dates or times \(datetime64\[s\]\)"),
+        (np.array([[1, 2]], "m8[s]"), "X must hold numbers, got durations"),
+        (pd.DataFrame([[1, 2]], columns=["height", "age"], dtype="M8[ns]"), "got dates or times"),
+        (np.array([[1j, 2]]), "X must hold numbers, got complex numbers"),
+        (sparse.csr_array([[1j, 2]]), "X must hold numbers, got complex numbers"),
     ],
 )
 def test_bad_rows(X, message):
     with pytest.raises(ValueError, match=message):
         small_tree(feature_names=["height", "age"]).apply(X)
+
+
+def test_arrow_tables_are_read_by_name():
+    pa = pytest.importorskip("pyarrow")
+    tree = small_tree(feature_names=["height", "age"])
+    for row in ([1, 0], [0, 1]):
+        table = pa.table({"age": row[1:], "height": row[:1]})
+        assert tree.apply(table) == tree.apply([row])
 
 
 def test_frames_pass_without_names():

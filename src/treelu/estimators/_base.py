@@ -20,8 +20,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
     GAPS_REMEDY,
+    check_continues,
     check_weight,
     hold_out,
+    learned_before,
     plain_gaps,
     refuse_text_columns,
     warn_of_few_rows,
@@ -114,9 +116,12 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
         """Fit to raw input, with the parameters checked."""
+        goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
+        before = learned_before(self) if goes_on else {}
         X, y = self._read_rows(X, y, first=True)
         warn_of_few_rows(X.shape[0])
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
+        check_continues(before, learned_before(self))
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
         return self._fit_sample(Sample(self._scaled_table(X), targets), validation)

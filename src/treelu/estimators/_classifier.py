@@ -18,6 +18,7 @@ from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import check_class_weight, class_targets, encode_classes
 from treelu.training import Callback, Settings
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.targets import Targets, probabilities
 
 if TYPE_CHECKING:
@@ -116,11 +117,21 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         """
         self._check_parameters()
         with unchanged_by_failure(self):
-            if classes is not None and not hasattr(self, "network_"):
-                self.classes_ = np.unique(classes)
+            if classes is not None:
+                self._tell_classes(np.unique(classes))
             return self._fit_piece(X, y, sample_weight)
 
+    def _tell_classes(self, classes: NDArray[Any]) -> None:
+        """Take the classes of all pieces, at the first; later ones must say the same."""
+        if hasattr(self, "scaling_") and isinstance(self.classes_, np.ndarray):  # fitted, and not to several labels
+            if not np.array_equal(self.classes_, classes):
+                known, told = self.classes_.tolist(), classes.tolist()
+                raise ValueError(f"classes must be those of the first piece or fit, {known}, got {told}")
+        else:
+            self.classes_ = classes
+
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
+        refuse_odd_targets(y, are_classes=True)
         check_classification_targets(y)
         told_before = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # by partial_fit
         given = getattr(self, "classes_", None) if not first or told_before else None

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from treelu.estimators._rows import plain_gaps, refuse_text_columns
 from treelu.estimators._showing import SaveMixin
+from treelu.training.odd_targets import refuse_mask, refuse_odd_targets
 from treelu.tree import ObliqueTree
 from treelu.tree.saved import describe_tree, restore_tree
 
@@ -75,6 +76,8 @@ class TreeEstimator(SaveMixin, BaseEstimator):
     ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
         """X, y and weights of the rows to fit: those whose weight is not zero."""
         refuse_text_columns(X)
+        refuse_odd_targets(y, are_classes=is_classifier(self))
+        refuse_mask("sample_weight", sample_weight)
         with plain_gaps(type(self).__name__, "impute missing values first"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

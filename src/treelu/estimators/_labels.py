@@ -21,7 +21,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
 
-from treelu.estimators._rows import check_weight
+from treelu.estimators._rows import check_continues, check_weight, learned_before
 from treelu.estimators._saved import n_columns, put_missing, take_missing
 from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix
 from treelu.nn import Table
@@ -173,6 +173,8 @@ def fit_labels(
 ) -> Labels:
     """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
     X, _ = estimator._read_rows(X, y, first=True)
+    if before is not None:
+        check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
     weight = check_weight(sample_weight, X)
     estimator.scaling_ = fit_scaling(X, estimator.standardize)
     table = estimator._scaled_table(X)

@@ -20,6 +20,7 @@ from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training import Callback, Sample, Settings, evaluate
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.saved import put_scaling, take_scaling
 from treelu.training.scaling import fit_scaling
 from treelu.training.targets import Targets
@@ -113,8 +114,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             return self._fit_piece(X, y, sample_weight)
 
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
-        if y is None:
-            raise ValueError("a regressor requires y to be passed, but the target y is None")
+        refuse_odd_targets(y, are_classes=False)
         values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         columns = values.reshape(len(values), -1)
         if first:

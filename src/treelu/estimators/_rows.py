@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
 from treelu.training import Sample
+from treelu.training.odd_targets import DATES, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
@@ -19,17 +20,22 @@ HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no
 
 
 def refuse_text_columns(X: Any) -> None:
-    """Raise if a DataFrame has columns that are not numbers, naming them, or if an array has masked entries."""
+    """Raise if a DataFrame has columns that are not numbers, naming them, or an array masked entries or dates."""
     if np.ma.is_masked(X):  # scikit-learn would read what is under the mask
         raise ValueError("X has masked entries; fill them first, for example X.filled(np.nan) for missing values")
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind in DATES:  # NumPy would make numbers of them, whatever their unit
+        raise ValueError(f"X has {DATES[kind]}; turn them into numbers first, such as days or years")
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
     text = [str(name) for name, dtype in zip(X.columns, dtypes, strict=True) if _is_text(X[name], dtype)]
     for name, dtype in zip(X.columns, dtypes, strict=True):
         kind = getattr(dtype, "kind", "O")
-        if kind in "mMc":
-            what = {"m": "durations", "M": "dates or times", "c": "complex numbers"}[kind]
+        if kind == "c":
+            raise ValueError(f"X has complex numbers in column {name!r}; turn them into real numbers first")
+        if kind in DATES:
+            what = DATES[kind]
             raise ValueError(f"X has {what} in column {name!r}; turn them into numbers first, such as days or years")
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
@@ -70,10 +76,32 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     """Row weights as float64; they must not be negative nor all zero."""
     if sample_weight is None:
         return None
+    refuse_mask("sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weight.max() > 0:
         raise ValueError("sample_weight must have at least one positive value")
     return weight
+
+
+def learned_before(estimator: Any) -> dict[str, Any]:
+    """The names of the features and the classes that an estimator has learned."""
+    return {"features": getattr(estimator, "feature_names_in_", None), "classes": getattr(estimator, "classes_", None)}
+
+
+def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raise where warm_start=True would go on with the same features or classes under other names."""
+    for what, old in before.items():
+        new = now[what]
+        if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
+            raise ValueError(
+                f"warm_start=True continues a model of the {what} {_few(old)}, but the {what} are {_few(new)} now; set "
+                "warm_start=False"
+            )
+
+
+def _few(names: NDArray[Any]) -> str:
+    """The first five of some names."""
+    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "")
 
 
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
+from treelu.training.odd_targets import refuse_mask
 from treelu.training.scaling import Scaling
 from treelu.training.targets import Targets
 
@@ -83,6 +84,7 @@ def is_label_matrix(y: Any) -> bool:
 
 def check_label_matrix(y: Any) -> NDArray[np.float64]:
     """Several labels (n, labels) of 0, 1 and NaN for missing; each must have both classes observed."""
+    refuse_mask("y", y)
     try:
         y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     except ValueError as error:

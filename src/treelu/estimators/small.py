@@ -38,6 +38,7 @@ from treelu.estimators._small_rows import compared_rows, scaled_rows, target_sca
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
 from treelu.nn.missing import MissingValues
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import MOST_SCORES, STRENGTH, Judged, choose, compare, is_trainable, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
@@ -114,9 +115,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
             X = self._read(X)
-            if y is None:
-                kind = "classifier" if is_classifier(self) else "regressor"
-                raise ValueError(f"a {kind} requires y to be passed, but the target y is None")
+            refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")

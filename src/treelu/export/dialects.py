@@ -108,9 +108,16 @@ def _string(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_SIGNS = {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\u2212": "-", "(": "-", ")": "", "- ": "-"}
+
+
 def _sqlite_number(reference: str, column: Column) -> str:
     """A column of any type: numbers, and texts that look like them, such as those of an imported CSV file."""
     trimmed = f"TRIM({reference})"
+    if column.missing:  # of a table, whose texts may have other blanks and minus signs, or the "(7)" of accounts
+        for written, meant in _SIGNS.items():
+            trimmed = f"REPLACE({trimmed}, {_string(written)}, {_string(meant)})"
+        trimmed = f"TRIM({trimmed})"
     for mark in column.marks:
         without = f"SUBSTR({trimmed}, 1, LENGTH({trimmed}) - {len(mark)})"
         if not mark[-1].isalnum():  # a sign, which may stand before or after the number
@@ -123,7 +130,9 @@ def _sqlite_number(reference: str, column: Column) -> str:
         trimmed = f"REPLACE({trimmed}, {_string(column.thousands)}, '')"
     if column.decimal != ".":
         trimmed = f"REPLACE({trimmed}, {_string(column.decimal)}, '.')"
-    looks = f"{trimmed} GLOB '*[0-9]*' AND {trimmed} NOT GLOB '*[^-+0-9.eE]*'"
+    looks = f"{trimmed} GLOB '*[0-9]*'"
+    for other in ("*[^-+0-9.eE]*", "*[-+0-9.][-+]*", "*.*.*"):  # other letters, a date, points between thousands
+        looks += f" AND {trimmed} NOT GLOB {_string(other)}"
     return (
         f"CASE WHEN TYPEOF({reference}) IN ('integer', 'real') THEN CAST({reference} AS REAL) "
         f"WHEN {looks} THEN CAST({trimmed} AS REAL) END"

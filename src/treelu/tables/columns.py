@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from treelu.nn.missing import MissingValues
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
-from treelu.tables.numbers import MARKS, PLAIN, NumberFormat, to_numbers, to_texts
+from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
@@ -68,18 +68,32 @@ class NumberColumn:
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
+        if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
+            column = column.mask(to_texts(column).isin(self.strays))
         values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
             raise _unreadable(self.name, column, unknown[0], first_row, "a number")
         if unknown:
             note(f"column {self.name!r}: {_listed(unknown)} among numbers count as missing")
+        bare = self._without_unit(column)
+        if bare is not None:
+            unit = self.style.marks[0]
+            note(f"column {self.name!r}: {bare!r} has no {unit}, unlike the training rows; read as {bare} {unit}")
         if np.isinf(values).any():
             row = first_row + int(np.flatnonzero(np.isinf(values))[0])
             raise TableError(f"column {self.name!r}, row {row + 1}: infinity; leave it empty if it is unknown")
         if not self.indicator and np.isnan(values).any():
             note(f"column {self.name!r}: missing values, which no training row had, replaced by {self.median:.6g}")
         return MissingValues(np.array([self.median]), np.arange(int(self.indicator))).fill(values[:, None])
+
+    def _without_unit(self, column: pd.Series) -> str | None:
+        """A value without the unit, or the %, of the training rows; 0 needs none."""
+        if not set(self.style.marks) - set(CURRENCIES):
+            return None
+        texts = to_texts(column).dropna().unique()
+        bare = (text for text in texts if not any(mark in text for mark in self.style.marks))
+        return next((text for text in bare if self.style.parse(text)), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

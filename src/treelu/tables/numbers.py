@@ -118,6 +118,8 @@ def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[
     (array([1. , nan, nan, 2.5]), ['?'])
     >>> to_numbers(pd.Series(["1.250,5", "7"]), NumberFormat(decimal=",", thousands="."))
     (array([1250.5,    7. ]), [])
+    >>> to_numbers(pd.Series(["(7)", "\u22123.5", "2"]))
+    (array([-7. , -3.5,  2. ]), [])
     """
     import pandas as pd
 
@@ -132,7 +134,10 @@ def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[
         values = _parsed(column, style)
     rows = np.flatnonzero(np.isnan(values) & column.notna().to_numpy())
     texts = column.iloc[rows].astype(str).str.strip()
-    values[rows] = texts.str.lower().map({"true": 1.0, "false": 0.0}).to_numpy(np.float64, na_value=np.nan)
+    if style.is_plain:  # what pandas does not read: "(7)" of accounts, other minus signs and blanks
+        values[rows] = _parsed(texts, style)
+    truth = texts.str.lower().map({"true": 1.0, "false": 0.0}).to_numpy(np.float64, na_value=np.nan)
+    values[rows] = np.where(np.isnan(truth), values[rows], truth)
     strays = texts[np.isnan(values[rows]) & (texts != "").to_numpy()]
     return values, list(dict.fromkeys(strays))
 

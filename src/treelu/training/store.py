@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.training.blocks import BlockRows, Window
+from treelu.training.odd_targets import refuse_mask, refuse_odd_targets
 from treelu.training.store_folder import new_folder, remove_folder, remove_leftovers
 
 
@@ -314,6 +315,7 @@ def difference_of_names(before: tuple[str, ...] | None, now: tuple[str, ...] | N
 
 def targets_of(y: Any, n_rows: int, *, are_classes: bool) -> NDArray[Any]:
     """Labels (n,), none missing, or finite float64 values (n,) or (n, k)."""
+    refuse_odd_targets(y, are_classes=are_classes)
     y = np.asarray(y)
     if y.ndim == 0 or len(y) != n_rows:
         got = f"a single {y.dtype}" if y.ndim == 0 else len(y)
@@ -326,13 +328,12 @@ def targets_of(y: Any, n_rows: int, *, are_classes: bool) -> NDArray[Any]:
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim != 1:
         raise ValueError(f"y must have one label for each row, got shape {y.shape}; several labels need arrays")
-    if pd.isna(y).any():
-        raise ValueError("y must have a label for each row; leave rows without one out")
     return y
 
 
 def checked_weight(weight: Any, n_rows: int) -> NDArray[np.float32]:
     """Weights in float32, finite and not negative."""
+    refuse_mask("sample_weight", weight)
     weight = np.asarray(weight, np.float32)
     if weight.shape != (n_rows,) or not np.isfinite(weight).all() or (weight < 0).any():
         raise ValueError(f"sample_weight must be {n_rows} finite numbers from 0, one for each row of X")

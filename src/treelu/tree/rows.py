@@ -25,6 +25,8 @@ from treelu.tree.names import shown_name
 
 Rows: TypeAlias = np.ndarray | sparse.csr_array
 
+NO_NUMBERS = {"m": "durations", "M": "dates or times", "c": "complex numbers"}  # by NumPy's kind of dtype
+
 _BLOCK = 1 << 18  # numbers of X copied at a time: 2 MB of float64, which stay in a processor's cache
 _SMALL = 1 << 12
 _MANY, _WIDE = 1 << 14, 32  # numbers of X and features from which a quick sum is tried first
@@ -36,6 +38,7 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
 
     Neither copies a numeric array nor makes a sparse one dense.
     """
+    X = _arrow_as_frame(X)
     if is_frame(X):
         columns = [str(name) for name in X.columns]
         if feature_names is not None and tuple(columns) != feature_names:
@@ -45,12 +48,16 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
     if sparse.issparse(X):
         rows: Any = _ordered(as_csr(X))
     else:
+        if np.ma.is_masked(X):  # NumPy would read what is under the mask
+            raise ValueError("X has masked entries; fill them first")
         rows = np.asarray(X)
-        if rows.dtype.kind not in "fiub":
-            try:
-                rows = rows.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"X must hold numbers: {error}") from None
+    if rows.dtype.kind in NO_NUMBERS:
+        raise ValueError(f"X must hold numbers, got {NO_NUMBERS[rows.dtype.kind]} ({rows.dtype})")
+    if isinstance(rows, np.ndarray) and rows.dtype.kind not in "fiub":
+        try:
+            rows = rows.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"X must hold numbers: {error}") from None
     if rows.ndim != 2:
         raise ValueError(f"X must have two dimensions (rows, features), got shape {rows.shape}")
     if rows.shape[1] != n_features:
@@ -68,8 +75,30 @@ def _ordered(matrix: Any) -> Any:
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X has named columns, as a DataFrame has."""
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+    """Whether X has named columns, as a DataFrame or a pyarrow Table has."""
+    return hasattr(X, "columns") and (hasattr(X, "to_numpy") or hasattr(X, "to_pandas"))
+
+
+def _arrow_as_frame(X: Any) -> Any:
+    """A pyarrow Table, which NumPy would read without its names, as a DataFrame; anything else as it is."""
+    return X.to_pandas() if is_frame(X) and not hasattr(X, "to_numpy") else X
+
+
+def one_row_table(x: Any, feature_names: tuple[str, ...] | None) -> Any:
+    """One row as a table of one: a Series with its names where there are some to compare them with.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> one_row_table(pd.Series({"b": 2.0, "a": 1.0}), ("a", "b")).columns.tolist()
+    ['b', 'a']
+    >>> one_row_table([2.0, 1.0], ("a", "b"))
+    array([[2., 1.]])
+    """
+    if hasattr(x, "index") and hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:
+        named = feature_names is not None and x.index.dtype.kind not in "iu"
+        return x.to_frame().T if named else x.to_numpy()[None]
+    return np.asanyarray(x)[None] if np.ndim(x) == 1 and not hasattr(x, "tocsr") else x
 
 
 def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows:
@@ -81,6 +110,7 @@ def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows
     >>> named_rows(pd.DataFrame({"c": [3.0], "b": [2.0], "note": ["new"]}), ("a", "b", "c"), np.array([1, 2]))
     array([[0., 2., 3.]])
     """
+    X = _arrow_as_frame(X)
     columns = [str(name) for name in X.columns]
     place = {name: column for column, name in enumerate(columns)}
     if len(place) < len(columns):

@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.rows import node_scores
+from treelu.tree.rows import node_scores, one_row_table
 from treelu.view.labels import FEW, leaf_words, number, strongest_terms
 
 _NAMED = 5  # contributions named of a question with more than six
@@ -64,9 +64,7 @@ def describe_path(tree: ObliqueTree, x: Any, *, top: int | None = None, digits: 
 
 
 def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
-    if not hasattr(x, "ndim"):
-        x = np.asarray(x)
-    rows = tree.read_rows(np.asarray(x)[None, :] if x.ndim == 1 else x)
+    rows = tree.read_rows(one_row_table(x, tree.feature_names))
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]} rows")
     dense = rows if isinstance(rows, np.ndarray) else rows.toarray()

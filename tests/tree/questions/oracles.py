@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
+
+
+def rounded_tree(seed: int) -> ObliqueTree:
+    """A tree of two classes with round weights, on whose planes many whole numbers lie, without any rounding."""
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, int(rng.integers(2, 8)), int(rng.integers(2, 4)), "logistic")
+    size = (1.0, 4.0)[seed % 2]
+    values = np.abs(tree.values) * np.resize([[1.0], [-1.0]], tree.values.shape)
+    return replace(
+        tree, weights=np.round(2 * tree.weights) / size, biases=np.round(2 * tree.biases) / size, values=values
+    )
 
 
 def norm_of(y: np.ndarray, norm: str) -> np.ndarray:

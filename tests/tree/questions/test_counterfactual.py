@@ -129,6 +129,16 @@ def test_whole_numbers_groups_and_few_changes_against_enumeration(norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
+def test_a_leaf_whose_whole_numbers_all_lie_on_its_plane(norm):
+    """Of the rows (0, 1), (0, 2), (0, 3) the second is on the plane x1 - x0 = 2 and the third beyond the leaf."""
+    tree = ObliqueTree(
+        [[-3, 1], [-1, 1]], [-3, -2], [[1, 4], [2, 3]], [[-1], [1], [-1]], link="logistic", classes=["no", "yes"]
+    )
+    found = tree.counterfactual([-1, 3], norm=norm, bounds={0: (0, 0), 1: (1, 3)}, whole=[0, 1])
+    assert found.row.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("norm", NORMS)
 def test_few_changes_with_open_ranges_against_all_subsets(norm):
     rng = np.random.default_rng([5, NORMS.index(norm)])
     for _ in range(5):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from tests.tree.questions.oracles import rounded_tree
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import leaf_paths
@@ -172,6 +173,23 @@ def test_a_one_hot_group_is_one_thing():
         ValueError, match="feature: 'sex=f' is in a one-hot group, where one rises only when another fal"
     ):
         tree.rises("sex=f", groups=group)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whole_numbers_on_the_planes_of_round_weights(seed):
+    """Whole numbers meet planes of round weights exactly, some of them only there."""
+    tree = rounded_tree(seed)
+    rows = np.array(list(itertools.product(range(-2, 3), repeat=tree.n_features)), float)
+    options = {"bounds": (-2, 2), "whole": range(tree.n_features)}
+    chances = tree.predict_proba(rows)[:, 1].reshape((5,) * tree.n_features)
+    reach = tree.output_range(**options)
+    assert (reach.low, reach.high) == (chances.min(), chances.max())
+    assert not tree.at_most(chances.max() - 1e-6, **options)
+    for j in range(tree.n_features):
+        steps = np.diff(chances, axis=j)
+        assert bool(tree.rises(j, **options)) == bool((steps >= 0).all())
+        assert bool(tree.falls(j, **options)) == bool((steps <= 0).all())
+        assert bool(tree.independent(j, of="value", **options)) == bool((steps == 0).all())
 
 
 def test_whole_numbers_can_prove_what_fractions_refute():

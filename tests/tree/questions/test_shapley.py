@@ -82,6 +82,9 @@ def test_raw_scores_targets_and_features_that_are_not_used():
     assert (yes.values[:, [2, 4]] == 0).all()
     raw = tree.shap_values(X, behind, raw=True)
     np.testing.assert_allclose(raw.base_values + raw.values.sum(axis=1), tree.decision_function(X), atol=1e-12)
+    other = tree.shap_values(X, behind, raw=True, target="no")
+    np.testing.assert_allclose(other.values, -raw.values, atol=1e-12)
+    assert (raw.output_names, other.output_names) == (["yes"], ["no"])
     assert tree.shap_values(X[:0], behind).values.shape == (0, 6)
 
 

@@ -37,20 +37,16 @@ function readText(value, missing) {
 
 // A text as a number, null where it is none.
 function writtenNumber(text, style) {
-  let core = text;
-  let [decimal, thousands, marks] = [".", "", []];
-  if (style !== null) {
-    [decimal, thousands, marks] = style;
-    core = core.replace(/[\u00a0\u202f\u2009]/g, " ").replace(/\u2212/g, "-").replace(/\u2019/g, "'").trim();
-    for (const mark of marks) {
-      const exactMark = [...mark].map((char) => char.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")).join("");
-      const before = core.replace(new RegExp(`^([-+(]*\\s*)${exactMark}`), "$1");
-      core = before === core ? core.replace(new RegExp(`${exactMark}(\\s*\\)?)$`), "$1") : before;
-    }
-    core = core.trim();
-    if (core.startsWith("(") && core.endsWith(")")) core = `-${core.slice(1, -1).trim()}`;
-    core = core.replace(/^([-+])\s+/, "$1");
+  const [decimal, thousands, marks] = style ?? [".", "", []];
+  let core = text.replace(/[\u00a0\u202f\u2009]/g, " ").replace(/\u2212/g, "-").replace(/\u2019/g, "'").trim();
+  for (const mark of marks) {
+    const exactMark = [...mark].map((char) => char.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&")).join("");
+    const before = core.replace(new RegExp(`^([-+(]*\\s*)${exactMark}`), "$1");
+    core = before === core ? core.replace(new RegExp(`${exactMark}(\\s*\\)?)$`), "$1") : before;
   }
+  core = core.trim();
+  if (core.startsWith("(") && core.endsWith(")")) core = `-${core.slice(1, -1).trim()}`;
+  core = core.replace(/^([-+])\s+/, "$1");
   const exact = (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
   const groups = thousands === "" ? "" : `|\\d{1,3}(?:${exact(thousands)}\\d{3})+`;
   const point = exact(decimal);

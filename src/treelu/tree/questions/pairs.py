@@ -106,6 +106,7 @@ class PairSearch:
         self.costs = self.place.side_costs("l2")
         self.own = np.array([self.place.place[j] for j in features if j in self.place.place], dtype=int)
         self.features = features
+        self.discrete = self._discrete()
         self.n_solved = 0
         weights = self.place.G[:, self.own]
         # Where a pair of rows may part: x left and x' right, or the other way round.
@@ -170,7 +171,9 @@ class PairSearch:
                 return True, known
         self.n_solved += 1
         deep = deepest_point(shape)
-        return (False, None) if deep is None or deep[0] <= _THIN else (True, deep[1])
+        # Whole numbers may well lie in a region without any depth, on planes that belong to it.
+        least = -_THIN if self.discrete.any else _THIN
+        return (False, None) if deep is None or deep[0] <= least else (True, deep[1])
 
     def _shape(self, path_a: Path, path_b: Path, a_rows: Any = None, b_rows: Any = None) -> Polyhedron:
         """Pairs (y, y') with y on one path and y' on another, which share all but the features asked about.
@@ -248,23 +251,23 @@ class PairSearch:
 
     def _realised(self, shape: Polyhedron) -> Pair | None:
         """Two rows of floats in a region, checked by the tree's own prediction."""
-        discrete = self._discrete()
-        for point in self._points(shape, discrete):
+        for point in self._points(shape):
             pair = self._rows(point, shape)
             if self._breaks(pair):
                 return pair[0], pair[1]
         return None
 
-    def _points(self, shape: Polyhedron, discrete: Discrete) -> Iterator[np.ndarray]:
-        if not discrete.any:
+    def _points(self, shape: Polyhedron) -> Iterator[np.ndarray]:
+        if not self.discrete.any:
             deep = deepest_point(shape)
             if deep is not None:
                 yield deep[1]
-        for margin in (1e-6, 1e-8):
-            self.n_solved += 1
-            point = nearest_point(shape.inset(margin), "l1", discrete)
-            if point is not None:
-                yield point
+        for strict_only in (False, True) if self.discrete.any else (False,):
+            for margin in (1e-6, 1e-8):
+                self.n_solved += 1
+                point = nearest_point(shape.inset(margin, strict_only=strict_only), "l1", self.discrete)
+                if point is not None:
+                    yield point
 
     def _largest(self, shape: Polyhedron, first: np.ndarray, second: np.ndarray, offset: float) -> Pair | None:
         """Two rows where ``first @ x + second @ x' + offset`` is above 0 by more than rounding."""
@@ -274,14 +277,13 @@ class PairSearch:
         shared[own] = False
         form = np.r_[a + b * shared, b[own]]
         level = float(first @ place.x + second @ place.x + offset)
-        discrete = self._discrete()
         far = np.full(len(form), _FAR)
         for margin in (0.0, 1e-9, 1e-7, 1e-5):
             self.n_solved += 1
             try:
-                point = largest_value(shape.inset(margin), form, discrete)
+                point = largest_value(shape.inset(margin), form, self.discrete)
             except UnboundedError:
-                point = largest_value(shape.inset(margin).within(-far, far), form, discrete)
+                point = largest_value(shape.inset(margin).within(-far, far), form, self.discrete)
             if point is None or form @ point + level <= 1e-9 * (1 + np.abs(form).sum() + abs(level)):
                 return None
             pair = self._rows(point, shape)

@@ -11,7 +11,7 @@ import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.words import number
-from treelu.tree.rows import as_rows, dense_row
+from treelu.tree.rows import as_rows, dense_row, one_row_table
 
 
 @dataclass(frozen=True)
@@ -193,12 +193,7 @@ def read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
 
 def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
     """One row of numbers, from a vector, a Series with the tree's names, a one-row frame or a sparse row."""
-    if hasattr(x, "index") and hasattr(x, "to_numpy") and getattr(x, "ndim", 0) == 1:
-        named = tree.feature_names is not None and x.index.dtype.kind not in "iu"
-        x = x.to_frame().T if named else x.to_numpy()[None]
-    elif np.ndim(x) == 1 and not hasattr(x, "tocsr"):
-        x = np.asarray(x)[None]
-    rows = as_rows(x, tree.n_features, tree.feature_names)
+    rows = as_rows(one_row_table(x, tree.feature_names), tree.n_features, tree.feature_names)
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]}")
     row = np.array(dense_row(rows, 0), dtype=np.float64)

@@ -232,12 +232,16 @@ def _limit_changes(
 
 
 def _polished(shape: Polyhedron, norm: str, discrete: Discrete, y: np.ndarray) -> np.ndarray | None:
-    """The nearest point with the whole numbers and the unchanged features of y: exact where HiGHS rounds."""
-    for attempt in (shape, shape.inset(1e-6)):
+    """The nearest point with the whole numbers and the unchanged features of y: exact where HiGHS rounds.
+
+    HiGHS takes whole numbers within 1e-6 of a plane for inside. Those on a strict plane are not; those on another one
+    are, but for the rounding of the tree's own sums.
+    """
+    for attempt in (shape, shape.inset(1e-5, strict_only=True), shape.inset(1e-6), shape.inset(1e-5)):
         if attempt is not shape:
             again = _nearest_discrete(attempt, norm, discrete)
             if again is None:
-                return None
+                continue
             y = again
         values = discrete.at + discrete.scale * y
         fixed = np.where(discrete.whole, (np.round(values) - discrete.at) / discrete.scale, 0.0)

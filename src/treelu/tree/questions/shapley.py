@@ -113,16 +113,19 @@ class _Outputs:
 
     def __init__(self, tree: ObliqueTree, target: Any, raw: bool) -> None:
         self.tree, self.raw = tree, raw
+        self.sign = 1  # -1 for the first of two classes, whose score is that of the second, negated
         if tree.classes is None:
             if target is not None:
                 raise ValueError("target names a class, and this tree predicts numbers; leave it out")
             self.chosen = list(range(tree.n_outputs))
             self.names = [f"output {k}" for k in self.chosen]
+        elif raw and tree.link == "logistic":
+            label = 1 if target is None else find_class(tree, target)
+            self.chosen, self.sign = [0], 2 * label - 1
+            self.names = [str(tree.classes[label])]
         elif raw:
             self.chosen = list(range(tree.n_outputs)) if target is None else [find_class(tree, target)]
-            if tree.link == "logistic":
-                self.chosen = [0]
-            self.names = [str(tree.classes[-1 if tree.link == "logistic" else k]) for k in self.chosen]
+            self.names = [str(tree.classes[k]) for k in self.chosen]
         else:
             every = [1] if len(tree.classes) == 2 else list(range(len(tree.classes)))
             self.chosen = every if target is None else [find_class(tree, target)]
@@ -131,7 +134,7 @@ class _Outputs:
 
     def link(self, outputs: np.ndarray) -> np.ndarray:
         """From leaf outputs (n, n_outputs) to the chosen numbers."""
-        return (outputs if self.raw else self.tree.link_outputs(outputs))[:, self.chosen]
+        return self.sign * (outputs if self.raw else self.tree.link_outputs(outputs))[:, self.chosen]
 
     def of(self, X: np.ndarray) -> np.ndarray:
         """The chosen numbers of rows, by the tree's own routing."""

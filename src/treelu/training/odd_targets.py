@@ -1,0 +1,37 @@
+"""Targets and weights that NumPy would read as others without a word: refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+DATES = {"m": "durations", "M": "dates or times"}  # by NumPy's kind of dtype
+
+
+def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
+    """Raise for targets that NumPy would read as others without a word, and for classes that are missing.
+
+    Examples
+    --------
+    >>> refuse_odd_targets(["yes", None, "no"], are_classes=True)
+    Traceback (most recent call last):
+    ValueError: y must have a label for each row, but row 1 has none; leave such rows out
+    """
+    if y is None:
+        kind = "classifier" if are_classes else "regressor"
+        raise ValueError(f"a {kind} requires y to be passed, but the target y is None")
+    refuse_mask("y", y)
+    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # NaN in a list of texts would become a text
+    if are_classes and y.dtype.kind in "OfmM" and (missing := np.asarray(pd.isna(y))).any():
+        row = np.argwhere(missing)[0, 0]
+        raise ValueError(f"y must have a label for each row, but row {row} has none; leave such rows out")
+    if not are_classes and y.dtype.kind in DATES:
+        raise ValueError(f"y has {DATES[y.dtype.kind]}; turn them into numbers first, such as days or years")
+
+
+def refuse_mask(name: str, values: Any) -> None:
+    """Raise if an array has masked entries: NumPy would read what is under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; leave out the rows that have them")
