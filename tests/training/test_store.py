@@ -17,6 +17,7 @@ from scipy import sparse
 
 from treelu.training import blocks, store_folder
 from treelu.training import store as module
+from treelu.training.blocks import MappedRows
 from treelu.training.store import RowStore, remove_leftovers
 
 
@@ -315,3 +316,23 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pyt
         window = store.read(np.arange(store.n_blocks))
     np.testing.assert_array_equal(window.X, X)
     np.testing.assert_array_equal(window.y, y)
+
+
+def test_columns_that_float32_cannot_tell_apart_are_named(tmp_path: Path) -> None:
+    X = np.column_stack([1.7e9 + np.arange(60.0), np.arange(60.0)])
+    with RowStore.create(tmp_path, n_features=2) as store:
+        store.append(pd.DataFrame(X, columns=["time", "size"]), X[:, 1])
+        with pytest.warns(UserWarning, match=r"'time' has values from 1700000000 to 1700000059; .* multiples of 128"):
+            store.read_spans([(0, 60)])
+    with pytest.warns(UserWarning, match="column 0 has values"):
+        MappedRows(X, X[:, 1]).read_spans([(0, 60)])
+
+
+def test_a_column_whose_pieces_are_narrow_but_far_apart_is_not_named(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    with RowStore.create(tmp_path, n_features=1) as store:
+        for start in (1.6e9, 1.7e9):
+            store.append(start + np.arange(60.0)[:, None], np.arange(60.0))
+        store.read_spans([(0, 120)])
+    assert not len(recwarn)

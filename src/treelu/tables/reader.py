@@ -23,7 +23,7 @@ Note = Callable[[str], None]
 
 
 class EncodedPiece(NamedTuple):
-    """Features (float32, dense or CSR) and targets of some rows of a file, and how many rows were read for them."""
+    """Features (dense or CSR) and targets of some rows of a file, and how many rows were read for them."""
 
     path: str
     X: Any
@@ -63,7 +63,8 @@ class TableReader:
 
     def window(self, path: str, skipped: NDArray[np.int64]) -> Window:
         """The rows of one file, in memory."""
-        parts = [Window(piece.X, piece.y, None) for piece in self.iterate([path], skipped, _silent)]
+        pieces = self.iterate([path], skipped, _silent)
+        parts = [Window(piece.X.astype(np.float32), piece.y, None) for piece in pieces]
         return stacked(parts)
 
     def read(self, piece: Piece, skipped: NDArray[np.int64], note: Note) -> EncodedPiece:
@@ -80,7 +81,7 @@ class TableReader:
             )  # fmt: skip
         except TableError as error:
             raise TableError(str(error) if piece.path in str(error) else f"{piece.path}: {error}") from error
-        X = encoded.X if hasattr(encoded.X, "tocsr") else encoded.X.to_numpy(np.float32)
+        X = encoded.X if hasattr(encoded.X, "tocsr") else encoded.X.to_numpy(np.float64)
         return EncodedPiece(piece.path, X, y[encoded.rows], len(piece.frame))
 
     def _as_text(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from scipy import sparse
 
 BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
 WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
+LEAST_STEPS = 1000  # of float32's rounding between the ends of a column
 MOST_CLASSES = 1000  # different targets; more are values
 NO_ROWS = np.zeros(0, np.int64)
 
@@ -140,6 +142,31 @@ def stacked_rows(parts: Sequence[Any]) -> Any:
     return sparse.vstack(parts).tocsr() if sparse.issparse(parts[0]) else np.concatenate(parts)
 
 
+class Ranges:
+    """The smallest and the largest value of each column so far: whether float32 can tell their values apart."""
+
+    def __init__(self) -> None:
+        self.low: Any = np.inf
+        self.high: Any = -np.inf
+
+    def add(self, X: NDArray[Any]) -> None:
+        """Look at some dense rows."""
+        if len(X):
+            self.low, self.high = np.fmin(self.low, np.fmin.reduce(X)), np.fmax(self.high, np.fmax.reduce(X))
+
+    def warn(self, names: Sequence[str] | None) -> None:
+        """Warn of columns whose differences are lost in float32, and look at nothing from now on."""
+        with np.errstate(over="ignore"):
+            step = np.spacing(np.fmax(np.abs(self.low), np.abs(self.high)).astype(np.float32)).astype(np.float64)
+        for place in np.flatnonzero((self.low < self.high) & (self.high - self.low < LEAST_STEPS * step)):
+            name = f"column {place}" if names is None else repr(names[int(place)])
+            warnings.warn(
+                f"{name} has values from {self.low[place]:.12g} to {self.high[place]:.12g}; rows outside memory are "
+                f"held in float32, which rounds them to multiples of {step[place]:.3g}: subtract a constant first",
+                stacklevel=2,
+            )
+
+
 def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
     """First row and the row after the last of each block."""
     return [(int(block) * BLOCK_ROWS, min((int(block) + 1) * BLOCK_ROWS, n_rows)) for block in blocks]
@@ -158,6 +185,7 @@ class MappedRows(BlockRows):
     def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
         self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
         self._classes: tuple[NDArray[Any], NDArray[np.int64]] | None = None
+        self._ranges: Ranges | None = Ranges() if X.dtype != np.float32 else None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -184,6 +212,11 @@ class MappedRows(BlockRows):
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
         """The rows of some spans, in their order."""
+        if self._ranges is not None:  # the first window is a sample of all rows
+            for start, stop in spans:
+                self._ranges.add(self.X[start:stop])
+            self._ranges.warn(None)
+            self._ranges = None
         X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
         y = np.concatenate([self.y[start:stop] for start, stop in spans])
         weight = None

@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.training.blocks import BlockRows, Window
+from treelu.training.blocks import BlockRows, Ranges, Window
 from treelu.training.odd_targets import refuse_mask, refuse_odd_targets
 from treelu.training.store_folder import new_folder, remove_folder, remove_leftovers
 
@@ -67,6 +67,7 @@ class RowStore(BlockRows):
         if is_sparse:
             self._files["features"] = (folder / "features").open("w+b", buffering=0)
         self._n_rows, self._n_entries = 0, 0
+        self._ranges = Ranges()
         self._n_targets: tuple[int, int] | None = None  # dimensions of y, targets a row
         self._weighted: bool | None = None
 
@@ -189,13 +190,11 @@ class RowStore(BlockRows):
             raise ValueError(f"X must be {'a sparse matrix' if self.is_sparse else 'dense'}, as the store is")
         if len(self) and names != self.feature_names:
             raise ValueError(difference_of_names(self.feature_names, names))
+        if not self.is_sparse:
+            X = np.asarray(X) if names is None else X.to_numpy(np.float64, na_value=np.nan)
+        given = X
         with np.errstate(over="ignore"):
-            if self.is_sparse:
-                X = sparse.csr_array(X, dtype=np.float32)
-            elif names is not None:
-                X = np.ascontiguousarray(X.to_numpy(np.float32, na_value=np.nan))
-            else:
-                X = np.ascontiguousarray(X, np.float32)
+            X = sparse.csr_array(X, dtype=np.float32) if self.is_sparse else np.ascontiguousarray(X, np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(f"X must have {self.n_features} columns, got shape {X.shape}")
         values = X.data if self.is_sparse else X
@@ -203,12 +202,17 @@ class RowStore(BlockRows):
             raise ValueError("X must be finite in float32, got an infinite value or one beyond 3.4e38")
         if not self.may_miss and np.isnan(values).any():
             raise ValueError("X must not miss values: fill them before they are stored, or give missing='indicator'")
+        if not self.is_sparse and given.dtype != np.float32:
+            self._ranges.add(given)
         return X
 
     # Reading
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
         """The rows of some spans, in their order."""
+        if np.ndim(self._ranges.low):
+            self._ranges.warn(self.feature_names)
+            self._ranges = Ranges()
         X: Any = (
             self._read_sparse(spans)
             if self.is_sparse
