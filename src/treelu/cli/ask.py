@@ -23,6 +23,7 @@ from treelu.tree.questions.permitted import permitted_rows
 from treelu.tree.questions.search import NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import number
+from treelu.tree.rows import dense
 
 MAX_ROWS = 1_000  # asked about in one go
 
@@ -44,7 +45,7 @@ def ask_table(
     if len(frame) > MAX_ROWS:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
     encoded = asked.model.encoder.encode(frame, note=notes)
-    X = np.asarray(encoded.X.toarray() if hasattr(encoded.X, "toarray") else encoded.X, dtype=np.float64)
+    X = dense(encoded.X).astype(np.float64)
     options = asked.columns.options(**columns)
     for row, x in zip(encoded.rows.tolist(), X, strict=True):
         answer = ask_row(asked, x, question, options)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.cli.asked import Asked
-from treelu.cli.compare import most_terms
 from treelu.cli.messages import InputError, count
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
@@ -276,7 +275,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
     if tree.n_leaves == 1:
         return "1 leaf: no question was found to help"
-    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} per question"
+    return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"
 
 
 def score_lines(

@@ -264,7 +264,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         for key, tree in zip(keys, trees, strict=True):
             miss = judged[key].miss() if key in judged else np.full(1, np.nan)
             error = miss.std() / np.sqrt(len(miss))
-            records.append((tree.n_leaves, terms_of(tree), 1 - miss.mean(), error, key == chosen, key.family.start))
+            records.append((tree.n_leaves, tree.max_terms, 1 - miss.mean(), error, key == chosen, key.family.start))
         names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
         table = pd.DataFrame(records, columns=names)
         table["tree"] = range(len(table))
@@ -527,10 +527,3 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
 def warn_of_interrupt(done: int, of: int, kept: str) -> None:
     """Say what Ctrl-C has left."""
     warnings.warn(f"fitting interrupted: {done} of {of} sizes are finished, and {kept} is kept", stacklevel=4)
-
-
-def terms_of(tree: ObliqueTree) -> int:
-    """The most terms of a question."""
-    weights: Any = tree.weights
-    counts = (weights != 0).sum(axis=1)
-    return int(np.asarray(counts).max(initial=0))

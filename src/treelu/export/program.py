@@ -260,13 +260,7 @@ class Program:
     @cached_property
     def used_features(self) -> list[int]:
         """The features that some question or linear leaf has a weight for, ascending."""
-        used = np.zeros(len(self.features), dtype=bool)
-        for tree in self.trees:
-            weights: Any = tree.weights
-            used[(weights != 0).nonzero()[1]] = True
-            if tree.leaf_weights is not None:
-                used |= (tree.leaf_weights != 0).any(axis=(0, 1))
-        return np.flatnonzero(used).tolist()
+        return sorted({feature for tree in self.trees for feature in tree.used_features().tolist()})
 
     def compacted(self) -> Program:
         """The same program without the features that no question reads; the columns stay."""

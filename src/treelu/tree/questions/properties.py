@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from treelu.tree.names import shown_name
+from treelu.tree.names import plain, shown_name
 from treelu.tree.questions.counterfactual import answer
-from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
 from treelu.tree.questions.permitted import Permitted, find_features
 from treelu.tree.questions.ranges import Inside, Output, centre, farthest
@@ -114,7 +113,7 @@ def limited(permitted: Permitted, limit: float, sign: int, value: Output) -> Ver
         row = _beyond(permitted, value, limit, sign)
     if row is None:  # above the limit by rounding only
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
-    used = np.flatnonzero(Splits(tree).used)
+    used = tree.used_features()
     names = tuple(tree.feature_name(j) for j in used.tolist())
     outputs = (float(value.of(row[None])[0]),)
     return Verdict(claim, False, row[None], outputs, names, tuple(used.tolist()), inside.n_looked)
@@ -145,5 +144,5 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     shown = np.flatnonzero(search.place.splits.used | (rows[0] != rows[1]))
     order = [*[j for j in shown if rows[0, j] != rows[1, j]], *[j for j in shown if rows[0, j] == rows[1, j]]]
     names = tuple(tree.feature_name(int(j)) for j in order)
-    said = tuple(value.item() if hasattr(value, "item") else value for value in outputs(rows))
-    return Verdict(claim, False, rows, said, names, tuple(int(j) for j in order), search.n_solved)
+    said, places = tuple(map(plain, outputs(rows))), tuple(int(j) for j in order)
+    return Verdict(claim, False, rows, said, names, places, search.n_solved)
