@@ -122,16 +122,6 @@ def one_neuron_per_layer(network: CanonicalNetwork) -> CanonicalNetwork:
     (1, 1, 1)
     """
     chain = Chain.of(network)
-    n_neurons = len(chain.bias)
-    narrow = CanonicalNetwork(
-        network.in_features,
-        [1] * n_neurons,
-        network.out_features,
-        activation=network.activation,
-        patterns=network.patterns,
-    )
-    for neuron, layer in enumerate(narrow.layers):
-        layer.weight[0] = np.concatenate([chain.weight[:, neuron], chain.connection[neuron, :neuron]])
-        layer.bias[0] = chain.bias[neuron]
+    narrow = chain.canonical(network.out_features, network.activation, network.patterns)
     narrow.table[:] = network.table
     return narrow

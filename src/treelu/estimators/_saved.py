@@ -12,7 +12,8 @@ from scipy import sparse
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._trees import Visits
 from treelu.nn.missing import MissingValues
-from treelu.nn.saved import BITS_A_WORD, describe_network, restore_network
+from treelu.nn.patterns import BITS_A_WORD, n_words
+from treelu.nn.saved import describe_network, restore_network
 from treelu.training.saved import (
     describe_history,
     describe_numbers,
@@ -179,7 +180,7 @@ def put_visits(visits: Visits, arrays: ArrayWriter) -> None:
 
 def take_visits(arrays: ArrayReader, depth: int) -> Visits:
     """The inverse of `put_visits`; every pattern is one of a network of that depth."""
-    words = -(-depth // BITS_A_WORD)
+    words = n_words(depth)
     codes = arrays.integers("codes", None, words)
     counts = arrays.integers("counts", len(codes))
     bits = [min(BITS_A_WORD, depth - BITS_A_WORD * word) for word in range(words)]

@@ -14,7 +14,7 @@ from treelu.convert import network_to_tree
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
 from treelu.nn.missing import MissingValues
-from treelu.nn.patterns import pack_pattern, unpack_codes
+from treelu.nn.patterns import n_words, pack_pattern, unpack_codes
 from treelu.training import Sample
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import node_totals
@@ -41,7 +41,7 @@ class Visits:
 
 def count_visits(network: NeuronChain, sample: Sample) -> Visits:
     """Route the rows of a sample and count them by pattern."""
-    codes = np.zeros((0, -(-network.depth // 63)), np.int64)
+    codes = np.zeros((0, n_words(network.depth)), np.int64)
     counts = np.zeros(0, np.int64)
     for rows in sample.blocks():
         block = network.activation_codes(rows)
