@@ -130,6 +130,10 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
             weight = by_class if weight is None else weight * by_class
         return class_targets(number, len(self.classes_), weight)
 
+    @property
+    def _target_scaling(self) -> None:
+        return None
+
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
         return {"classes": arrays.labels(self.classes_)}
 

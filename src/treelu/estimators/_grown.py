@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -96,7 +96,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         """The inverse of `_state`, for an estimator with its parameters set."""
         self.tree_ = restore_tree(fields.inner("tree"), arrays.under("tree"))
         fits = self.tree_.n_features == self.n_features_in_
-        if not fits or hasattr(self, "predict_proba") != self.tree_.is_classifier:
+        if not fits or is_classifier(self) != self.tree_.is_classifier:
             raise fields.error("the tree does not belong to this estimator")
         self.feature_importances_ = arrays.floats("feature_importances", self.n_features_in_)
         if arrays.has("training_losses"):

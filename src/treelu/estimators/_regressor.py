@@ -21,7 +21,7 @@ from treelu.estimators._targets import value_targets
 from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training import Callback, Sample, Settings, evaluate
 from treelu.training.saved import put_scaling, take_scaling
-from treelu.training.scaling import fit_scaling
+from treelu.training.scaling import Scaling, fit_scaling
 from treelu.training.targets import Targets
 
 if TYPE_CHECKING:
@@ -123,6 +123,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
+
+    @property
+    def _target_scaling(self) -> Scaling:
+        return self.target_scaling_
 
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
         put_scaling(self.target_scaling_, arrays.under("target_scaling"))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from treelu.nn.missing import MissingValues
 from treelu.training import Sample
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
@@ -57,6 +58,13 @@ def plain_gaps(kind: str, remedy: str) -> Iterator[None]:
         if not str(error).startswith("Input X contains NaN"):
             raise
         raise ValueError(f"Input X contains NaN, and {kind} needs numbers: {remedy}") from None
+
+
+def learn_gaps(estimator: Any, X: Any) -> None:
+    """Set `missing_values_` where `missing="indicator"`; elsewhere remove what an earlier fit has learned of gaps."""
+    estimator.__dict__.pop("missing_values_", None)
+    if estimator.missing == "indicator":
+        estimator.missing_values_ = MissingValues.of(X)
 
 
 def _is_text(column: Any, dtype: Any) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._trees import Visits
@@ -110,7 +111,7 @@ class PathState:
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in _STEPS},
             "starts": path["start"].tolist(),
-            "chosen": int(path["chosen"].to_numpy().argmax()),
+            "chosen": estimator._chosen_step,
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
         }
 
@@ -124,8 +125,7 @@ class PathState:
         columns = restore_numbers(fields.inner("path"), _STEPS)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(
-            tree.n_features == n_columns(estimator) and tree.is_classifier == hasattr(estimator, "predict_proba")
-            for tree in trees
+            tree.n_features == n_columns(estimator) and tree.is_classifier == is_classifier(estimator) for tree in trees
         )
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
@@ -219,7 +219,7 @@ def restore_stream(fields: Fields, arrays: ArrayReader, estimator: Any) -> Strea
     keys = arrays.floats("keys", None)
     n_rows, n_seen, n_fitted = len(keys), fields.whole("n_seen"), fields.whole("n_fitted")
     weight = arrays.floats("weight", n_rows)
-    if hasattr(estimator, "classes_"):
+    if is_classifier(estimator):
         y = arrays.integers("y", n_rows)
         right = bool(((y >= 0) & (y < len(estimator.classes_))).all())
     else:

@@ -62,7 +62,7 @@ def default_size(n_features: int) -> int:
 def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | None, seed: int) -> None:
     """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
     targets = sample.targets
-    target = getattr(estimator, "target_scaling_", None) or Scaling.identity(targets.n_outputs)
+    target = estimator._target_scaling or Scaling.identity(targets.n_outputs)
     n_folds = min(FOLDS, len(sample))
     folds = fold_numbers(targets, sample.rows, seed, n_folds)
     if len(sample) < 2:

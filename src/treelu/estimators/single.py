@@ -55,7 +55,7 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     device : str or torch.device
         Where to train.
     n_jobs : int, optional
-        Processes for several labels.
+        Threads for several labels and several initialisations.
     callbacks : sequence of callables, optional
         Called as callback(record, network) after each epoch; a true answer ends the training.
     verbose : bool
@@ -68,7 +68,7 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     Attributes
     ----------
     network_ : LocallyConstantNetwork
-        On the raw features, in float64, in evaluation mode.
+        On the raw features, in float64.
     tree_ : ObliqueTree
         The same function as a tree, built on first access; past depth 16 use `to_tree(visited_by=X)`.
     history_ : History

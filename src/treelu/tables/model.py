@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
@@ -229,7 +230,7 @@ class TableModel:
 
 def _task_of(estimator: Any) -> tuple[Task, int]:
     """What a fitted estimator predicts, and how many targets it has."""
-    if not hasattr(estimator, "predict_proba"):
+    if not is_classifier(estimator):
         return "regression", getattr(estimator, "n_outputs_", None) or 1
     if isinstance(estimator.classes_, list):
         return "labels", len(estimator.classes_)
