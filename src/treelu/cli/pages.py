@@ -21,7 +21,6 @@ from treelu.report.questions import Asking, page_answers
 from treelu.report.rows import Floats
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
-from treelu.tables.columns import NumberColumn
 from treelu.tables.questions import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
@@ -174,7 +173,7 @@ def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, An
         lambda row: [*options["keep"], *columns.missing(row)],
         speak,
         [name for name, places in columns.places.items() for _ in places],
-        {name: columns.places[name][0] for name, column in columns.columns.items() if isinstance(column, NumberColumn)},
+        {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         asked.output,
     )
     return page_answers(asking, X, summary)
