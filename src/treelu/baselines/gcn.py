@@ -343,7 +343,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     learning_rate : float
     weight_decay : float
     patience : int or None
-        With an ``eval_set``: stop after so many epochs without a better score (AUC for two classes, log-loss for
+        With an ``eval_set``: stop after this many epochs without a better score (AUC for two classes, log-loss for
         more; for several labels the mean of their AUC).
     verbose : int
         1 shows a progress bar.

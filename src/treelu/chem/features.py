@@ -60,11 +60,11 @@ class MolecularFeatures(SmilesTransformer):
     radius : int, default 2
         Of the largest substructures, in bonds from their centre.
     n_bits : int, default 2048
-        Most columns of each learned block.
+        Most columns of each learned block; the most frequent ones are taken.
     counts : bool, default True
         log(1 + how often) in learned blocks instead of whether.
     min_molecules : int, default 2
-        Columns of learned blocks are in at least so many training molecules.
+        Least number of training molecules that must have a column of a learned block.
     invalid : {"error", "drop", "empty"}, default "error"
         What to do with SMILES that RDKit refuses and with missing ones: raise an error that lists their rows; leave
         the rows out of the result; or keep them as rows of zeros. The last two warn with the row numbers.

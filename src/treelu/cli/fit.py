@@ -78,8 +78,8 @@ def fit_table(
     compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
     if as_json:
         n_held_out = 0 if table.held_out is None else len(table.held_out)
-        told = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
-        write_json(told | {"compared": compared})
+        result = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
+        write_json(result | {"compared": compared})
         return
     where = f"rows of {source.valid}" if source.valid else "hold-out rows that training did not see"
     for line in score_lines(summaries, model, table.held_out, where):

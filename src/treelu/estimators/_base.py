@@ -184,8 +184,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         settings = self._settings(len(sample), n_features)
         if len(settings) == 1 and (validation is not None or not self._how.temper):
             return Choice(settings[0], None)  # validation rows give the tempering later
-        told = trial_lines(type(self).__name__) if self.verbose else None
-        return choose_setting(trial, settings, sample, validation, seed, told)
+        on_trial = trial_lines(type(self).__name__) if self.verbose else None
+        return choose_setting(trial, settings, sample, validation, seed, on_trial)
 
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, tempering: Tempering | None

@@ -140,8 +140,9 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.n_outputs_ = n_outputs if several else None
 
     def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
-        """Targets drawn to what a locally linear network, trained first, makes of the rows: leaves that are constant
-        then follow less of the noise.
+        """Targets moved towards the outputs of a locally linear network trained first, by the share `smoothing`.
+
+        Constant leaves then follow less of the noise.
         """
         share = self.smoothing
         if isinstance(share, str):

@@ -48,7 +48,7 @@ def iterate_pieces(
     files : sequence of str
     rows : int
     note : callable, optional
-        Told of the files that are passed over.
+        Called with a sentence about each file that is passed over.
     **reading
         As for `iterate_table`.
     """
@@ -170,9 +170,9 @@ def draw_table(
     text : sequence of str
         Columns to be read as text.
     note : callable, optional
-        Told of files that are passed over.
+        Called with a sentence about each file that is passed over.
     told : callable, optional
-        Told after each piece how many rows it had.
+        told(n_rows) is called after each piece that was read.
     **reading
         delimiter, decimal and encoding, as for `read_table`.
     """

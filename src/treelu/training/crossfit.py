@@ -97,7 +97,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """How the members of a stack are made; see `Recipe`, which it stands in for.
+    """How the members of a stack are made: what `Recipe` is for other ensembles.
 
     Attributes
     ----------

@@ -288,7 +288,7 @@ class Questions:
         return independent(permitted_rows(self, **permitted), features, value, tolerance)
 
     def at_most(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
-        """Whether the prediction is at most so much for every permitted row: proved, or refuted by a row.
+        """Whether the prediction is at most ``limit`` for every permitted row: proved, or refuted by a row.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class Questions:
         return limited(permitted_rows(self, **permitted), limit, 1, Output(self, target, output))
 
     def at_least(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
-        """Whether the prediction is at least so much for every permitted row; see :meth:`at_most`."""
+        """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
         from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
         from treelu.tree.questions.ranges import Output

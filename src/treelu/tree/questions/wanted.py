@@ -65,7 +65,7 @@ def wanted_answer(
     output: int = 0,
     other_than: Any = None,
 ) -> Wanted:
-    """Read what is asked for: a class, a probability or value of at least or at most so much, or any other class.
+    """Read what is asked for: a class, a probability or value within limits, or any other class.
 
     ``other_than``: the class that must change where neither a target nor limits are given.
     """
