@@ -99,9 +99,7 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
     """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
     targets, rows = sample.targets, sample.rows
-    labels = np.zeros(len(rows))
-    if targets.task != "regression":
-        labels = targets.y.reshape(len(targets), -1)[rows, 0]
+    labels = targets.class_numbers(rows)
     rng = np.random.default_rng(seed)
     classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
     sizes = [len(alike) for alike in classes]

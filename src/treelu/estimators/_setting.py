@@ -215,7 +215,7 @@ def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
         return
     fold = fold_numbers(targets, rows, seed, FOLDS)
     needed = 1 if targets.task == "regression" else 2
-    if len(np.unique(class_numbers(targets, rows)[fold < FOLDS])) < needed:
+    if len(np.unique(targets.class_numbers(rows)[fold < FOLDS])) < needed:
         return
     n_scored = 0
     for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
@@ -235,15 +235,10 @@ def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: 
     >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
     ([0, 1], [0, 1])
     """
-    _, number, sizes = np.unique(class_numbers(targets, rows), return_inverse=True, return_counts=True)
+    _, number, sizes = np.unique(targets.class_numbers(rows), return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     order = shuffled[np.argsort(number[shuffled], kind="stable")]
     fold = np.empty(len(rows), np.int64)
     fold[order] = np.arange(len(rows)) % n_folds
     fold[sizes[number] == 1] = n_folds
     return fold
-
-
-def class_numbers(targets: Targets, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """The class of each row; 0 in regression."""
-    return np.zeros(len(rows)) if targets.task == "regression" else targets.y.reshape(-1)[rows]

@@ -21,7 +21,7 @@ from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling
 from treelu.training.sparsity import proximal_step
 from treelu.training.stacking import Stack, Trees, find_weights
-from treelu.training.targets import probabilities
+from treelu.training.targets import predictions
 
 if TYPE_CHECKING:
     from treelu.estimators._members import EnsembleMixin
@@ -157,6 +157,6 @@ def _outputs(
         outputs = []
         for member in members:
             scores = evaluate(member.network, sample.table.columns(member.features), sample.index).astype(np.float64)
-            outputs.append(scores if task == "regression" else probabilities(scores))
+            outputs.append(predictions(scores, task))
         said.append(np.mean(outputs, axis=0))
     return said + [part.outputs(sample.table, task, sample.index) for part in trees]
