@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.impute import SimpleImputer
 
-from treelu import LCNClassifier, LCNRegressor
+from treelu import LCNClassifier, LCNRegressor, ObliqueTreeClassifier
+from treelu.persistence import dumps, loads
 
 
 @pytest.fixture
@@ -62,3 +65,17 @@ def test_a_feature_may_have_the_name_of_an_indicator() -> None:
     frame = pd.DataFrame({"x": [1.0, np.nan, 3.0, 4.0] * 5, "x is missing": [0.0, 1.0, 2.0, 3.0] * 5})
     model = LCNClassifier(depth=1, epochs=1, missing="indicator").fit(frame, [0, 1, 0, 1] * 5)
     assert model.tree_.feature_names == ("x", "x is missing", "x is missing (2)")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LCNClassifier(depth=2, drop_connect=0, epochs=2, missing="indicator", random_state=0),
+        ObliqueTreeClassifier(n_updates=10, teacher=None, n_jobs=1, missing="indicator", random_state=0),
+    ],
+)
+def test_a_new_fit_forgets_the_gaps_of_the_last(gaps: tuple[np.ndarray, np.ndarray], model: Any) -> None:
+    X, y = gaps
+    model.fit(X, y).set_params(missing="error").fit(np.nan_to_num(X), y)
+    assert model.tree_.n_features == 3
+    np.testing.assert_array_equal(loads(*dumps(model)).predict(X[:, [2, 2, 2]]), model.predict(X[:, [2, 2, 2]]))

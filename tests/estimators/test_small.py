@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS, three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
 from treelu.estimators._ordinary import first_splits
-from treelu.estimators.small import terms_of
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 
@@ -55,7 +54,7 @@ def test_budgets_are_kept(max_terms: int | None, selection: str) -> None:
         assert tree.depth <= 3
         assert tree.n_samples is not None
         assert tree.n_samples.min() >= 7
-        assert terms_of(tree) <= (max_terms or 4)
+        assert tree.max_terms <= (max_terms or 4)
     assert model.score(X, y) > 0.85
 
 
@@ -68,10 +67,10 @@ def test_the_path_says_what_was_chosen() -> None:
     assert path.chosen.sum() == 1
     assert not path.duplicated(["leaves", "terms"]).any()
     assert [tree.n_leaves for tree in model.path_trees_] == path.leaves.tolist()
-    assert [terms_of(tree) for tree in model.path_trees_] == path.terms.tolist()
+    assert [tree.max_terms for tree in model.path_trees_] == path.terms.tolist()
     assert model.path_trees_[int(path.chosen.argmax())] is model.tree_
     # an oblique line: two leaves with two terms do, one term does not
-    assert (model.tree_.n_leaves, terms_of(model.tree_)) == (2, 2)
+    assert (model.tree_.n_leaves, model.tree_.max_terms) == (2, 2)
     assert model.score(X, y) > 0.93
 
 
@@ -168,7 +167,7 @@ def test_many_columns_are_screened() -> None:
     y = (np.asarray(X[:, :30].sum(axis=1)).ravel() > 0.5).astype(int)
     model = ObliqueTreeClassifier(selection="largest", max_leaf_nodes=2, n_updates=50, random_state=0).fit(X, y)
     assert model.tree_.n_features == 700
-    assert 2 <= terms_of(model.tree_) <= 512
+    assert 2 <= model.tree_.max_terms <= 512
 
 
 def rising(n: int = 250) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ def test_divisor_of_the_penalty_is_amsgrads() -> None:
         gradient[:] = rng.normal(size=5) * np.geomspace(1e-3, 1e3, 5) / step
         optimizer.take_step(0.01)
         expected = np.sqrt(optimizer.largest / (1 - 0.999**step))
-        np.testing.assert_allclose(roots.after({"weight": gradient[:, None]}), expected, rtol=1e-12)
+        np.testing.assert_allclose(roots.after([gradient[:, None]]), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("optimizer", ["amsgrad", "sgd"])

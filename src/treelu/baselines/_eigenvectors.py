@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from treelu.estimators._grown import Matrix
+from treelu.tree.rows import dense
 
 Eigenvectors = Literal["all", "dominant"]
 
@@ -52,14 +53,14 @@ def covariance_eigenvectors(X: Matrix, sample_weight: NDArray[np.float64], which
     rows = sparse.diags_array(root) @ X if sparse.issparse(X) else root[:, None] * X
     if n_rows < n_features:
         # Eigenvectors v of the small matrix A Aᵀ give those of AᵀA as Aᵀv, where A = √w (X − mean).
-        gram, shift = _dense(rows @ rows.T), rows @ mean
+        gram, shift = dense(rows @ rows.T), rows @ mean
         gram += np.multiply.outer(root, root) * (mean @ mean)
         gram -= np.multiply.outer(root, shift) + np.multiply.outer(shift, root)
         values, vectors = eigh(gram)
         keep = _not_zero(values, noise, which)
         found = (rows.T @ vectors[:, keep]).T - np.multiply.outer(root @ vectors[:, keep], mean)
     else:
-        values, vectors = eigh(_dense(rows.T @ rows) - np.multiply.outer(mean, mean))
+        values, vectors = eigh(dense(rows.T @ rows) - np.multiply.outer(mean, mean))
         keep = _not_zero(values, noise, which)
         found = vectors[:, keep].T
     return found / np.linalg.norm(found, axis=1, keepdims=True)
@@ -72,10 +73,6 @@ def _mean_squares(X: Matrix, share: NDArray[np.float64]) -> NDArray[np.float64]:
 def _rounding(X: Matrix, share: NDArray[np.float64]) -> float:
     """A variance that rounding alone may make: of differences of squares (sparse rows) or squares of differences."""
     return float(_mean_squares(X, share).sum()) * (1e-13 if sparse.issparse(X) else 1e-26)
-
-
-def _dense(matrix: Any) -> NDArray[np.float64]:
-    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
 def _not_zero(values: NDArray[np.float64], noise: float, which: Eigenvectors) -> NDArray[np.int64]:

@@ -8,13 +8,11 @@ import numpy as np
 import torch
 
 from treelu.baselines._graphs import N_ATOM_FEATURES
-from treelu.training.saved import describe_history, put_scaling, restore_history, take_scaling
+from treelu.training.saved import describe_history, restore_history
 
 if TYPE_CHECKING:
     from treelu.baselines.gcn import GraphNetwork
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
-
-MAX_LABELS = 1_000_000
 
 
 def describe_graph_model(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
@@ -23,30 +21,13 @@ def describe_graph_model(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     for name, tensor in estimator.network_.state_dict().items():
         if tensor.dtype.is_floating_point:  # the others count batches, which training alone looks at
             inner.put(name, tensor.detach().cpu().numpy())
-    fitted: dict[str, Any] = {"history": describe_history(estimator.history_)}
-    if hasattr(estimator, "target_scaling_"):
-        put_scaling(estimator.target_scaling_, arrays.under("target_scaling"))
-    elif isinstance(estimator.classes_, list):
-        fitted["n_labels"] = len(estimator.classes_)
-    else:
-        fitted["classes"] = arrays.labels(estimator.classes_)
-    return fitted
+    return {"history": describe_history(estimator.history_), **estimator._state_of_targets(arrays)}
 
 
 def restore_graph_model(estimator: Any, fields: Fields, arrays: ArrayReader) -> None:
     """The inverse of `describe_graph_model`, for an estimator with its parameters set."""
     estimator.history_ = restore_history(fields.inner("history"))
-    if not hasattr(estimator, "predict_proba"):
-        estimator.target_scaling_ = take_scaling(arrays.under("target_scaling"), 1)
-        n_outputs = 1
-    elif "n_labels" in fields:
-        n_outputs = fields.whole("n_labels", low=1, high=MAX_LABELS)
-        estimator.classes_ = [np.array([0, 1])] * n_outputs
-    else:
-        estimator.classes_ = fields.labels("classes")
-        if len(estimator.classes_) < 2:
-            raise fields.error("a classifier needs two classes or more")
-        n_outputs = 1 if len(estimator.classes_) == 2 else len(estimator.classes_)
+    n_outputs = estimator._load_targets(fields, arrays)
     estimator.network_ = _restore_network(estimator, n_outputs, arrays.under("network"))
 
 

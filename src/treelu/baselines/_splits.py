@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treelu.estimators._grown import Matrix
 from treelu.nn.caching import njit
-
-Matrix = NDArray[np.float64] | sparse.csr_array
 
 _BLOCK = 1 << 22  # values of a dense table that are reflected at a time: 32 MB of float64
 # Distinct values of an oblique projection are taken to differ by more than the rounding error of the projection.

@@ -36,10 +36,12 @@ from treelu.nn import Activation
 from treelu.training import Sample, evaluate, train
 from treelu.training.on_device import TorchStepper
 from treelu.training.progress import epoch_bar
+from treelu.training.saved import put_scaling, take_scaling
 from treelu.training.scaling import Scaling
 from treelu.training.targets import Targets, probabilities
 
 _MAX_DEGREE = 6  # atoms with more neighbours share the weights of this degree
+_MAX_LABELS = 1_000_000  # of a saved model
 
 
 class GraphNetwork(nn.Module):
@@ -281,6 +283,14 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
     def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
         """y as targets; ``first`` learns the classes or the scale, otherwise they are given."""
 
+    @abstractmethod
+    def _state_of_targets(self, arrays: Any) -> dict[str, Any]:
+        """What was learned of y, for saving."""
+
+    @abstractmethod
+    def _load_targets(self, fields: Any, arrays: Any) -> int:
+        """The inverse of `_state_of_targets`; returns the number of outputs."""
+
     def _filters(self) -> list[int]:
         filters = [int(width) for width in self.filters]
         if not filters or min(filters) < 1:
@@ -333,7 +343,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
     learning_rate : float
     weight_decay : float
     patience : int or None
-        With an ``eval_set``: stop after so many epochs without a better score (AUC for two classes, log-loss for
+        With an ``eval_set``: stop after this many epochs without a better score (AUC for two classes, log-loss for
         more; for several labels the mean of their AUC).
     verbose : int
         1 shows a progress bar.
@@ -362,6 +372,11 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
 
     classes_: Any  # an array, or one per label
 
+    @property
+    def _has_labels(self) -> bool:
+        """Whether it was fitted to a table of labels."""
+        return isinstance(self.classes_, list)
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities.
 
@@ -375,7 +390,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
         (n_molecules, n_labels), the probability that a label is 1
         """
         scores = self._scores(X)
-        return expit(scores) if isinstance(self.classes_, list) else probabilities(scores)
+        return expit(scores) if self._has_labels else probabilities(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of each molecule.
@@ -389,7 +404,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
         array of shape (n_molecules,), or (n_molecules, n_labels)
         """
         probability = self.predict_proba(X)
-        if isinstance(self.classes_, list):
+        if self._has_labels:
             return (probability >= 0.5).astype(np.int64)
         return self.classes_[probability.argmax(axis=1)]
 
@@ -398,20 +413,34 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
             return self._label_targets(y, weight, first=first)
         if first:
             check_classification_targets(y)
-        elif isinstance(self.classes_, list):
+        elif self._has_labels:
             raise ValueError(f"eval_set: y must have {len(self.classes_)} columns, got a vector")
-        classes, number = encode_classes(y, None if first else self.classes_)
-        self.classes_ = classes
-        return class_targets(number, len(classes), weight)
+        self.classes_, number = encode_classes(y, None if first else self.classes_)
+        return class_targets(number, len(self.classes_), weight)
 
     def _label_targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:
         labels = check_label_matrix(y) if first else np.asarray(y, dtype=np.float64)
         if first:
             self.classes_ = [np.array([0, 1])] * labels.shape[1]
-        elif not isinstance(self.classes_, list) or labels.shape[1] != len(self.classes_):
-            wanted = f"{len(self.classes_)} columns" if isinstance(self.classes_, list) else "one"
+        elif not self._has_labels or labels.shape[1] != len(self.classes_):
+            wanted = f"{len(self.classes_)} columns" if self._has_labels else "one"
             raise ValueError(f"eval_set: y must have {wanted}, got {labels.shape[1]} columns")
         return Targets("binary", labels.astype(np.float32), labels.shape[1], as_weight(weight))
+
+    def _state_of_targets(self, arrays: Any) -> dict[str, Any]:
+        if self._has_labels:
+            return {"n_labels": len(self.classes_)}
+        return {"classes": arrays.labels(self.classes_)}
+
+    def _load_targets(self, fields: Any, arrays: Any) -> int:
+        if "n_labels" in fields:
+            n_labels: int = fields.whole("n_labels", low=1, high=_MAX_LABELS)
+            self.classes_ = [np.array([0, 1])] * n_labels
+            return n_labels
+        self.classes_ = fields.labels("classes")
+        if len(self.classes_) < 2:
+            raise fields.error("a classifier needs two classes or more")
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
 
 
 class GCNRegressor(RegressorMixin, _GraphEstimator):
@@ -462,3 +491,11 @@ class GCNRegressor(RegressorMixin, _GraphEstimator):
         if first:
             self.target_scaling_ = Scaling(values.mean(axis=0), np.array([values.std() or 1.0]))
         return value_targets(values, self.target_scaling_, weight)
+
+    def _state_of_targets(self, arrays: Any) -> dict[str, Any]:
+        put_scaling(self.target_scaling_, arrays.under("target_scaling"))
+        return {}
+
+    def _load_targets(self, fields: Any, arrays: Any) -> int:
+        self.target_scaling_ = take_scaling(arrays.under("target_scaling"), 1)
+        return 1

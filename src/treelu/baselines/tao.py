@@ -19,14 +19,6 @@ from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spre
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import linear_form
 
-_PARAMETER_CONSTRAINTS: dict[str, list[Any]] = {
-    "max_depth": [Interval(Integral, 1, None, closed="left")],
-    "C": [Interval(Real, 0, None, closed="neither")],
-    "init": [StrOptions({"cart", "random"})],
-    "max_sweeps": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-}
-
 
 def random_tree(X: Matrix, depth: int, rng: np.random.RandomState) -> ObliqueTree:
     """A complete tree of random directions, each cut at the median of the rows that reach it.
@@ -69,7 +61,13 @@ class _TAO(TreeEstimator):
     """What the classifier and the regressor share: parameters, the start and the sweeps."""
 
     _cart: ClassVar[type[DecisionTreeClassifier] | type[DecisionTreeRegressor]]
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = _PARAMETER_CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_depth": [Interval(Integral, 1, None, closed="left")],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "init": [StrOptions({"cart", "random"})],
+        "max_sweeps": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from treelu.chem._environments import Place, environment_place, environment_places
+from treelu.chem._environments import Place, bit_places, environment_place, environment_places
 from treelu.chem._molecules import chem_extra
 
 # Keys without a pattern in RDKit's list (1 is never set by RDKit), and two whose pattern is too long to read.
@@ -81,10 +81,7 @@ class AtomPairs(Block):
         return f"{_atom_type(first)}..{distance}..{_atom_type(second)}"
 
     def places(self, key: int, molecule: Any) -> list[Place]:
-        output = chem_extra("rdkit.Chem.rdFingerprintGenerator").AdditionalOutput()
-        output.AllocateBitInfoMap()
-        self._generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
-        pairs = output.GetBitInfoMap().get(key, ())
+        pairs = bit_places(molecule, self._generator).get(key, ())
         return [Place(frozenset(pair), frozenset(), tuple(pair)) for pair in pairs]
 
 

@@ -9,7 +9,7 @@ numbers of atoms and bonds, which are part of the keys here, do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,18 +44,26 @@ def environment_place(molecule: Any, atom: int, radius: int) -> Place:
     return Place(frozenset(atoms), frozenset(bonds), (atom,))
 
 
+def bit_places(molecule: Any, generator: Any) -> Mapping[int, tuple[tuple[int, int], ...]]:
+    """What an RDKit generator finds in a molecule: keys, each with the pairs of numbers that say where.
+
+    Of Morgan's generator these are (atom, radius), of that of atom pairs the two atoms.
+    """
+    output = chem_extra("rdkit.Chem.rdFingerprintGenerator").AdditionalOutput()
+    output.AllocateBitInfoMap()
+    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
+    return output.GetBitInfoMap()
+
+
 def environment_places(molecule: Any, generator: Any) -> dict[int, list[tuple[int, int]]]:
     """Keys of a molecule's environments, each with the (atom, radius) pairs where it occurs.
 
     A key is Morgan's number (32 bits) and from radius 2 on, where it can be ambiguous, the numbers of atoms (15 bits)
     and bonds (16 bits).
     """
-    output = chem_extra("rdkit.Chem.rdFingerprintGenerator").AdditionalOutput()
-    output.AllocateBitInfoMap()
-    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
     sizes: dict[int, list[int]] = {}
     places: dict[int, list[tuple[int, int]]] = {}
-    for number, found in output.GetBitInfoMap().items():
+    for number, found in bit_places(molecule, generator).items():
         for place in found:
             atom, radius = place
             if radius > 1 and radius not in sizes:

@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from treelu.chem._environments import bit_places
 from treelu.chem._molecules import chem_extra
 
 LIGAND_ELEMENTS = ("C", "N", "O", "F", "P", "S", "Cl", "Br", "I")
@@ -253,12 +254,9 @@ def _atom_environments(molecule: Any, radius: int) -> np.ndarray:
     generators = chem_extra("rdkit.Chem.rdFingerprintGenerator")
     # Redundant environments are kept: every atom must have a name.
     generator = generators.GetMorganGenerator(radius=radius, includeRedundantEnvironments=True)
-    output = generators.AdditionalOutput()
-    output.AllocateBitInfoMap()
-    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
     names = np.zeros(molecule.GetNumAtoms(), dtype=np.uint64)
     reach = np.full(molecule.GetNumAtoms(), -1)
-    for key, places in output.GetBitInfoMap().items():
+    for key, places in bit_places(molecule, generator).items():
         for atom, size in places:
             if size > reach[atom]:
                 names[atom], reach[atom] = key, size

@@ -16,13 +16,12 @@ from treelu.chem._molecules import (
     about_refused,
     as_smiles,
     check_refused,
+    each_molecule,
     kept_rows,
-    parse,
+    one_molecule,
     without_isotopes,
 )
-from treelu.chem.fingerprints import Environment
-
-_CHUNK = 2000  # molecules that are alive at once
+from treelu.chem.fingerprints import Environment, smallest_holders
 
 
 class MolecularColumn(NamedTuple):
@@ -61,11 +60,11 @@ class MolecularFeatures(SmilesTransformer):
     radius : int, default 2
         Of the largest substructures, in bonds from their centre.
     n_bits : int, default 2048
-        Most columns of each learned block.
+        Most columns of each learned block; the most frequent ones are taken.
     counts : bool, default True
         log(1 + how often) in learned blocks instead of whether.
     min_molecules : int, default 2
-        Columns of learned blocks are in at least so many training molecules.
+        Least number of training molecules that must have a column of a learned block.
     invalid : {"error", "drop", "empty"}, default "error"
         What to do with SMILES that RDKit refuses and with missing ones: raise an error that lists their rows; leave
         the rows out of the result; or keep them as rows of zeros. The last two warn with the row numbers.
@@ -171,7 +170,7 @@ class MolecularFeatures(SmilesTransformer):
         known = self.columns_[self.column_number(column)]
         if known.block != "substructures":
             raise ValueError(f"column {known.name!r} is not a substructure; its block is {known.block!r}")
-        return environment_smarts(_molecule(str(known.smiles)), known.atom, known.radius)
+        return environment_smarts(one_molecule(str(known.smiles)), known.atom, known.radius)
 
     def examples(self, column: int | str) -> list[Environment]:
         """The substructure of a column, in the smallest training molecule that has it; empty for other blocks."""
@@ -195,7 +194,7 @@ class MolecularFeatures(SmilesTransformer):
         [[0, 1], [2, 3]]
         """
         known = self.columns_[self.column_number(column)]
-        return make_block(known.block, self.radius).places(known.key, _molecule(self.plain(smiles)))
+        return make_block(known.block, self.radius).places(known.key, one_molecule(self.plain(smiles)))
 
     def example_places(self, column: int | str, example: int = 0) -> tuple[str, list[Place]]:
         """The smallest training molecule that has a column, and the first place there."""
@@ -308,14 +307,13 @@ def _read(smiles: list[str | None], blocks: dict[str, Block]) -> _Read:
     keys: dict[str, list[int]] = {name: [] for name in blocks}
     values: dict[str, list[float]] = {name: [] for name in blocks}
     sizes: list[int] = []
-    for start in range(0, len(smiles), _CHUNK):
-        for molecule in parse(smiles[start : start + _CHUNK]):
-            sizes.append(-1 if molecule is None else molecule.GetNumHeavyAtoms())
-            for name, block in blocks.items():
-                found = {} if molecule is None else block.values(molecule)
-                lengths[name].append(len(found))
-                keys[name].extend(found.keys())
-                values[name].extend(found.values())
+    for molecule in each_molecule(smiles):
+        sizes.append(-1 if molecule is None else molecule.GetNumHeavyAtoms())
+        for name, block in blocks.items():
+            found = {} if molecule is None else block.values(molecule)
+            lengths[name].append(len(found))
+            keys[name].extend(found.keys())
+            values[name].extend(found.values())
     rows = np.arange(len(smiles), dtype=np.int64)
     entries = {
         name: _Entries(
@@ -333,12 +331,14 @@ def _most_frequent(
     name: str, block: Block, found: _Read, smiles: list[str | None], n_columns: int, min_molecules: int
 ) -> list[MolecularColumn]:
     """Columns by falling number of training molecules, each with the smallest molecule that has it."""
-    keys, rows, n_molecules = _smallest_holders(found.entries[name], found.sizes)
+    entries = found.entries[name]
+    keys, first, n_molecules = smallest_holders(entries.keys, entries.rows, found.sizes)
+    rows = entries.rows[first]
     ranked = np.lexsort((keys, -n_molecules))
     chosen = ranked[n_molecules[ranked] >= min_molecules][:n_columns]
     columns: dict[int, MolecularColumn] = {}
     for row in np.unique(rows[chosen]).tolist():  # each molecule is read once
-        molecule = _molecule(str(smiles[row]))
+        molecule = one_molecule(str(smiles[row]))
         here = chosen[rows[chosen] == row]
         environments = block.environments(molecule) if isinstance(block, Substructures) else {}
         for index in here.tolist():
@@ -347,13 +347,6 @@ def _most_frequent(
             label = environment_name(molecule, *place) if environments else block.label(key)
             columns[index] = MolecularColumn(name, key, label, int(n_molecules[index]), str(smiles[row]), *place)
     return _distinct([columns[index] for index in chosen.tolist()])
-
-
-def _smallest_holders(entries: _Entries, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct keys, the row of the smallest molecule with each, and how many molecules have it."""
-    order = np.lexsort((entries.rows, sizes[entries.rows], entries.keys))
-    keys, start, n_molecules = np.unique(entries.keys[order], return_index=True, return_counts=True)
-    return keys, entries.rows[order[start]], n_molecules
 
 
 def _distinct(columns: list[MolecularColumn]) -> list[MolecularColumn]:
@@ -369,7 +362,7 @@ def _distinct(columns: list[MolecularColumn]) -> list[MolecularColumn]:
 def _all_columns(name: str, block: Block, found: _Read, smiles: list[str | None]) -> list[MolecularColumn]:
     """Every column of a block that is not learned."""
     entries = found.entries[name]
-    known_keys, rows, n_molecules = _smallest_holders(entries, found.sizes)
+    known_keys, first, n_molecules = smallest_holders(entries.keys, entries.rows, found.sizes)
     holders = {key: place for place, key in enumerate(known_keys.tolist())}
     n_read = int(np.count_nonzero(found.sizes >= 0))
     columns = []
@@ -377,7 +370,7 @@ def _all_columns(name: str, block: Block, found: _Read, smiles: list[str | None]
         holder = holders.get(key)
         column = MolecularColumn(name, key, block.label(key), 0)
         if holder is not None:
-            smallest = str(smiles[rows[holder]]) if block.drawn else None
+            smallest = str(smiles[entries.rows[first[holder]]]) if block.drawn else None
             values = entries.values[entries.keys == key]
             column = column._replace(
                 n_molecules=int(n_molecules[holder]), smiles=smallest, fill=_median(values, n_read - len(values))
@@ -408,13 +401,6 @@ def _block_matrix(
     fill = np.array([column.fill for column in columns])
     values = np.where(np.isnan(values), fill[number[here]], values)
     return sparse.csr_matrix((values, (entries.rows[here], number[here])), shape=(n_rows, len(columns)))
-
-
-def _molecule(smiles: str) -> Any:
-    (molecule,) = parse(as_smiles([smiles], "smiles"))
-    if molecule is None:
-        raise ValueError(f"RDKit cannot read smiles={smiles!r}")
-    return molecule
 
 
 def _check_column(column: MolecularColumn, blocks: Sequence[str]) -> None:

@@ -8,18 +8,18 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from treelu.chem._environments import Place, environment_place
+from treelu.chem._environments import Place, bit_places, environment_place
 from treelu.chem._molecules import (
+    CHUNK,
     SmilesTransformer,
     about_refused,
     as_smiles,
     check_refused,
     chem_extra,
     kept_rows,
+    one_molecule,
     parse,
 )
-
-_CHUNK = 2000  # molecules that are alive at once; 41,127 of them at once take some 400 MB
 
 
 class Environment(NamedTuple):
@@ -142,10 +142,7 @@ class MorganFingerprint(SmilesTransformer):
         >>> MorganFingerprint().environments(807, "OCCO")
         [(0, 0), (3, 0)]
         """
-        (molecule,) = parse(as_smiles([smiles], "smiles"))
-        if molecule is None:
-            raise ValueError(f"RDKit cannot read smiles={smiles!r}")
-        places = _places(molecule, _generator(self.radius))
+        places = bit_places(one_molecule(smiles), _generator(self.radius))
         return sorted(place for key, found in places.items() if key % self.n_bits == bit for place in found)
 
     def plain(self, smiles: str) -> str:
@@ -154,7 +151,7 @@ class MorganFingerprint(SmilesTransformer):
 
     def places(self, bit: int, smiles: str) -> list[Place]:
         """Where a molecule sets a bit: the atoms and bonds of each environment, and its centre."""
-        (molecule,) = parse(as_smiles([smiles], "smiles"))
+        molecule = one_molecule(smiles)
         return [environment_place(molecule, atom, radius) for atom, radius in self.environments(bit, smiles)]
 
     def example_places(self, bit: int, example: int = 0) -> tuple[str, list[Place]]:
@@ -275,8 +272,8 @@ def _find_environments(smiles: list[str | None], radius: int) -> _Environments:
     keys: list[int] = []
     counts: list[int] = []
     sizes: list[int] = []  # -1 for a refused row
-    for start in range(0, len(smiles), _CHUNK):
-        molecules = parse(smiles[start : start + _CHUNK])
+    for start in range(0, len(smiles), CHUNK):
+        molecules = parse(smiles[start : start + CHUNK])
         readable = [molecule for molecule in molecules if molecule is not None]
         bags = iter(generator.GetSparseCountFingerprints(readable))
         for molecule in molecules:
@@ -295,12 +292,14 @@ def _choose_examples(
     found: _Environments, smiles: list[str | None], radius: int, n_bits: int, n_examples: int
 ) -> dict[int, tuple[Environment, ...]]:
     """The most frequent environments of each bit, each in the smallest molecule that has it."""
-    keys, first, n_molecules = _smallest_holders(found)
+    keys, first, n_molecules = smallest_holders(found.keys, found.rows, found.sizes)
     order = np.lexsort((keys, -n_molecules, keys % n_bits))
     bits = (keys % n_bits)[order]
     rank = np.arange(len(bits)) - np.searchsorted(bits, bits)
     chosen = order[rank < n_examples]
-    places = _places_in(smiles, np.unique(found.rows[first[chosen]]), radius)
+    generator = _generator(radius)
+    holders = np.unique(found.rows[first[chosen]]).tolist()
+    places = {row: bit_places(one_molecule(str(smiles[row])), generator) for row in holders}
     examples: dict[int, tuple[Environment, ...]] = {}
     for index in chosen.tolist():
         key, row = int(keys[index]), int(found.rows[first[index]])
@@ -310,21 +309,13 @@ def _choose_examples(
     return examples
 
 
-def _smallest_holders(found: _Environments) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct keys, the entry of the smallest molecule with each, and how many molecules have it."""
-    order = np.lexsort((found.rows, found.sizes[found.rows], found.keys))
-    keys, start, n_molecules = np.unique(found.keys[order], return_index=True, return_counts=True)
-    return keys, order[start], n_molecules
+def smallest_holders(
+    keys: np.ndarray, rows: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct keys, the entry of the smallest molecule with each, and how many molecules have it.
 
-
-def _places_in(smiles: list[str | None], rows: np.ndarray, radius: int) -> dict[int, dict[int, Any]]:
-    generator = _generator(radius)
-    return {int(row): _places(parse([smiles[row]])[0], generator) for row in rows}
-
-
-def _places(molecule: Any, generator: Any) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Environment keys of a molecule, each with the (atom, radius) pairs where it occurs."""
-    output = chem_extra("rdkit.Chem.rdFingerprintGenerator").AdditionalOutput()
-    output.AllocateBitInfoMap()
-    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
-    return output.GetBitInfoMap()
+    An entry is a key and the row of a molecule that has it; `sizes` are those of the molecules.
+    """
+    order = np.lexsort((rows, sizes[rows], keys))
+    different, start, n_molecules = np.unique(keys[order], return_index=True, return_counts=True)
+    return different, order[start], n_molecules

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from treelu.chem._molecules import as_smiles, check_refused, chem_extra, parse
-
-_CHUNK = 2000  # molecules that are alive at once
+from treelu.chem._molecules import as_smiles, check_refused, chem_extra, each_molecule
 
 
 class Split(NamedTuple):
@@ -200,11 +198,9 @@ def load_split(path: str | os.PathLike[str]) -> Split:
 def _scaffolds(smiles: list[str | None]) -> list[str | None]:
     """Bemis–Murcko scaffold SMILES without chirality, None where RDKit refuses the molecule."""
     murcko = chem_extra("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
-    scaffolds: list[str | None] = []
-    for start in range(0, len(smiles), _CHUNK):
-        for molecule in parse(smiles[start : start + _CHUNK]):
-            scaffolds.append(None if molecule is None else murcko(mol=molecule, includeChirality=False))
-    return scaffolds
+    return [
+        None if molecule is None else murcko(mol=molecule, includeChirality=False) for molecule in each_molecule(smiles)
+    ]
 
 
 def _largest_first(labels: Iterable[str | None]) -> list[list[int]]:

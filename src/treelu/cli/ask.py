@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.asked import Asked, Question, in_columns, item, plain, shown
+from treelu.cli.asked import Asked, Question, in_columns, json_value, shown
 from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
-from treelu.tree.names import shown_name
+from treelu.tree.names import plain, shown_name
 from treelu.tree.questions.counterfactual import nearest_rows
 from treelu.tree.questions.permitted import permitted_rows
 from treelu.tree.questions.search import NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import number
+from treelu.tree.rows import dense
 
 MAX_ROWS = 1_000  # asked about in one go
 
@@ -44,7 +45,7 @@ def ask_table(
     if len(frame) > MAX_ROWS:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
     encoded = asked.model.encoder.encode(frame, note=notes)
-    X = np.asarray(encoded.X.toarray() if hasattr(encoded.X, "toarray") else encoded.X, dtype=np.float64)
+    X = dense(encoded.X).astype(np.float64)
     options = asked.columns.options(**columns)
     for row, x in zip(encoded.rows.tolist(), X, strict=True):
         answer = ask_row(asked, x, question, options)
@@ -72,7 +73,7 @@ class Way:
         """JSON values."""
         return {
             "distance": self.distance,
-            "new_prediction": plain(self.prediction),
+            "new_prediction": json_value(self.prediction),
             "changes": {change.column: {"from": change.before, "to": change.after} for change in self.changes},
         }
 
@@ -108,7 +109,11 @@ class Answer:
 
     def plain(self) -> dict[str, Any]:
         """JSON values."""
-        result: dict[str, Any] = {"prediction": plain(self.now), "wanted": self.asked_for, "found": bool(self.ways)}
+        result: dict[str, Any] = {
+            "prediction": json_value(self.now),
+            "wanted": self.asked_for,
+            "found": bool(self.ways),
+        }
         none: dict[str, Any] = {"distance": None, "new_prediction": None, "changes": {}}
         result |= self.ways[0].plain() if self.ways else none
         return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
@@ -116,7 +121,7 @@ class Answer:
 
 def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, Any]) -> Answer:
     """The nearest changes of one row, as short numbers where these do as well."""
-    now = item(asked.predict(x[None])[0])
+    now = plain(asked.predict(x[None])[0])
     wanted, holds = asked.wanted(question, now)
     try:
         search = NearestSearch(
@@ -131,7 +136,7 @@ def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, 
     ways = []
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = _shortened(x, found.row, options, holds)
-        ways.append(Way(found.distance, item(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
+        ways.append(Way(found.distance, plain(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
     return Answer(asked.name, now, _asked_for(asked, question, now), tuple(ways), question.n)
 
 

@@ -13,7 +13,7 @@ from treelu.cli.trees import target_of
 from treelu.tables import TableModel
 from treelu.tables.questions import ColumnQuestions
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.names import plain, shown_name
 from treelu.tree.questions.words import number
 
 
@@ -53,22 +53,14 @@ class Asked:
         return shown_name(self.target)
 
     @property
-    def has_threshold(self) -> bool:
-        """Whether the class is decided by a probability other than one half."""
-        return self.model.task == "classification" and self.model.threshold != 0.5 and len(self.labels) == 2
-
-    @property
     def labels(self) -> list[Any]:
         """The classes; none in regression."""
         return [] if self.tree.classes is None else self.tree.classes.tolist()
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """The model's own answers: classes, or values of the target."""
-        if self.has_threshold:
-            chances = self.chances(X, self.model.positive)
-            return np.array(self.labels)[
-                np.where(chances >= self.model.threshold, self.model.positive, 1 - self.model.positive)
-            ]
+        if self.model.has_threshold:
+            return self.model.decide(self._member.predict_proba(self._frame(X)))
         values = self._member.predict(self._frame(X))
         return values[:, self.output] if values.ndim == 2 else values
 
@@ -110,7 +102,7 @@ class Asked:
             return {"other_than": now}, lambda X: self.predict(X) != now
         label = self.labels[k]
         asked: dict[str, Any] = {"target": label}
-        if self.has_threshold:
+        if self.model.has_threshold:
             level = self.model.threshold
             limit = {"at_least": level} if k == self.model.positive else {"at_most": float(np.nextafter(level, 0))}
             asked = {"target": self.labels[self.model.positive]} | limit
@@ -132,13 +124,12 @@ def in_columns(message: str) -> str:
     return message.replace("no leaf of this tree", "no leaf of the tree").replace("target: ", "--want: ")
 
 
-def item(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
-
-
 def shown(value: Any) -> str:
+    """A value or a class in words."""
     return number(value) if isinstance(value, float) else shown_name(value)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """A prediction as JSON has it."""
+    value = plain(value)
     return value if isinstance(value, str | int | float | bool) else str(value)

@@ -13,7 +13,6 @@ import numpy as np
 from treelu.cli.messages import count
 from treelu.cli.prepare import Prepared, Rows
 from treelu.tables import TableModel
-from treelu.tree import ObliqueTree
 
 MOST_CELLS = 3_000_000  # rows × features: what LCN trains on in less time than the small tree; more is not compared
 RARE = 0.1  # a class with a smaller share of the rows, for which accuracy says little
@@ -38,11 +37,6 @@ class Size:
 def n_cells(rows: Rows) -> int:
     """Rows times features; the stored values of sparse features."""
     return int(rows.X.nnz) if hasattr(rows.X, "nnz") else int(np.prod(rows.X.shape))
-
-
-def most_terms(tree: ObliqueTree) -> int:
-    """Features in the longest question of a tree."""
-    return max((int(np.count_nonzero(tree.node_weights(node))) for node in range(tree.n_splits)), default=0)
 
 
 def metric_of(model: TableModel, rows: Rows) -> str:
@@ -73,7 +67,7 @@ def comparison(model: TableModel, large: TableModel, table: Prepared) -> dict[st
     large = replace(large, threshold=model.threshold)
     metric = metric_of(model, rows)
     small_size, large_size = (
-        Size(each.trees[0].n_leaves, most_terms(each.trees[0]), _score(each, rows, metric)) for each in (model, large)
+        Size(each.trees[0].n_leaves, each.trees[0].max_terms, _score(each, rows, metric)) for each in (model, large)
     )
     return {"metric": metric, "small": vars(small_size), "large": vars(large_size)}
 

@@ -28,6 +28,7 @@ from treelu.report import fit_cart
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import is_frame, take_rows
 
 REPORT = "report.html"
 _KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))
@@ -77,8 +78,8 @@ def fit_table(
     compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
     if as_json:
         n_held_out = 0 if table.held_out is None else len(table.held_out)
-        told = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
-        write_json(told | {"compared": compared})
+        result = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
+        write_json(result | {"compared": compared})
         return
     where = f"rows of {source.valid}" if source.valid else "hold-out rows that training did not see"
     for line in score_lines(summaries, model, table.held_out, where):
@@ -221,7 +222,7 @@ def _fit_all(estimator: Any, table: Prepared, scheduler: str | None) -> None:
         from treelu.cli.cluster import fit_on_cluster
 
         fit_on_cluster(estimator, table, scheduler)
-    if hasattr(table.training.X, "columns"):
+    if is_frame(table.training.X):
         estimator.feature_names_in_ = np.array(table.training.X.columns, dtype=object)
 
 
@@ -250,8 +251,8 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
     carts = []
     for column in training.y.T if training.y.ndim == 2 else [training.y]:
-        known = column == column  # not NaN
-        X = training.X[known] if hasattr(training.X, "columns") else training.X[known.nonzero()[0]]
+        known = np.flatnonzero(column == column)  # not NaN
+        X = take_rows(training.X, known)
         weight = getattr(model.estimator, "class_weight", None)
         fitted = fit_cart(X, column[known], classifier=model.task != "regression", class_weight=weight)
         cart = ObliqueTree.from_sklearn(fitted)

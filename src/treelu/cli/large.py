@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say
 from treelu.cli.prepare import Prepared
+from treelu.estimators._large import SAMPLE_ROWS
 from treelu.tables.errors import TableError
 from treelu.tables.found import text_bytes
 from treelu.tables.reader import TableReader
 from treelu.training.store import RowStore
 
 IN_MEMORY_BYTES = 512 * 2**20  # a table of about so many bytes of text is read as a whole
-SAMPLE_ROWS = 200_000  # drawn for training, and as many more as are held out
 MOST_ROWS = 2**62  # draws all rows
 
 
 def n_drawn(files: Sequence[str], hold_out: float) -> int:
-    """How many rows to draw: all of a table that fits into memory."""
+    """How many rows to draw: all of a table that fits into memory, else a sample and as many more as are held out."""
     if sum(map(text_bytes, files)) <= IN_MEMORY_BYTES:
         return MOST_ROWS
     return int(SAMPLE_ROWS / (1 - hold_out))
@@ -73,7 +73,7 @@ def _fill(
     n_rows: int,
     quiet: bool,
 ) -> None:
-    seen, once = 0, _OncePerColumn(notes)
+    once = _OncePerColumn(notes)
     with progress_bar("encoding", n_rows, quiet) as advance:
         for piece in reader.iterate(files, held_out, once):
             check_not_interrupted()
@@ -82,7 +82,6 @@ def _fill(
                     store.append(piece.X, piece.y)
             except ValueError as error:
                 raise TableError(f"{piece.path}: {error}") from error
-            seen += piece.n_read
             advance(piece.n_read)
     if not len(store):
         raise TableError("no row has a target except those held out")

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.cli.asked import Asked
-from treelu.cli.compare import most_terms
 from treelu.cli.messages import InputError, count
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
@@ -22,7 +21,6 @@ from treelu.report.questions import Asking, page_answers
 from treelu.report.rows import Floats
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
-from treelu.tables.columns import NumberColumn
 from treelu.tables.questions import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
@@ -175,7 +173,7 @@ def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, An
         lambda row: [*options["keep"], *columns.missing(row)],
         speak,
         [name for name, places in columns.places.items() for _ in places],
-        {name: columns.places[name][0] for name, column in columns.columns.items() if isinstance(column, NumberColumn)},
+        {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         asked.output,
     )
     return page_answers(asking, X, summary)
@@ -276,7 +274,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
     if tree.n_leaves == 1:
         return "1 leaf: no question was found to help"
-    return f"{count(tree.n_leaves, 'leaf')}, at most {count(most_terms(tree), 'term')} per question"
+    return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"
 
 
 def score_lines(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treelu.cli.messages import InputError
+from treelu.cli.trees import target_of
 from treelu.export.c import to_c
 from treelu.export.javascript import to_javascript
 from treelu.export.onnx_program import program_to_onnx
@@ -34,21 +35,27 @@ def model_program(model: Any, name: str, leaves: str | None, label: str | None, 
     """The program of a saved model, which may come from Python too."""
     if isinstance(model, ObliqueTree):
         return tree_program(model, name=name)
-    if isinstance(model, TableModel) and label is not None and label not in model.targets:
-        raise InputError(f"--label {label}: the model has {', '.join(model.targets)}")
     try:
-        if not isinstance(model, TableModel):
-            return estimator_program(model, name=name)
-        build = encoded_program if encoded else table_program
-        return build(model, name=name, visited=leaves == "visited", label=label)
-    except AttributeError as error:
         if isinstance(model, TableModel):
-            raise InputError(
-                f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
-            ) from None
+            return _of_table(model, name, leaves, label, encoded)
+        return estimator_program(model, name=name)
+    except AttributeError as error:
         raise InputError(f"a {type(model).__name__} is not a tree: {error}") from None
     except ValueError as error:
         raise InputError(str(error)) from None
+
+
+def _of_table(model: TableModel, name: str, leaves: str | None, label: str | None, encoded: bool) -> Program:
+    """The program of a model that `treelu fit` saved."""
+    if label is not None:
+        target_of(model, label)  # or an error that names the targets
+    build = encoded_program if encoded else table_program
+    try:
+        return build(model, name=name, visited=leaves == "visited", label=label)
+    except AttributeError as error:
+        raise InputError(
+            f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
+        ) from None
 
 
 def write_program(program: Program, form: str, options: ProgramOptions) -> str | bytes:

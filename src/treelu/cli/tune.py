@@ -19,6 +19,7 @@ from treelu.cli.prepare import Rows
 from treelu.estimators import LCNClassifierCV
 from treelu.tables import Task
 from treelu.training.selection import choose, compare, summarise
+from treelu.tree.rows import take_rows
 
 DEPTHS, DROP_RATES = (signature(LCNClassifierCV).parameters[name].default for name in ("depths", "drop_rates"))
 
@@ -121,11 +122,11 @@ def fold_loss(
     by_rank: bool = False,
 ) -> float:
     """What to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
-    X = rows.X.iloc if hasattr(rows.X, "iloc") else rows.X
-    estimator.fit(X[training], rows.y[training])
+    estimator.fit(take_rows(rows.X, training), rows.y[training])
+    X = take_rows(rows.X, testing)
     if task == "regression":
-        return float(root_mean_squared_error(rows.y[testing], estimator.predict(X[testing])))
-    chances = estimator.predict_proba(X[testing])
+        return float(root_mean_squared_error(rows.y[testing], estimator.predict(X)))
+    chances = estimator.predict_proba(X)
     if task == "classification" and by_rank and len(estimator.classes_) == 2:
         return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], chances[:, 1]))
     if task == "classification":

@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.special import logit
 
-from treelu.cli.asked import Asked, in_columns, item, plain, shown
+from treelu.cli.asked import Asked, in_columns, json_value, shown
 from treelu.cli.messages import InputError, count, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tree import ObliqueTree
@@ -94,7 +94,7 @@ def _verdicts(
 def _independent(asked: Asked, column: str, permitted: dict[str, Any]) -> Verdict:
     """Of the class; where it is decided by a threshold, on a tree whose scores are shifted by it."""
     places = asked.columns.places[column]
-    tree = _shifted(asked) if asked.has_threshold else asked.tree
+    tree = _shifted(asked) if asked.model.has_threshold else asked.tree
     return tree.independent(places, output=asked.output, **permitted)
 
 
@@ -123,7 +123,7 @@ class Checked:
         lines = [f"refuted: {self.claim}"]
         for place, row in enumerate(rows):
             differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
-            words = ", ".join(f"{shown_name(name)} {_cell(value)}" for name, value in differing.items())
+            words = ", ".join(f"{shown_name(name)} {shown(value)}" for name, value in differing.items())
             start = "  with" if place == 0 else "  and then"
             lines.append(f"{start} {words}: {shown(self.verdict.outputs[place])}")
         return lines
@@ -135,10 +135,6 @@ class Checked:
             "claim": self.claim,
             "proved": bool(self.verdict),
             "rows": rows,
-            "predictions": [plain(item(value)) for value in self.verdict.outputs],
+            "predictions": [json_value(value) for value in self.verdict.outputs],
             "programmes": self.verdict.n_solved,
         }
-
-
-def _cell(value: float | str) -> str:
-    return number(value) if isinstance(value, float) else shown_name(value)

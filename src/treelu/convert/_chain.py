@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from treelu.nn import CanonicalNetwork, NeuronChain
+from treelu.nn import Activation, CanonicalNetwork, NeuronChain
 from treelu.nn.coefficients import path_coefficients
-
-
-def in_float64(network: Any) -> Any:
-    """The network itself where it is float64, else a copy that is."""
-    return network.copy(np.float64) if isinstance(network, NeuronChain) and network.dtype != np.float64 else network
 
 
 @dataclass(frozen=True)
@@ -31,24 +25,24 @@ class Chain:
 
     @classmethod
     def of(cls, network: NeuronChain | CanonicalNetwork) -> Chain:
-        """The neurons of a network; those of one layer follow each other, unconnected (proof of Theorem 3)."""
+        """The neurons of a network."""
         if not network.activation.is_piecewise_linear:
             raise ValueError(
                 "network must have a piece-wise linear activation ('relu' or 'leaky_relu') to be a tree, "
                 f"got {network.activation.kind!r}"
             )
-        slope = network.activation.negative_slope
-        if isinstance(network, NeuronChain):
-            return cls(network.weight, np.tril(network.connection, -1), network.bias, slope)
-        n_features, n_neurons = network.in_features, sum(network.layer_sizes)
-        joined = np.zeros((n_neurons, n_features + n_neurons))
-        start = 0
-        for layer in network.layers:
-            size, width = layer.weight.shape
-            joined[start : start + size, :width] = layer.weight
-            start += size
-        bias = np.concatenate([layer.bias for layer in network.layers])
-        return cls(joined[:, :n_features].T, joined[:, n_features:], bias, slope)
+        return cls(*network.neurons(), network.activation.negative_slope)
+
+    def canonical(
+        self, out_features: int, activation: Activation, patterns: np.ndarray | None = None
+    ) -> CanonicalNetwork:
+        """The canonical network of these neurons, one a layer, with a table of zeros."""
+        n_features, n_neurons = self.weight.shape
+        network = CanonicalNetwork(n_features, [1] * n_neurons, out_features, activation=activation, patterns=patterns)
+        for neuron, layer in enumerate(network.layers):
+            layer.weight[0] = np.concatenate([self.weight[:, neuron], self.connection[neuron, :neuron]])
+            layer.bias[0] = self.bias[neuron]
+        return network
 
     @property
     def sources(self) -> np.ndarray:

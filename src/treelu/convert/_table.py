@@ -37,8 +37,3 @@ def table_cubes(network: CanonicalNetwork, chain: Chain) -> np.ndarray:
                 branch[neuron] = side
                 stack.append((branch, fits))
     return np.array(cubes)
-
-
-def table_patterns(network: CanonicalNetwork, chain: Chain) -> np.ndarray:
-    """One activation pattern from each of :func:`table_cubes`, bool (K, N)."""
-    return table_cubes(network, chain) == 1

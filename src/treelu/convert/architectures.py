@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treelu.convert._chain import Chain, all_patterns, in_float64
+from treelu.convert._chain import Chain, all_patterns
 from treelu.convert._table import table_cubes
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork
 
@@ -31,20 +31,12 @@ def standard_to_canonical(network: LocallyConstantNetwork) -> CanonicalNetwork:
     >>> standard_to_canonical(network).table.shape
     (4, 1)
     """
-    network = in_float64(network)
+    network = network.copy(np.float64)
     chain = Chain.of(network)
     _check_enumerable(len(chain.bias))
     # The table counts patterns with the first neuron in the lowest bit: lexicographic from the last column on.
     patterns = all_patterns(network.depth)[:, ::-1].copy()
-    canonical = CanonicalNetwork(
-        network.in_features,
-        [1] * network.depth,
-        network.out_features,
-        activation=network.activation,
-    )
-    for neuron, layer in enumerate(canonical.layers):
-        layer.weight[0] = np.concatenate([chain.weight[:, neuron], chain.connection[neuron, :neuron]])
-        layer.bias[0] = chain.bias[neuron]
+    canonical = chain.canonical(network.out_features, network.activation)
     canonical.table[:] = network.leaf_values(patterns)
     return canonical
 
@@ -85,7 +77,6 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
     >>> np.array_equal(standard(x), canonical(x))
     True
     """
-    network = in_float64(network)
     chain = Chain.of(network)
     n_neurons = len(chain.bias)
     _check_enumerable(n_neurons)
@@ -172,5 +163,5 @@ def _write_table(standard: LocallyConstantNetwork, cubes: np.ndarray, network: C
     fit, output = standard.head.hidden[2:]
     wants_inactive, wants_active = (cubes == 0).astype(np.float64), (cubes == 1).astype(np.float64)
     fit.weight[:], fit.bias[:] = wants_inactive - wants_active, 1 - wants_inactive.sum(axis=1)
-    output.weight[:] = network.table[network.table_rows(cubes == 1)].T
+    output.weight[:] = network.leaf_values(cubes == 1).T
     output.bias[:] = 0

@@ -11,6 +11,7 @@ from scipy import sparse
 from treelu.convert._chain import Chain
 from treelu.nn import CanonicalNetwork
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import dense
 
 
 def tree_to_network(tree: ObliqueTree) -> CanonicalNetwork:
@@ -49,8 +50,7 @@ def tree_to_network(tree: ObliqueTree) -> CanonicalNetwork:
     )
     weights, biases = np.zeros((n_neurons, tree.n_features)), np.ones(n_neurons)  # a lone leaf's dummy: 0·x >= −1
     if tree.n_splits:
-        weights = tree.weights if isinstance(tree.weights, np.ndarray) else tree.weights.toarray()
-        biases = tree.biases
+        weights, biases = dense(tree.weights), tree.biases
     network.layers[0].weight[:], network.layers[0].bias[:] = weights, biases
     network.table[:] = tree.values
     return network
@@ -122,16 +122,6 @@ def one_neuron_per_layer(network: CanonicalNetwork) -> CanonicalNetwork:
     (1, 1, 1)
     """
     chain = Chain.of(network)
-    n_neurons = len(chain.bias)
-    narrow = CanonicalNetwork(
-        network.in_features,
-        [1] * n_neurons,
-        network.out_features,
-        activation=network.activation,
-        patterns=network.patterns,
-    )
-    for neuron, layer in enumerate(narrow.layers):
-        layer.weight[0] = np.concatenate([chain.weight[:, neuron], chain.connection[neuron, :neuron]])
-        layer.bias[0] = chain.bias[neuron]
+    narrow = chain.canonical(network.out_features, network.activation, network.patterns)
     narrow.table[:] = network.table
     return narrow

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from treelu.convert._chain import Chain, all_patterns, in_float64, pattern_splits
-from treelu.convert._table import table_patterns
+from treelu.convert._chain import Chain, all_patterns, pattern_splits
+from treelu.convert._table import table_cubes
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.nn.patterns import pack_pattern
 from treelu.tree import ObliqueTree
-from treelu.tree.rows import as_rows
+from treelu.tree.rows import as_rows, dense
 
 Network = LocallyConstantNetwork | LocallyLinearNetwork | CanonicalNetwork
 
@@ -69,7 +69,7 @@ def network_to_tree(
             "network must be a LocallyConstantNetwork, LocallyLinearNetwork or CanonicalNetwork, "
             f"got {type(network).__name__}"
         )
-    network = in_float64(network)
+    network = network if isinstance(network, CanonicalNetwork) else network.copy(np.float64)
     chain = Chain.of(network)
     notes: tuple[str, ...] = ()
     if patterns is not None:
@@ -80,7 +80,7 @@ def network_to_tree(
         names = None if feature_names is None else tuple(feature_names)
         patterns = _visited_patterns(network, as_rows(visited_by, network.in_features, names))
     elif isinstance(network, CanonicalNetwork) and network.patterns is not None:
-        patterns = table_patterns(network, chain)
+        patterns = table_cubes(network, chain) == 1
     elif len(chain.bias) > max_depth:
         raise ValueError(
             f"network has {len(chain.bias)} neurons, a tree of 2^{len(chain.bias)} leaves; build the branches "
@@ -91,7 +91,11 @@ def network_to_tree(
         patterns = all_patterns(len(chain.bias))
     neurons, examples, children = pattern_splits(patterns)
     weights, biases = chain.affine(patterns[examples], neurons)
-    values, leaf_weights = _leaves(network, chain, patterns)
+    values, leaf_weights = (
+        _linear_leaves(network, chain, patterns)
+        if isinstance(network, LocallyLinearNetwork)
+        else (network.leaf_values(patterns), None)
+    )
     return ObliqueTree(
         weights, biases, children, values, leaf_weights=leaf_weights,
         link=link, classes=classes, feature_names=None if feature_names is None else tuple(feature_names),
@@ -107,25 +111,16 @@ def _visited_patterns(network: Network, rows: Any) -> np.ndarray:
         step = 4096
         parts = []
         for start in range(0, rows.shape[0], step):
-            block = rows[start : start + step]
-            block = block if isinstance(block, np.ndarray) else block.toarray()
-            parts.append(network.activation_pattern(block))
+            parts.append(network.activation_pattern(dense(rows[start : start + step])))
         return np.unique(np.concatenate(parts), axis=0)
-    table = Table(rows, np.float64)
-    return np.unique(network.activation_pattern(table.rows()), axis=0)
-
-
-def _leaves(network: Network, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Leaf values (K, L) of activation patterns and, for a locally linear network, leaf weights (K, L, D)."""
-    if isinstance(network, LocallyLinearNetwork):
-        return _linear_leaves(network, chain, patterns)
-    if isinstance(network, CanonicalNetwork):
-        return network.table[network.table_rows(patterns)], None
-    return network.leaf_values(patterns), None
+    return np.unique(network.activation_pattern(Table(rows, np.float64).rows()), axis=0)
 
 
 def _linear_leaves(network: LocallyLinearNetwork, chain: Chain, patterns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """out = A x + B a + c with a = C (Wᵀ x + b), the same in all of a leaf: weights A + B C Wᵀ, value B C b + c."""
+    """Values (K, L) and weights (K, L, D) of the leaves of patterns.
+
+    out = A x + B a + c with a = C (Wᵀ x + b), the same in all of a leaf: weights A + B C Wᵀ, value B C b + c.
+    """
     outputs = network.output_connection.T  # (L, M)
     mixed = np.empty((len(patterns), *outputs.shape))
     for part, coefficients in chain.path_blocks(patterns, np.arange(len(outputs[0]))):

@@ -1,6 +1,6 @@
 """scikit-learn estimators: validate, encode, delegate to the training loop, hand back the tree.
 
-A class is loaded when it is asked for, and of the others nothing.
+A class is loaded when it is first used, without the others.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from treelu.estimators._rows import (
     check_continues,
     check_weight,
     hold_out,
+    learn_gaps,
     learned_before,
     plain_gaps,
     refuse_text_columns,
@@ -34,7 +35,6 @@ from treelu.estimators._trees import count_visits, feature_spread, unseen_featur
 from treelu.estimators._words import OtherWords
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
-from treelu.nn.missing import MissingValues
 from treelu.training import (
     History,
     KernelStepper,
@@ -47,7 +47,7 @@ from treelu.training import (
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
-from treelu.training.scaling import fit_scaling, fold
+from treelu.training.scaling import Scaling, fit_scaling, fold
 from treelu.training.settings import NAMES
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
@@ -106,6 +106,11 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     @abstractmethod
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         """y → targets. `first` learns the classes or the targets' scale; otherwise they are given."""
+
+    @property
+    @abstractmethod
+    def _target_scaling(self) -> Scaling | None:
+        """How the targets are scaled; None for classes."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -184,8 +189,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         settings = self._settings(len(sample), n_features)
         if len(settings) == 1 and (validation is not None or not self._how.temper):
             return Choice(settings[0], None)  # validation rows give the tempering later
-        told = trial_lines(type(self).__name__) if self.verbose else None
-        return choose_setting(trial, settings, sample, validation, seed, told)
+        on_trial = trial_lines(type(self).__name__) if self.verbose else None
+        return choose_setting(trial, settings, sample, validation, seed, on_trial)
 
     def _temper(
         self, network: NeuronChain, sample: Sample, validation: Sample | None, tempering: Tempering | None
@@ -306,33 +311,24 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         Features that are 0 in all rows begin without weight, in the neurons and above. All gradients there are then 0,
         so that they end without weight too, and no part of what was trained rests on them.
         """
-        network = self._new_network(
-            sample.table.shape[1], sample.targets.n_outputs, seed, self._activation_kind, setting
-        )
-        network.forget_features(unseen_features(sample.table))
-        return network
-
-    def _new_network(
-        self, n_features: int, n_outputs: int, seed: int, kind: ActivationKind, setting: Setting | None = None
-    ) -> NeuronChain:
-        """A network as the parameters describe it, before training."""
         depth, rate, _ = setting or self._setting()
-        slope = float(self._how.negative_slope)
+        kind, slope = self._activation_kind, float(self._how.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
         activation = Activation(kind, slope, bool(self._how.straight_through))
-        settings: dict[str, Any] = {"activation": activation, "drop_connect": rate}
+        settings: dict[str, Any] = {"activation": activation, "drop_connect": rate, "seed": seed}
         if issubclass(self._network_class, LocallyConstantNetwork):
             settings["hidden_layers"] = tuple(self.hidden_layers)
-        network = self._network_class(n_features, depth, n_outputs, dtype=np.float32, **settings)
-        network.reset_parameters(seed)
+        sizes = sample.table.shape[1], depth, sample.targets.n_outputs
+        network = self._network_class(*sizes, dtype=np.float32, **settings)
+        network.forget_features(unseen_features(sample.table))
         return network
 
     def _folded(self, network: NeuronChain) -> NeuronChain:
         """A copy on the raw features, in float64."""
         raw = network.copy(np.float64)
         raw.activation = replace(raw.activation, straight_through=False)
-        fold(raw, self.scaling_, getattr(self, "target_scaling_", None))
+        fold(raw, self.scaling_, self._target_scaling)
         if not all(np.isfinite(array).all() for array in raw.arrays().values()):
             raise FloatingPointError("training led to numbers that are not finite; scale features and targets first")
         return raw
@@ -340,7 +336,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _unfolded(self, network: NeuronChain) -> NeuronChain:
         """The inverse of `_folded`."""
         scaled = network.copy()
-        target = getattr(self, "target_scaling_", None)
+        target = self._target_scaling
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
         scaled.drop_connect = self._setting().rate
         scaled.activation = replace(scaled.activation, straight_through=bool(self._how.straight_through))
@@ -396,11 +392,9 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
     def _filled_rows(self, X: Any, *, first: bool) -> Any:
         """The same with gaps filled and marked if `missing="indicator"`; `first` learns what fills them."""
-        if self.missing != "indicator":
-            return X
         if first:
-            self.missing_values_ = MissingValues.of(X)
-        return self.missing_values_.fill(X)
+            learn_gaps(self, X)
+        return self.missing_values_.fill(X) if self.missing == "indicator" else X
 
     def _read_eval_set(self, eval_set: Any) -> Sample | None:
         if eval_set is None:

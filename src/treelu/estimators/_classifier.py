@@ -133,13 +133,17 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
     def _read_targets(self, y: Any, weight: NDArray[Any] | None, *, first: bool) -> Targets:
         refuse_odd_targets(y, are_classes=True)
         check_classification_targets(y)
-        told_before = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # by partial_fit
-        given = getattr(self, "classes_", None) if not first or told_before else None
+        by_partial_fit = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # which may be given the classes
+        given = getattr(self, "classes_", None) if not first or by_partial_fit else None
         self.classes_, number = encode_classes(y, given)
         if self.class_weight is not None:
             by_class = compute_sample_weight(self.class_weight, self.classes_[number])
             weight = by_class if weight is None else weight * by_class
         return class_targets(number, len(self.classes_), weight)
+
+    @property
+    def _target_scaling(self) -> None:
+        return None
 
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
         return {"classes": arrays.labels(self.classes_)}

@@ -16,6 +16,7 @@ from treelu.nn import Table
 from treelu.training import Sample
 from treelu.training.forest import Forest, boosted_trees, random_forest
 from treelu.training.stacking import Trees
+from treelu.tree.rows import dense
 
 
 class Grown(NamedTuple):
@@ -60,7 +61,7 @@ def grow_forest(sample: Sample, n_trees: int, seed: int, n_jobs: int | None) -> 
 def grow_boosted(sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int) -> Grown:
     """Boosted trees on the rows outside each fold, averaged; each says something of its fold."""
     task = _read(sample)
-    X = task.X.toarray() if hasattr(task.X, "toarray") else task.X
+    X = dense(task.X)
     table, width = Table(X), sample.targets.n_outputs
     held_out = np.full((len(sample), task.width), np.nan)
     forests, constants = [], []

@@ -99,7 +99,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         """The inverse of `_state`, for an estimator with its parameters set."""
         self.tree_ = restore_tree(fields.inner("tree"), arrays.under("tree"))
         fits = self.tree_.n_features == self.n_features_in_
-        if not fits or hasattr(self, "predict_proba") != self.tree_.is_classifier:
+        if not fits or is_classifier(self) != self.tree_.is_classifier:
             raise fields.error("the tree does not belong to this estimator")
         self.feature_importances_ = arrays.floats("feature_importances", self.n_features_in_)
         if arrays.has("training_losses"):

@@ -102,7 +102,7 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
         values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
     _, counts = node_sums(tree.children, sums, mass)
     estimator.tree_ = replace(tree, values=values, n_samples=counts)
-    estimator.path_trees_[int(estimator.path_["chosen"].to_numpy().argmax())] = estimator.tree_
+    estimator.path_trees_[estimator._chosen_step] = estimator.tree_
     estimator.feature_importances_ = estimator.tree_.feature_importances()
 
 

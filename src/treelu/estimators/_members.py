@@ -76,8 +76,7 @@ class EnsembleMixin(NetworkEstimator):
         member._check_parameters()
         fits = issubclass(member._network_class, LocallyConstantNetwork) and not isinstance(member, EnsembleMixin)
         if not fits or is_classifier(member) != is_classifier(self):
-            kind = "Classifier" if is_classifier(self) else "Regressor"
-            raise ValueError(f"estimator must be an ALCN{kind} or LCN{kind}, got {member!r}")
+            raise ValueError(f"estimator must be an ALCN{_kind(self)} or LCN{_kind(self)}, got {member!r}")
         for name in ("early_stopping", "warm_start"):
             if self.combine == "stack" and getattr(self, name):
                 raise ValueError(
@@ -125,7 +124,7 @@ class EnsembleMixin(NetworkEstimator):
 
     def _grow(self, sample: Sample, validation: Sample | None, seed: int, n_members: int, *, continued: bool) -> None:
         n_outputs = sample.targets.n_outputs
-        target = getattr(self, "target_scaling_", None) or Scaling.identity(n_outputs)
+        target = self._target_scaling or Scaling.identity(n_outputs)
         ensemble, records, visits = Ensemble(target.center, self._combine()), [], []
         if continued:
             self._check_continues(n_outputs)
@@ -188,7 +187,7 @@ class EnsembleMixin(NetworkEstimator):
         """What is averaged: values in regression, probabilities in classification, as in a forest."""
         if self.combine == "boost":
             return "boost"
-        return "average" if hasattr(self, "target_scaling_") else "vote"
+        return "vote" if is_classifier(self) else "average"
 
     def _check_continues(self, n_outputs: int) -> None:
         made_of = self.ensemble_.members[0].network
@@ -252,11 +251,11 @@ class EnsembleMixin(NetworkEstimator):
 
     def _as_estimator(self, number: int) -> Any:
         member, network = clone(self._member()), self.ensemble_.part(number)
-        for name in ("n_features_in_", "feature_names_in_", "missing_values_", "classes_", "n_outputs_", "scaling_"):
+        of_rows = ("n_features_in_", "feature_names_in_", "missing_values_", "scaling_")
+        of_targets = ("classes_",) if is_classifier(self) else ("n_outputs_", "target_scaling_")
+        for name in (*of_rows, *of_targets):
             if hasattr(self, name):
                 setattr(member, name, getattr(self, name))
-        if hasattr(self, "target_scaling_"):
-            member.target_scaling_ = self.target_scaling_
         member.network_, member.spread_, member.n_passes_ = network, self.spread_, 1
         member.depth_, member.drop_connect_, member.weight_decay_ = network.depth, network.drop_connect, 0.0
         if self.member_visits_:

@@ -22,7 +22,7 @@ from treelu.nn import LocallyLinearNetwork, NeuronChain
 from treelu.training import Callback, Sample, Settings, evaluate
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.saved import put_scaling, take_scaling
-from treelu.training.scaling import fit_scaling
+from treelu.training.scaling import Scaling, fit_scaling
 from treelu.training.targets import Targets
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
 
+    @property
+    def _target_scaling(self) -> Scaling:
+        return self.target_scaling_
+
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
         put_scaling(self.target_scaling_, arrays.under("target_scaling"))
         return {"several_outputs": self.n_outputs_ is not None}
@@ -136,8 +140,9 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.n_outputs_ = n_outputs if several else None
 
     def _targets_to_train_on(self, sample: Sample, validation: Sample | None, seed: int) -> Targets:
-        """Targets drawn to what a locally linear network, trained first, makes of the rows: leaves that are constant
-        then follow less of the noise.
+        """Targets moved towards the outputs of a locally linear network trained first, by the share `smoothing`.
+
+        Constant leaves then follow less of the noise.
         """
         share = self.smoothing
         if isinstance(share, str):

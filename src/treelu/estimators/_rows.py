@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from treelu.nn.missing import MissingValues
 from treelu.training import Sample
 from treelu.training.odd_targets import DATES, refuse_mask
 
@@ -63,6 +64,13 @@ def plain_gaps(kind: str, remedy: str) -> Iterator[None]:
         if not str(error).startswith("Input X contains NaN"):
             raise
         raise ValueError(f"Input X contains NaN, and {kind} needs numbers: {remedy}") from None
+
+
+def learn_gaps(estimator: Any, X: Any) -> None:
+    """Set `missing_values_` where `missing="indicator"`; elsewhere remove what an earlier fit has learned of gaps."""
+    estimator.__dict__.pop("missing_values_", None)
+    if estimator.missing == "indicator":
+        estimator.missing_values_ = MissingValues.of(X)
 
 
 def _is_text(column: Any, dtype: Any) -> bool:
@@ -119,9 +127,7 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
     """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
     targets, rows = sample.targets, sample.rows
-    labels = np.zeros(len(rows))
-    if targets.task != "regression":
-        labels = targets.y.reshape(len(targets), -1)[rows, 0]
+    labels = targets.class_numbers(rows)
     rng = np.random.default_rng(seed)
     classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
     sizes = [len(alike) for alike in classes]

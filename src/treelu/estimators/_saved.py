@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._trees import Visits
 from treelu.nn.missing import MissingValues
-from treelu.nn.saved import BITS_A_WORD, describe_network, restore_network
+from treelu.nn.patterns import BITS_A_WORD, n_words
+from treelu.nn.saved import describe_network, restore_network
 from treelu.training.saved import (
     describe_history,
     describe_numbers,
@@ -109,7 +111,7 @@ class PathState:
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in _STEPS},
             "starts": path["start"].tolist(),
-            "chosen": int(path["chosen"].to_numpy().argmax()),
+            "chosen": estimator._chosen_step,
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
         }
 
@@ -123,8 +125,7 @@ class PathState:
         columns = restore_numbers(fields.inner("path"), _STEPS)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(
-            tree.n_features == n_columns(estimator) and tree.is_classifier == hasattr(estimator, "predict_proba")
-            for tree in trees
+            tree.n_features == n_columns(estimator) and tree.is_classifier == is_classifier(estimator) for tree in trees
         )
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
@@ -179,7 +180,7 @@ def put_visits(visits: Visits, arrays: ArrayWriter) -> None:
 
 def take_visits(arrays: ArrayReader, depth: int) -> Visits:
     """The inverse of `put_visits`; every pattern is one of a network of that depth."""
-    words = -(-depth // BITS_A_WORD)
+    words = n_words(depth)
     codes = arrays.integers("codes", None, words)
     counts = arrays.integers("counts", len(codes))
     bits = [min(BITS_A_WORD, depth - BITS_A_WORD * word) for word in range(words)]
@@ -218,7 +219,7 @@ def restore_stream(fields: Fields, arrays: ArrayReader, estimator: Any) -> Strea
     keys = arrays.floats("keys", None)
     n_rows, n_seen, n_fitted = len(keys), fields.whole("n_seen"), fields.whole("n_fitted")
     weight = arrays.floats("weight", n_rows)
-    if hasattr(estimator, "classes_"):
+    if is_classifier(estimator):
         y = arrays.integers("y", n_rows)
         right = bool(((y >= 0) & (y < len(estimator.classes_))).all())
     else:

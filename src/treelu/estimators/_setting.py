@@ -30,8 +30,8 @@ SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is drop
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
 TRIAL_SHARE = 0.5  # of the epochs
-MANY_OUTPUTS, LEAST_SHARE = 200, 0.15  # above so many outputs trials are shorter, down to so many of the epochs
-FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out, one after the other, until so many have been scored
+MANY_OUTPUTS, LEAST_SHARE = 200, 0.15  # with more outputs trials are shorter, down to this share of the epochs
+FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out in turn, until this many rows have been scored
 MOST_FOLDS = 3  # of tables that are not small
 MIN_ROWS = 50
 
@@ -104,7 +104,7 @@ def choose_setting(
     sample: Sample,
     validation: Sample | None,
     seed: int,
-    told: Callable[[Setting, float, int], None] | None = None,
+    on_trial: Callable[[Setting, float, int], None] | None = None,
 ) -> Choice:
     """The setting with the least loss on `validation`, or on parts of the sample held out in turn.
 
@@ -120,8 +120,8 @@ def choose_setting(
         Training rows, and the user's own rows for validation where there are some.
     seed : int
         Draws the rows held out.
-    told : callable, optional
-        told(setting, loss, n_rows) after each trial: its loss on so many rows held out so far.
+    on_trial : callable, optional
+        on_trial(setting, loss, n_rows) after each trial: its loss on the rows held out so far, and how many they are.
     """
     parts = folds(sample, seed) if validation is None else iter([(sample, validation)])
     judged: dict[Setting, Tempered] = {}
@@ -136,8 +136,8 @@ def choose_setting(
         for setting, several in found.items():
             scores, targets, rows = (list(column) for column in zip(*several, strict=True))
             judged[setting] = temper(np.concatenate(scores), targets[0], np.concatenate(rows))
-            if told is not None:
-                told(setting, float(judged[setting].losses.mean()), sum(map(len, rows)))
+            if on_trial is not None:
+                on_trial(setting, float(judged[setting].losses.mean()), sum(map(len, rows)))
         best = judged[_least(judged, found)].losses
         return [setting for setting in found if not clearly_worse(judged[setting].losses, best)]
 
@@ -215,7 +215,7 @@ def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
         return
     fold = fold_numbers(targets, rows, seed, FOLDS)
     needed = 1 if targets.task == "regression" else 2
-    if len(np.unique(class_numbers(targets, rows)[fold < FOLDS])) < needed:
+    if len(np.unique(targets.class_numbers(rows)[fold < FOLDS])) < needed:
         return
     n_scored = 0
     for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
@@ -235,15 +235,10 @@ def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: 
     >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
     ([0, 1], [0, 1])
     """
-    _, number, sizes = np.unique(class_numbers(targets, rows), return_inverse=True, return_counts=True)
+    _, number, sizes = np.unique(targets.class_numbers(rows), return_inverse=True, return_counts=True)
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     order = shuffled[np.argsort(number[shuffled], kind="stable")]
     fold = np.empty(len(rows), np.int64)
     fold[order] = np.arange(len(rows)) % n_folds
     fold[sizes[number] == 1] = n_folds
     return fold
-
-
-def class_numbers(targets: Targets, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """The class of each row; 0 in regression."""
-    return np.zeros(len(rows)) if targets.task == "regression" else targets.y.reshape(-1)[rows]

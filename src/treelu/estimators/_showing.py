@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.tree import ObliqueTree
@@ -50,7 +51,7 @@ class SaveMixin:
 
     def _tree_to_show(self) -> ObliqueTree | str | None:
         """The tree to draw, or why there is no picture; None before `fit` and for estimators without a tree."""
-        tree = getattr(self, "__dict__", {}).get("tree_")
+        tree = vars(self).get("tree_")
         return tree if isinstance(tree, ObliqueTree) else None
 
 
@@ -84,6 +85,6 @@ class PathMixin:
             path["score"],
             path["std_error"],
             chosen=int(chosen[0]) if len(chosen) else None,
-            score_name="accuracy on rows held out" if hasattr(self, "classes_") else "R² on rows held out",
+            score_name="accuracy on rows held out" if is_classifier(self) else "R² on rows held out",
             ax=ax,
         )

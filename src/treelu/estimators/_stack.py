@@ -21,7 +21,7 @@ from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling
 from treelu.training.sparsity import proximal_step
 from treelu.training.stacking import Stack, Trees, find_weights
-from treelu.training.targets import probabilities
+from treelu.training.targets import predictions
 
 if TYPE_CHECKING:
     from treelu.estimators._members import EnsembleMixin
@@ -62,7 +62,7 @@ def default_size(n_features: int) -> int:
 def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | None, seed: int) -> None:
     """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
     targets = sample.targets
-    target = getattr(estimator, "target_scaling_", None) or Scaling.identity(targets.n_outputs)
+    target = estimator._target_scaling or Scaling.identity(targets.n_outputs)
     n_folds = min(FOLDS, len(sample))
     folds = fold_numbers(targets, sample.rows, seed, n_folds)
     if len(sample) < 2:
@@ -157,6 +157,6 @@ def _outputs(
         outputs = []
         for member in members:
             scores = evaluate(member.network, sample.table.columns(member.features), sample.index).astype(np.float64)
-            outputs.append(scores if task == "regression" else probabilities(scores))
+            outputs.append(predictions(scores, task))
         said.append(np.mean(outputs, axis=0))
     return said + [part.outputs(sample.table, task, sample.index) for part in trees]

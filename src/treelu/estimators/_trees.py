@@ -14,9 +14,10 @@ from treelu.convert import network_to_tree
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
 from treelu.nn.missing import MissingValues
-from treelu.nn.patterns import pack_pattern, unpack_codes
+from treelu.nn.patterns import n_words, pack_pattern, unpack_codes
 from treelu.training import Sample
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import node_totals
 
 MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
 ENTRIES = 2**18  # of a sparse table, summed at once
@@ -25,7 +26,7 @@ MAX_PATTERNS = 100_000  # the most frequent patterns of the training rows are re
 
 @dataclass(frozen=True)
 class Visits:
-    """How many training rows have each activation pattern, and how far each feature spreads.
+    """How many training rows have each activation pattern.
 
     Attributes
     ----------
@@ -40,7 +41,7 @@ class Visits:
 
 def count_visits(network: NeuronChain, sample: Sample) -> Visits:
     """Route the rows of a sample and count them by pattern."""
-    codes = np.zeros((0, -(-network.depth // 63)), np.int64)
+    codes = np.zeros((0, n_words(network.depth)), np.int64)
     counts = np.zeros(0, np.int64)
     for rows in sample.blocks():
         block = network.activation_codes(rows)
@@ -119,7 +120,7 @@ class TreeMixin:
             return self.tree_.feature_importances(scale=self.spread_)
         patterns, order = np.unique(unpack_codes(self.visits_.codes, self.network_.depth), axis=0, return_index=True)
         tree = network_to_tree(self.network_, patterns=patterns, **self._tree_settings())
-        counts = add_up(tree, self.visits_.counts[order])
+        counts = node_totals(tree.children, self.visits_.counts[order].astype(np.float64))
         return replace(tree, n_samples=counts).feature_importances(scale=self.spread_)
 
 
@@ -148,15 +149,7 @@ def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.flo
     leaf = pack_pattern(unpack_codes(visits.codes, depth)[:, ::-1])[:, 0]  # the first neuron decides first
     leaves = np.zeros(tree.n_leaves)
     leaves[leaf] = visits.counts
-    return add_up(tree, leaves)
-
-
-def add_up(tree: ObliqueTree, leaves: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows at each node from the rows at the leaves."""
-    counts = np.concatenate([np.zeros(tree.n_splits), leaves])
-    for node in range(tree.n_splits - 1, -1, -1):
-        counts[node] = counts[tree.children[node]].sum()
-    return counts
+    return node_totals(tree.children, leaves)
 
 
 def unseen_features(table: Table) -> NDArray[np.bool_]:

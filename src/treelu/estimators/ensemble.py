@@ -29,12 +29,12 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
     Parameters
     ----------
     estimator : ALCNClassifier or LCNClassifier, optional
-        What networks are made like; `ALCNClassifier()` by default, of which a stack has several kinds. Smooth networks
+        The pattern for the members; `ALCNClassifier()` by default, of which a stack has several kinds. Smooth networks
         are the paper's choice; members of `LCNClassifier` are exact oblique trees, see `trees_`. `standardize`,
-        `missing`, `class_weight` and `device` are read from it. Its parameters are reached as ``estimator__depth``.
+        `missing`, `class_weight` and `device` are read from it. Its parameters are set as ``estimator__depth``.
     n_estimators : int, optional
-        Networks; by default 10 of a stack (30 where there are 512 features or more), 16 otherwise. With an `eval_set`
-        or `early_stopping` the best size of an average or a sum up to this.
+        Number of networks; by default 10 for a stack (30 with 512 features or more), 16 otherwise. With an `eval_set`
+        or `early_stopping` an average or a sum keeps the best size up to this.
     combine : {"stack", "average", "boost"}
         "stack": networks of which each leaves a fifth of the rows out, a random forest and, for two classes and fewer
         than 512 features, boosted trees are fitted, and weighted by how well they predict rows they have not seen:
@@ -44,7 +44,7 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
         earlier ones; what `estimator` leaves open is chosen once. That wants small steps and members that are weak by
         themselves.
     n_trees : int
-        Trees of a stack's random forest; with 0 the stack has no trees, boosted ones neither.
+        Trees in a stack's random forest; with 0 the stack has no trees at all, boosted or not.
     shrinkage : float in (0, 1]
         What a boosted member is multiplied by once it is fitted.
     bootstrap : bool
@@ -52,14 +52,14 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
     feature_fraction : float in (0, 1]
         The share of the features that each member sees, drawn anew for each.
     early_stopping : bool or int
-        Stop after so many members (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
-        Not of a stack.
+        Stop after this many members (True: 10) without a better score on `eval_set`, or on a tenth of the rows held
+        out. Not for a stack.
     warm_start : bool
-        Whether `fit` adds members to the fitted ones until there are `n_estimators`. Not of a stack.
+        Whether `fit` adds members to the fitted ones until there are `n_estimators`. Not for a stack.
     n_jobs : int, optional
         Threads for several labels, and for the random forest.
     callbacks : sequence of callables, optional
-        Called as callback(record, network) after each member; a true answer ends the fit.
+        Called as callback(record, network) after each member; the fit stops where one returns a true value.
     verbose : bool
         Show a progress bar over the members.
     random_state : int, RandomState or None
@@ -186,10 +186,10 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     Parameters
     ----------
     estimator : ALCNRegressor or LCNRegressor, optional
-        What networks are made like; `ALCNRegressor()` by default.
+        The pattern for the members; `ALCNRegressor()` by default.
     first_shrinkage : float in (0, 1]
-        What the first boosted member is multiplied by. In full, as in the authors' code, or like the others: better for
-        members on drawn rows and features, of which one alone is poor.
+        What the first boosted member is multiplied by: 1, as in the authors' code, or the shrinkage of the others, the
+        better choice for members on drawn rows and features, of which one alone is poor.
     n_estimators, combine, n_trees, shrinkage, bootstrap, feature_fraction, early_stopping, warm_start, n_jobs
         As for `ELCNClassifier`; "stack" adds up the parts' values by their weights, "average" averages the members'.
     callbacks, verbose, random_state

@@ -150,7 +150,7 @@ class _SearchCV(SaveMixin, BaseEstimator):
             for name, column in zip(RESULTS, columns, strict=True)
         }
         self.best_estimator_, self.depth_, self.drop_connect_ = best, int(best.depth), float(best.drop_connect)
-        if hasattr(best, "classes_"):
+        if self._is_classifier:
             self.classes_ = best.classes_
 
     @property

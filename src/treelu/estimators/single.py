@@ -21,30 +21,30 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     Parameters
     ----------
     depth : int or "auto"
-        Neurons M: the tree has up to 2^M leaves. "auto" is 16, less on more than 128 features so that the whole tree
-        fits into 64 MB, and 12 on fewer than 500 rows or where more than half of the weights are dropped; kept as
-        `depth_`.
+        Number of neurons M; the tree has up to 2^M leaves. "auto" is 16, less with more than 128 features, so that the
+        whole tree fits into 64 MB, and 12 with fewer than 500 rows or where more than half of the weights are dropped.
+        The depth used is kept as `depth_`.
     drop_connect : float in [0, 1) or "auto"
-        The share of weights dropped, anew for each row, in training. "auto" tries 0.05, 0.3 and 0.75 on rows held
-        out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
+        Share of the weights that training drops, drawn anew for each row. "auto" compares 0.05, 0.3 and 0.75 on rows
+        held out (fifths in turn, or `eval_set`) and keeps the best as `drop_connect_`.
     hidden_layers : sequence of int
-        Widths of hidden ReLU layers of g_φ between the gradients and the leaf values; none by default.
+        Widths of the hidden ReLU layers of g_φ, which maps gradients to leaf values; none by default.
     epochs : int or "auto"
-        Passes over the rows; "auto" plans updates by the number of rows.
+        Passes over the rows; "auto" sets the number of updates from the number of rows.
     learning_rate : float
         Step size at the start.
     weight_decay : float or "auto"
-        Decay of the weights. "auto" is 0 but for linear leaves (LLN), where 0.3 and 2 without dropping are tried beside
-        drop rates 0.05 and 0.3, if `drop_connect` is open too; kept as `weight_decay_`.
+        Weight decay. "auto" is 0, except for linear leaves (LLN) with `drop_connect="auto"`: there decays of 0.3 and 2
+        without dropping are compared with drop rates of 0.05 and 0.3. The decay used is kept as `weight_decay_`.
     standardize : bool or "auto"
-        Scale the features inside, by mean and deviation; "auto" leaves binary and sparse ones alone and scales those
-        with heavy tails by median and quartiles. The tree reads raw features all the same. Unless False, a regressor
-        scales its targets as well.
+        Scale the features for training, by mean and standard deviation; "auto" leaves binary and sparse ones as they
+        are and scales those with heavy tails by median and quartiles. The tree reads raw features in any case. Unless
+        False, a regressor scales its targets as well.
     early_stopping : bool or int
-        Stop after so many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+        Stop after this many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
     max_tree_features : int, optional
-        A tree on at most so many features: those that the loss can spare least as a penalty grows, then fitted on these
-        alone.
+        The most features that the tree may use. A growing penalty removes features until those that the loss needs
+        most are left; the network is then fitted to these alone.
     missing : {"error", "indicator"}
         What to do with NaN in X: refuse it, or fill it with the feature's median and add an indicator column, which the
         tree then reads as one more feature.
@@ -55,20 +55,20 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     device : str or torch.device
         Where to train.
     n_jobs : int, optional
-        Processes for several labels.
+        Threads for several labels and several initialisations.
     callbacks : sequence of callables, optional
-        Called as callback(record, network) after each epoch; a true answer ends the training.
+        Called as callback(record, network) after each epoch; training stops where one returns a true value.
     verbose : bool
         Show a progress bar.
     random_state : int, RandomState or None
     training : dict or treelu.training.Settings, optional
-        Batches, optimiser, schedule and what else is rarely changed, such as ``{"optimizer": "sgd"}``; see
+        Batch size, optimiser, schedule and other settings that are rarely changed: ``{"optimizer": "sgd"}``; see
         :class:`treelu.training.Settings`.
 
     Attributes
     ----------
     network_ : LocallyConstantNetwork
-        On the raw features, in float64, in evaluation mode.
+        On the raw features, in float64.
     tree_ : ObliqueTree
         The same function as a tree, built on first access; past depth 16 use `to_tree(visited_by=X)`.
     history_ : History
@@ -101,8 +101,9 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
     Parameters
     ----------
     smoothing : float in [0, 1] or "auto"
-        How far the targets are drawn, before training, to the outputs of a locally linear network (LLN) trained first,
-        so that constant leaves follow less of the noise; 0 is the paper's. "auto" is 0.7 for LCN and 0 for the others.
+        How far the targets are moved, before training, towards the outputs of a locally linear network (LLN) trained
+        first, so that constant leaves follow less of the noise. 0 is the paper's; "auto" is 0.7 for LCN, 0 for the
+        others.
     depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping
         As for `LCNClassifier`. Unless `standardize` is False, targets are scaled as well.
     max_tree_features, missing, warm_start, device, n_jobs, callbacks, verbose, random_state, training
@@ -127,7 +128,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
 
 
 class Smooth:
-    """What networks say that are no trees."""
+    """The error of networks that are not trees."""
 
     @property
     def tree_(self) -> ObliqueTree:
@@ -142,7 +143,7 @@ class Smooth:
 class ALCNClassifier(SeveralLabels, Smooth, NetworkClassifier):
     """The approximately locally constant network (ALCN, §3.6): an LCN that stays smooth, and is no tree.
 
-    Parameters, attributes and methods are those of `LCNClassifier` but for the tree.
+    Parameters, attributes and methods are those of `LCNClassifier`, except for the tree.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class ALCNClassifier(SeveralLabels, Smooth, NetworkClassifier):
 class ALCNRegressor(Smooth, NetworkRegressor):
     """The approximately locally constant network (ALCN, §3.6) for real targets.
 
-    Parameters, attributes and methods are those of `LCNRegressor` but for the tree.
+    Parameters, attributes and methods are those of `LCNRegressor`, except for the tree.
     """
 
     _activation_kind: ClassVar[ActivationKind] = "softplus"

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_class
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -27,6 +28,7 @@ from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_weight,
+    learn_gaps,
     plain_gaps,
     refuse_text_columns,
     summable,
@@ -37,7 +39,7 @@ from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
-from treelu.nn.missing import MissingValues
+from treelu.estimators._trees import tree_features
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import MOST_SCORES, STRENGTH, Judged, choose, compare, is_trainable, trial
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
@@ -114,7 +116,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
-            X = self._read(X)
+            X = self._rows(X, first=True)
+            warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
@@ -141,7 +144,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
             judged, chosen, steps, taught = self._steps(rows, budget, seed)
         strength = self._strength(judged.get(chosen))
-        tags = {**settings, "spreads": spread(X, weight), "feature_names": self._tree_features()}
+        tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
 
         def finished(key: Key) -> ObliqueTree:
             tree = raw_tree(steps[key], scale, X)
@@ -263,7 +266,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         for key, tree in zip(keys, trees, strict=True):
             miss = judged[key].miss() if key in judged else np.full(1, np.nan)
             error = miss.std() / np.sqrt(len(miss))
-            records.append((tree.n_leaves, terms_of(tree), 1 - miss.mean(), error, key == chosen, key.family.start))
+            records.append((tree.n_leaves, tree.max_terms, 1 - miss.mean(), error, key == chosen, key.family.start))
         names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
         table = pd.DataFrame(records, columns=names)
         table["tree"] = range(len(table))
@@ -273,39 +276,27 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         table = table.drop_duplicates(["leaves", "terms"])
         self.path_trees_ = [trees[i] for i in table.pop("tree")]
         self.path_ = table.reset_index(drop=True)
-        self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
+        self.tree_ = self.path_trees_[self._chosen_step]
         self.feature_importances_ = self.tree_.feature_importances()
 
-    # Reading X
+    @property
+    def _chosen_step(self) -> int:
+        """The row of `path_` whose tree was chosen."""
+        return int(self.path_["chosen"].to_numpy().argmax())
 
-    def _read(self, X: Any) -> Matrix:
+    def _rows(self, X: Any, *, first: bool = False) -> Matrix:
+        """Validated rows without gaps; `first` learns the features' names and what fills gaps."""
+        if not first:
+            check_is_fitted(self)
         refuse_text_columns(X)
-        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        options = {"ensure_all_finite": "allow-nan" if self.missing == "indicator" else True}
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             X = validate_data(
-                self, X, accept_sparse="csr", dtype=np.float64, ensure_all_finite=finite, ensure_min_samples=2
+                self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
-        warn_of_few_rows(X.shape[0])
-        if self.missing == "indicator":
-            self.missing_values_ = MissingValues.of(X)
-            X = self.missing_values_.fill(X)
-        return X
-
-    def _rows(self, X: Any) -> Matrix:
-        check_is_fitted(self)
-        refuse_text_columns(X)
-        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
-        with plain_gaps(type(self).__name__, GAPS_REMEDY):
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False, ensure_all_finite=finite)
+        if first:
+            learn_gaps(self, X)
         return self.missing_values_.fill(X) if self.missing == "indicator" else X
-
-    def _tree_features(self) -> tuple[str, ...] | None:
-        """Names of the features that the tree reads: the raw ones, and indicators of missing values."""
-        names = self._feature_names()
-        gaps: MissingValues | None = getattr(self, "missing_values_", None) if self.missing == "indicator" else None
-        if gaps is None:
-            return names
-        return tuple(gaps.names(names))
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
@@ -414,7 +405,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.random_state = random_state
 
     def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
-        self._encode(y)
+        check_classification_targets(y)
         self.classes_, number = encode_classes(y)
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
@@ -507,7 +498,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         for place, tree in enumerate(self.path_trees_):
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
             self.path_trees_[place] = replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
-        self.tree_ = self.path_trees_[int(self.path_["chosen"].to_numpy().argmax())]
+        self.tree_ = self.path_trees_[self._chosen_step]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -527,10 +518,3 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
 def warn_of_interrupt(done: int, of: int, kept: str) -> None:
     """Say what Ctrl-C has left."""
     warnings.warn(f"fitting interrupted: {done} of {of} sizes are finished, and {kept} is kept", stacklevel=4)
-
-
-def terms_of(tree: ObliqueTree) -> int:
-    """The most terms of a question."""
-    weights: Any = tree.weights
-    counts = (weights != 0).sum(axis=1)
-    return int(np.asarray(counts).max(initial=0))

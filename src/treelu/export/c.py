@@ -176,11 +176,7 @@ class _Writer:
         program = self.program
         asked = [questions(tree) for tree in program.trees]
         flat = [question for tree in asked for question in tree]
-        leaves = [
-            part.leaf_answers()[0] if part.is_lookup else part.leaf_values(tree).tolist()
-            for part in program.parts
-            for tree in part.trees
-        ]
+        leaves = [part.leaf_outputs(tree) for part in program.parts for tree in part.trees]
         sizes = accumulate((sum(map(len, tree)) for tree in leaves), initial=0)
         text = self._array("int", "tree_first", map(str, accumulate(map(len, asked), initial=0)))
         text += self._term_arrays("term", [question.terms for question in flat])
@@ -205,16 +201,15 @@ class _Writer:
     def _label_tables(self) -> str:
         text = ""
         for number, part in enumerate(self.program.parts):
-            labels = part.leaf_answers()[1] if part.is_lookup else None
-            if labels is not None:
-                text += self._array("int", f"leaf_label_{number}", map(str, labels))
+            if part.leaf_labels is not None:
+                text += self._array("int", f"leaf_label_{number}", map(str, part.leaf_labels))
         return text
 
     # Encoding
 
     def _encode_call(self) -> str:
         if self.plain:
-            return "    const @REAL@ *const x = numbers;".replace("@REAL@", self.dtype)
+            return f"    const {self.dtype} *const x = numbers;"
         count = max(1, len(self.program.features))
         return f"    {self.dtype} x[{count}];\n    if ({self.prefix}_encode({self._cells()}, x)) return -1;"
 
@@ -230,20 +225,15 @@ class _Writer:
         for place, feature in enumerate(self.program.features):
             value, arrays = self._feature(place, feature)
             written.append((f"    x[{place}] = {value};", arrays))
-        body = "".join(f"{line}\n" for line, _ in written) or "    (void)x;\n" + self._ignore()
-        unused = "" if not written or self._reads_numbers() else "    (void)numbers;\n"
+        ignored = "    (void)numbers;\n" + ("    (void)texts;\n" if self._of_kind("text") else "")
+        body = "".join(f"{line}\n" for line, _ in written) or f"    (void)x;\n{ignored}"
+        reads_numbers = any(self.program.columns[column].kind != "text" for column in self.program.used_columns)
+        unused = "" if not written or reads_numbers else "    (void)numbers;\n"
         return (
             "".join(array for _, arrays in written for array in arrays)
             + f"\nstatic inline int {self.prefix}_encode({self._row_arguments()}, {self.dtype} *x)\n{{\n"
             + f"{unused}{body}    return 0;\n}}\n"
         )
-
-    def _reads_numbers(self) -> bool:
-        return any(self.program.columns[column].kind != "text" for column in self.program.used_columns)
-
-    def _ignore(self) -> str:
-        texts = "    (void)texts;\n" if self._of_kind("text") else ""
-        return f"    (void)numbers;\n{texts}"
 
     def _read(self, column: int) -> tuple[str, list[str]]:
         """The lines that read a column, and arrays for texts that are too long for a literal."""
@@ -266,22 +256,22 @@ class _Writer:
         one, zero, column = self._number(1.0), self._number(0.0), feature.column
         is_number = self.program.columns[column].kind != "text"
         missing = f"isnan({self._place(column)})" if is_number else f"m{column}"
-        if isinstance(feature, Number):
-            value = self._place(column)
-            return (value if feature.fill is None else f"{missing} ? {self._number(feature.fill)} : {value}"), []
-        if isinstance(feature, Missing):
-            return f"{missing} ? {one} : {zero}", []
-        if isinstance(feature, Category):
-            call, arrays = self._equal(column, f"{place}", feature.text)
-            return f"{call} && !{missing} ? {one} : {zero}", arrays
-        if isinstance(feature, Other):
-            calls = [self._equal(column, f"{place}_{number}", text) for number, text in enumerate(feature.known)]
-            test = " || ".join([missing, *(call for call, _ in calls)])
-            return f"{test} ? {zero} : {one}", [array for _, arrays in calls for array in arrays]
-        if isinstance(feature, DatePart):
-            part = f"{self.prefix}_date_part({self._place(column)}, {_PARTS.index(feature.part)})"
-            return f"{missing} ? {self._number(feature.fill)} : {part}", []
-        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as C")
+        match feature:
+            case Number(_, fill):
+                value = self._place(column)
+                return (value if fill is None else f"{missing} ? {self._number(fill)} : {value}"), []
+            case Missing():
+                return f"{missing} ? {one} : {zero}", []
+            case Category(_, text):
+                call, arrays = self._equal(column, f"{place}", text)
+                return f"{call} && !{missing} ? {one} : {zero}", arrays
+            case Other(_, known):
+                calls = [self._equal(column, f"{place}_{number}", text) for number, text in enumerate(known)]
+                test = " || ".join([missing, *(call for call, _ in calls)])
+                return f"{test} ? {zero} : {one}", [array for _, arrays in calls for array in arrays]
+            case DatePart(_, part, fill):
+                found = f"{self.prefix}_date_part({self._place(column)}, {_PARTS.index(part)})"
+                return f"{missing} ? {self._number(fill)} : {found}", []
 
     def _equal(self, column: int, name: str, text: str) -> tuple[str, list[str]]:
         data = text.encode()

@@ -29,26 +29,20 @@ class Example:
     outputs: tuple[float, ...]
 
 
-def examples(program: Program, rows: Sequence[Sequence[Cell]] | None = None) -> list[Example]:
-    """Answers for some rows; without `rows` for a few random ones that reach different leaves, the same every time."""
-    given = rows is not None
-    rows = list(rows) if rows is not None else _random_rows(program)
+def examples(program: Program) -> list[Example]:
+    """Answers for a few random rows that reach different leaves, the same every time."""
+    rows = _random_rows(program)
     X = encode(program, rows)
     try:
         leaves = np.column_stack([tree.apply(X) for tree in program.trees])
     except ValueError:
-        if given:
-            raise
         # Weights so large that sums overflow: rows without numbers will do.
         rows = [[None if _can_be_missing(program, n) else _nothing(program, n) for n in range(len(program.columns))]]
         X = encode(program, rows)
         leaves = np.column_stack([tree.apply(X) for tree in program.trees])
-    if given:
-        chosen = list(range(len(rows)))
-    else:
-        # The same rows must do for single precision, too.
-        clear = ~np.any([rows_in_doubt(tree, X) for tree in program.trees], axis=0)
-        chosen = _different(leaves, clear)
+    # The same rows must do for single precision, too.
+    clear = ~np.any([rows_in_doubt(tree, X) for tree in program.trees], axis=0)
+    chosen = _different(leaves, clear)
     answers = [part.answers(X[chosen]) for part in program.parts]
     outputs = np.column_stack([found for found, _ in answers])
     labels = answers[0][1]
@@ -87,7 +81,7 @@ def _random_rows(program: Program) -> list[list[Cell]]:
     columns: list[list[Cell]] = []
     for number, column in enumerate(program.columns):
         if number not in used:
-            columns.append([0.0 if column.kind == "number" else None] * _CANDIDATES)
+            columns.append([_nothing(program, number)] * _CANDIDATES)
             continue
         own = [feature for feature in program.features if feature.column == number]
         if column.kind == "number":
@@ -162,14 +156,14 @@ def _value(feature: Feature, cell: Any, missing: tuple[str, ...]) -> float:
         cell = None if cell == "" or cell in missing else cell
     if isinstance(cell, float) and np.isnan(cell):
         cell = None
-    if isinstance(feature, Number):
-        return float(cell) if cell is not None else np.nan if feature.fill is None else feature.fill
-    if isinstance(feature, Missing):
-        return float(cell is None)
-    if isinstance(feature, Category):
-        return float(cell == feature.text)
-    if isinstance(feature, Other):
-        return float(cell is not None and cell not in feature.known)
-    if isinstance(feature, DatePart):
-        return _part(feature, cell)
-    raise TypeError(f"features of the kind {type(feature).__name__} cannot be exported")
+    match feature:
+        case Number(_, fill):
+            return float(cell) if cell is not None else np.nan if fill is None else fill
+        case Missing():
+            return float(cell is None)
+        case Category(_, text):
+            return float(cell == text)
+        case Other(_, known):
+            return float(cell is not None and cell not in known)
+        case DatePart():
+            return _part(feature, cell)

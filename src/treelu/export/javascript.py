@@ -103,7 +103,7 @@ def _column(program: Program, number: int) -> str:
 
 def _style(column: Column) -> str:
     """How numbers or dates are written as texts: a regular expression and what its groups are."""
-    if column.kind == "number" and (column.decimal, column.thousands, column.marks) != (".", "", ()):
+    if column.is_styled:
         return f"[{_text(column.decimal)}, {_text(column.thousands)}, {_texts(column.marks)}]"
     if column.kind == "date" and column.format is not None:
         pattern, groups = _date_pattern(column.format)
@@ -128,17 +128,17 @@ def _date_pattern(format: str) -> tuple[str, str]:
 
 def _feature(program: Program, feature: Feature) -> str:
     column = program.used_columns.index(feature.column)
-    if isinstance(feature, Number):
-        return f'["number", {column}, {"NaN" if feature.fill is None else digits(feature.fill)}]'
-    if isinstance(feature, Missing):
-        return f'["missing", {column}]'
-    if isinstance(feature, Category):
-        return f'["category", {column}, {_text(feature.text)}]'
-    if isinstance(feature, Other):
-        return f'["other", {column}, {_texts(feature.known)}]'
-    if isinstance(feature, DatePart):
-        return f'["date", {column}, "{feature.part}", {digits(feature.fill)}]'
-    raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as JavaScript")
+    match feature:
+        case Number(_, fill):
+            return f'["number", {column}, {"NaN" if fill is None else digits(fill)}]'
+        case Missing():
+            return f'["missing", {column}]'
+        case Category(_, text):
+            return f'["category", {column}, {_text(text)}]'
+        case Other(_, known):
+            return f'["other", {column}, {_texts(known)}]'
+        case DatePart(_, part, fill):
+            return f'["date", {column}, "{part}", {digits(fill)}]'
 
 
 def _trees(program: Program, write: Callable[[Part, ObliqueTree], str]) -> str:
@@ -157,8 +157,7 @@ def _questions(part: Part, tree: ObliqueTree) -> str:
 
 
 def _leaves(part: Part, tree: ObliqueTree) -> str:
-    values = part.leaf_answers()[0] if part.is_lookup else part.leaf_values(tree).tolist()
-    return "".join(f"    [{', '.join(map(digits, leaf))}],\n" for leaf in values)
+    return "".join(f"    [{', '.join(map(digits, leaf))}],\n" for leaf in part.leaf_outputs(tree))
 
 
 def _linear(part: Part, tree: ObliqueTree) -> str:
@@ -168,7 +167,6 @@ def _linear(part: Part, tree: ObliqueTree) -> str:
 def _parts(program: Program) -> list[str]:
     lines, first = [], 0
     for part in program.parts:
-        labels = part.leaf_answers()[1] if part.is_lookup else None
         fields = {
             "first": str(first),
             "count": str(len(part.trees)),
@@ -177,7 +175,7 @@ def _parts(program: Program) -> list[str]:
             "only": json.dumps(part.only),
             "threshold": "null" if part.threshold is None else f"[{part.threshold[0]}, {digits(part.threshold[1])}]",
             "classes": "null" if part.classes is None else f"[{', '.join(map(_value, part.classes))}]",
-            "leafLabels": json.dumps(labels),
+            "leafLabels": json.dumps(part.leaf_labels),
             "names": _texts(part.outputs),
         }
         lines.append("{ " + ", ".join(f"{name}: {value}" for name, value in fields.items()) + " }")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tree import ObliqueTree
-from treelu.tree.rows import as_rows, node_scores
+from treelu.tree.rows import as_rows, dense, node_scores
 
 _OPSET, _IR_VERSION = 18, 9
 
@@ -141,9 +141,8 @@ def _route(graph: _Graph, tree: ObliqueTree) -> str:
     node = graph.node("ConstantOfShape", rows, value=zero)
     if tree.n_splits == 0:
         return node
-    weights = tree.weights if isinstance(tree.weights, np.ndarray) else tree.weights.toarray()
     stay = np.repeat(np.arange(tree.n_splits, tree.n_nodes)[:, None], 2, axis=1)
-    w, b = graph.constant(weights, "weights"), graph.constant(tree.biases, "biases")
+    w, b = graph.constant(dense(tree.weights), "weights"), graph.constant(tree.biases, "biases")
     following = graph.constant(np.concatenate([tree.children, stay]).ravel(), "following")
     last = graph.constant(np.array(tree.n_splits - 1), "last_split")
     two = graph.constant(np.array(2), "two")
@@ -320,10 +319,9 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
     except ImportError as error:
         raise ImportError("compare_onnx needs onnxruntime: pip install 'treelu[onnx]'") from error
     rows = as_rows(X, tree.n_features, tree.feature_names)
-    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     double = session.get_inputs()[0].type == "tensor(double)"
-    outputs = session.run(None, {"X": dense.astype(np.float64 if double else np.float32)})
+    outputs = session.run(None, {"X": dense(rows).astype(np.float64 if double else np.float32)})
     answer = outputs[-1]
     wanted = tree.link_outputs(tree.decision_function(rows))
     difference = np.abs(answer - wanted).max(axis=1, initial=0.0)

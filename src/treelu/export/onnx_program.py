@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -55,15 +56,13 @@ def program_to_onnx(
     while any(name.startswith(scope) for name in names.values()):
         scope += "_"
     graph.scope = f"{scope}/"
-    inputs, program = _features(graph, program, names)
+    inputs = _inputs(graph, program, names)
     outputs = _answers(graph, program, scope)
     proto = onnx.helper.make_graph(graph.nodes, "treelu_program", inputs, outputs, graph.constants)
     return serialised(onnx, proto, _OPSET, "\n".join(header(whole)), _properties(whole, names), path)
 
 
 def _properties(program: Program, names: dict[int, str]) -> dict[str, str]:
-    import json
-
     rows = [
         {
             "row": {names[number]: example.row[number] for number in names},
@@ -92,12 +91,12 @@ def _input_names(program: Program) -> dict[int, str]:
     return names
 
 
-def _features(graph: _Graph, program: Program, names: dict[int, str]) -> tuple[list[Any], Program]:
-    """Inputs, and the features as one result of the graph; a program without features gets one of zeros."""
+def _inputs(graph: _Graph, program: Program, names: dict[int, str]) -> list[Any]:
+    """The inputs of the model; the features that they become are the graph's rows from then on."""
     onnx = graph.onnx
     helper, string = onnx.helper, onnx.TensorProto.STRING
     if program.is_plain:
-        return [helper.make_tensor_value_info("X", graph.elem_type, ["rows", len(program.columns)])], program
+        return [helper.make_tensor_value_info("X", graph.elem_type, ["rows", len(program.columns)])]
     inputs = [
         helper.make_tensor_value_info(
             name, string if program.columns[number].kind == "text" else graph.elem_type, ["rows", 1]
@@ -110,7 +109,7 @@ def _features(graph: _Graph, program: Program, names: dict[int, str]) -> tuple[l
         raise ValueError("the model asks no question and has no inputs: its answer is a constant, see its text")
     cells = _Cells(graph, program, names)
     graph.rows = graph.node("Concat", *(cells.feature(feature) for feature in program.features), axis=1)
-    return inputs, program
+    return inputs
 
 
 class _Cells:
@@ -124,23 +123,23 @@ class _Cells:
     def feature(self, feature: Feature) -> str:
         """The name of a feature (rows, 1)."""
         graph, column = self.graph, feature.column
-        if isinstance(feature, Number):
-            if feature.fill is None:
-                return self.names[column]
-            fill = graph.constant(np.array(float(feature.fill)), f"fill_{column}")
-            return graph.node("Where", self.missing(column), fill, self.names[column])
-        if isinstance(feature, Missing):
-            return self._as_number(self.missing(column))
-        if isinstance(feature, Category):
-            return self._as_number(self.equal(column, feature.text))
-        if isinstance(feature, Other):
-            found = self.missing(column)
-            for text in feature.known:
-                found = graph.node("Or", found, self.equal(column, text))
-            return self._as_number(graph.node("Not", found))
-        if isinstance(feature, DatePart):
-            return self._date_part(feature)
-        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as ONNX")
+        match feature:
+            case Number(_, fill):
+                if fill is None:
+                    return self.names[column]
+                constant = graph.constant(np.array(float(fill)), f"fill_{column}")
+                return graph.node("Where", self.missing(column), constant, self.names[column])
+            case Missing():
+                return self._as_number(self.missing(column))
+            case Category(_, text):
+                return self._as_number(self.equal(column, text))
+            case Other(_, known):
+                found = self.missing(column)
+                for text in known:
+                    found = graph.node("Or", found, self.equal(column, text))
+                return self._as_number(graph.node("Not", found))
+            case DatePart():
+                return self._date_part(feature)
 
     def missing(self, column: int) -> str:
         """Whether a value is missing."""
@@ -231,7 +230,7 @@ def _answers(graph: _Graph, program: Program, scope: str) -> list[Any]:
         scores = _scores(graph, part, f"{scope}/{number}")
         graph.scope = f"{scope}/{number}/"
         if part.only is not None:
-            chances.append(_one_label(graph, tree, part, scores))
+            chances.append(_one_label(graph, part, scores))
         elif part.classes is None:
             graph.node("Identity", scores, name="variable")
             helper = graph.onnx.helper
@@ -265,7 +264,7 @@ def _as_votes(tree: ObliqueTree) -> ObliqueTree:
     return replace(tree, values=tree.link_outputs(tree.values), link="probability")
 
 
-def _one_label(graph: _Graph, tree: ObliqueTree, part: Part, scores: str) -> str:
+def _one_label(graph: _Graph, part: Part, scores: str) -> str:
     """The probability of one class, (rows, 1)."""
     if part.link == "logistic":
         return graph.node("Sigmoid", scores if part.only == 1 else graph.node("Neg", scores))

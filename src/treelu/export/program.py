@@ -2,8 +2,8 @@
 
 The original columns of a row become features, the features answer the questions of one or several trees, the leaves
 give the answers. `ObliqueTree` alone is such a program with a column for each feature; models of tables add how their
-columns are encoded (`treelu.tables.programs`). A new kind of column is a new class of feature here, and each writer
-either writes it or refuses it by name.
+columns are encoded (`treelu.tables.programs`). A new kind of column is a new class of feature here; the type checker
+then names the writers that do not write it yet.
 """
 
 from __future__ import annotations
@@ -50,6 +50,11 @@ class Column:
     thousands: str = ""
     marks: tuple[str, ...] = ()
     format: str | None = None
+
+    @property
+    def is_styled(self) -> bool:
+        """Whether it holds numbers that are written otherwise than in programs."""
+        return self.kind == "number" and (self.decimal, self.thousands, self.marks) != (".", "", ())
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,15 @@ class Part:
             return np.where(outputs[:, positive] >= least, positive, 1 - positive)
         return (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
 
+    def leaf_outputs(self, tree: ObliqueTree) -> list[list[float]]:
+        """What is written into a tree's leaves: the answers where it is alone, else what they add to the scores."""
+        return self.leaf_answers()[0] if self.is_lookup else self.leaf_values(tree).tolist()
+
+    @property
+    def leaf_labels(self) -> list[int] | None:
+        """The number of the class that each leaf answers, where a leaf has its answer."""
+        return self.leaf_answers()[1] if self.is_lookup else None
+
     def leaf_answers(self) -> tuple[list[list[float]], list[int] | None]:
         """Where a leaf has its answer: the outputs of each, and the number of its class."""
         tree = self.trees[0]
@@ -260,13 +274,7 @@ class Program:
     @cached_property
     def used_features(self) -> list[int]:
         """The features that some question or linear leaf has a weight for, ascending."""
-        used = np.zeros(len(self.features), dtype=bool)
-        for tree in self.trees:
-            weights: Any = tree.weights
-            used[(weights != 0).nonzero()[1]] = True
-            if tree.leaf_weights is not None:
-                used |= (tree.leaf_weights != 0).any(axis=(0, 1))
-        return np.flatnonzero(used).tolist()
+        return sorted({feature for tree in self.trees for feature in tree.used_features().tolist()})
 
     def compacted(self) -> Program:
         """The same program without the features that no question reads; the columns stay."""

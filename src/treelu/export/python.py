@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from treelu.export.examples import examples
 from treelu.export.literals import digits, fill, header, source
@@ -51,7 +51,7 @@ def to_python(model: ObliqueTree | Program, *, name: str | None = None, trained:
         HEADER="\n".join(f"# {line}" for line in header(whole)),
         BLANKS=ascii(BLANKS),
         COLUMNS=_lines(_column(program, number) for number in program.used_columns),
-        FEATURES=_lines(_feature(program, number) for number in range(len(program.features))),
+        FEATURES=_lines(_feature(program, feature) for feature in program.features),
         QUESTIONS=_trees(program, _questions),
         LEAVES=_trees(program, _leaves),
         LINEAR=_trees(program, _linear),
@@ -60,36 +60,33 @@ def to_python(model: ObliqueTree | Program, *, name: str | None = None, trained:
     )
 
 
-def _lines(items: Any) -> str:
+def _lines(items: Iterable[str]) -> str:
     return "".join(f"    {item},\n" for item in items)
 
 
 def _column(program: Program, number: int) -> str:
     column = program.columns[number]
-    style = None
-    if column.kind == "number" and (column.decimal, column.thousands, column.marks) != (".", "", ()):
-        style = (column.decimal, column.thousands, column.marks)
+    style = (column.decimal, column.thousands, column.marks) if column.is_styled else None
     how = ascii(column.format if column.kind == "date" else style)
     return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how})"
 
 
-def _feature(program: Program, number: int) -> str:
-    feature: Feature = program.features[number]
+def _feature(program: Program, feature: Feature) -> str:
     column = program.used_columns.index(feature.column)
-    if isinstance(feature, Number):
-        return f'("number", {column}, {None if feature.fill is None else digits(feature.fill)})'
-    if isinstance(feature, Missing):
-        return f'("missing", {column}, None)'
-    if isinstance(feature, Category):
-        return f'("category", {column}, {feature.text!a})'
-    if isinstance(feature, Other):
-        return f'("other", {column}, {feature.known!a})'
-    if isinstance(feature, DatePart):
-        return f'("date", {column}, ({feature.part!r}, {digits(feature.fill)}))'
-    raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as Python")
+    match feature:
+        case Number(_, fill):
+            return f'("number", {column}, {None if fill is None else digits(fill)})'
+        case Missing():
+            return f'("missing", {column}, None)'
+        case Category(_, text):
+            return f'("category", {column}, {text!a})'
+        case Other(_, known):
+            return f'("other", {column}, {known!a})'
+        case DatePart(_, part, fill):
+            return f'("date", {column}, ({part!r}, {digits(fill)}))'
 
 
-def _trees(program: Program, write: Any) -> str:
+def _trees(program: Program, write: Callable[[Part, ObliqueTree], str]) -> str:
     return "".join(f"    [\n{write(part, tree)}    ],\n" for part in program.parts for tree in part.trees)
 
 
@@ -105,25 +102,22 @@ def _questions(part: Part, tree: ObliqueTree) -> str:
 
 
 def _leaves(part: Part, tree: ObliqueTree) -> str:
-    values = part.leaf_answers()[0] if part.is_lookup else part.leaf_values(tree).tolist()
-    return "".join(f"        [{', '.join(map(digits, leaf))}],\n" for leaf in values)
+    return "".join(f"        [{', '.join(map(digits, leaf))}],\n" for leaf in part.leaf_outputs(tree))
 
 
 def _linear(part: Part, tree: ObliqueTree) -> str:
-    leaves = linear_terms(tree) or []
-    return "".join(f"        [{', '.join(_written(terms) for terms in leaf)}],\n" for leaf in leaves)
+    return "".join(f"        [{', '.join(map(_written, leaf))}],\n" for leaf in linear_terms(tree) or [])
 
 
 def _parts(program: Program) -> list[str]:
     lines, first = [], 0
     for part in program.parts:
-        labels = part.leaf_answers()[1] if part.is_lookup else None
         link = "lookup" if part.is_lookup else part.link
         classes = None if part.classes is None else ascii(part.classes)
         mean = part.combine != "sum"
         names = ascii(list(part.outputs))
         least = None if part.threshold is None else f"({part.threshold[0]}, {digits(part.threshold[1])})"
-        fields = (first, len(part.trees), mean, f"{link!r}", part.only, least, classes, labels, names)
+        fields = (first, len(part.trees), mean, f"{link!r}", part.only, least, classes, part.leaf_labels, names)
         lines.append(f"({', '.join(map(str, fields))})")
         first += len(part.trees)
     return lines

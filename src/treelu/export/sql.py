@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from treelu.export.dialects import DIALECTS, Dialect
-from treelu.export.examples import Cell, examples
+from treelu.export.examples import Cell, Example, examples
 from treelu.export.literals import header
 from treelu.export.program import (
     Part,
@@ -155,11 +155,10 @@ class _Query:
             f"FROM (SELECT {inner}\n  FROM {last}) AS answers\nWHERE {' AND '.join(tests)}"
         )
 
-    def _expected(self, row: object) -> list[str]:
-        leaves, label, outputs = row.leaves, row.label, row.outputs  # type: ignore[attr-defined]
+    def _expected(self, row: Example) -> list[str]:
         classes = self.program.parts[0].classes
-        labels = [] if label is None or classes is None else [self.dialect.label(classes[label])]
-        return [*map(str, leaves), *labels, *map(self.dialect.number, outputs)]
+        labels = [] if row.label is None or classes is None else [self.dialect.label(classes[row.label])]
+        return [*map(str, row.leaves), *labels, *map(self.dialect.number, row.outputs)]
 
     def _example_row(self, row: Sequence[Cell], expected: list[str]) -> str:
         cells = []

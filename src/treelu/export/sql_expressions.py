@@ -47,25 +47,21 @@ class Expressions:
     def term(self, feature: Feature, weight: float) -> str:
         """A weight times a feature."""
         cell, factor = self.cells[feature.column], self.dialect.number(weight)
-        if isinstance(feature, Number):
-            value = cell if feature.fill is None else f"COALESCE({cell}, {self.dialect.number(feature.fill)})"
-            return f"{factor} * {value}"
-        if isinstance(feature, DatePart):
-            part = self.dialect.date_part(feature.part, cell)
-            return f"{factor} * COALESCE({part}, {self.dialect.number(feature.fill)})"
-        return f"CASE WHEN {self.test(feature, cell)} THEN {factor} ELSE {self.dialect.number(0.0)} END"
-
-    def test(self, feature: Feature, cell: str) -> str:
-        """When a feature of 0 and 1 is 1."""
-        if isinstance(feature, Missing):
-            return f"{cell} IS NULL"
-        if isinstance(feature, Category):
-            return f"{cell} = {self.dialect.string(feature.text)}"
-        if isinstance(feature, Other):
-            if not feature.known:
-                return f"{cell} IS NOT NULL"
-            return f"{cell} NOT IN ({', '.join(map(self.dialect.string, feature.known))})"
-        raise TypeError(f"features of the kind {type(feature).__name__} cannot be written as SQL")
+        match feature:
+            case Number(_, fill):
+                return f"{factor} * {cell if fill is None else f'COALESCE({cell}, {self.dialect.number(fill)})'}"
+            case DatePart(_, part, fill):
+                found = self.dialect.date_part(part, cell)
+                return f"{factor} * COALESCE({found}, {self.dialect.number(fill)})"
+            case Missing():
+                test = f"{cell} IS NULL"
+            case Category(_, text):
+                test = f"{cell} = {self.dialect.string(text)}"
+            case Other(_, ()):
+                test = f"{cell} IS NOT NULL"
+            case Other(_, known):
+                test = f"{cell} NOT IN ({', '.join(map(self.dialect.string, known))})"
+        return f"CASE WHEN {test} THEN {factor} ELSE {self.dialect.number(0.0)} END"
 
     def total(self, terms: list[Term], last: float) -> str:
         """A sum from left to right."""

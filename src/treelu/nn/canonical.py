@@ -84,6 +84,33 @@ class CanonicalNetwork:
         n_rows = 2**n_neurons if patterns is None else len(patterns)
         self.table = np.zeros((n_rows, out_features))
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of all arrays."""
+        return self.table.dtype
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The table, and the neurons' weights and biases, by name, not copied."""
+        arrays = {"table": self.table}
+        for number, layer in enumerate(self.layers):
+            arrays |= {f"layers.{number}.weight": layer.weight, f"layers.{number}.bias": layer.bias}
+        return arrays
+
+    def neurons(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Weights (D, N), connections (N, N) and biases (N,) of the neurons as a chain of single ones.
+
+        Those of one layer follow each other, unconnected (proof of Theorem 3).
+        """
+        n_neurons = sum(self.layer_sizes)
+        joined = np.zeros((n_neurons, self.in_features + n_neurons))
+        start = 0
+        for layer in self.layers:
+            size, width = layer.weight.shape
+            joined[start : start + size, :width] = layer.weight
+            start += size
+        bias = np.concatenate([layer.bias for layer in self.layers])
+        return joined[:, : self.in_features].T, joined[:, self.in_features :], bias
+
     def activation_pattern(self, x: NDArray[Any]) -> NDArray[np.bool_]:
         """Which neurons are active (z ≥ 0, Eq. 3): bool (B, N), layer by layer."""
         inputs = np.asarray(x, np.float64).T  # (D, B), and below it the neurons so far
@@ -107,6 +134,10 @@ class CanonicalNetwork:
             raise ValueError(f"patterns has no row for {int((found < 0).sum())} of the activation patterns met")
         return found
 
+    def leaf_values(self, patterns: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The outputs (K, L) for patterns, bool (K, N)."""
+        return self.table[self.table_rows(patterns)]
+
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """Outputs (B, L)."""
-        return self.table[self.table_rows(self.activation_pattern(x))]
+        return self.leaf_values(self.activation_pattern(x))

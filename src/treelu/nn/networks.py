@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class NeuronChain(ABC):
 
     **Shape**: `weight` (D, M), `connection` (M, M) strictly lower triangular, `bias` (M,).
     """
+
+    feature_rows: ClassVar[tuple[str, ...]] = ("weight",)  # the arrays whose rows are the features' weights
 
     def __init__(
         self,
@@ -127,6 +129,10 @@ class NeuronChain(ABC):
                 raise ValueError(f"{name} must have the shape {now[name].shape}, got {arrays[name].shape}")
             setattr(owner, attribute, arrays[name])
 
+    def neurons(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Weights (D, M), connections (M, M) and biases (M,) of the chain of neurons."""
+        return self.weight, np.tril(self.connection, -1), self.bias
+
     def state(self) -> dict[str, NDArray[Any]]:
         """A copy of all parameters, for `load_state`."""
         return {name: array.copy() for name, array in self.arrays().items()}
@@ -146,9 +152,6 @@ class NeuronChain(ABC):
     def copy(self, dtype: Any = None) -> Self:
         """A copy, in another precision where one is given."""
         other = copy.copy(self)
-        if isinstance(other, LocallyConstantNetwork):
-            other.head = copy.deepcopy(other.head)
-            other._leaves = None
         other.set_arrays({name: array.astype(dtype or self.dtype) for name, array in self.arrays().items()})
         return other
 
@@ -395,6 +398,12 @@ class LocallyConstantNetwork(NeuronChain):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_leaves": None}
 
+    def __copy__(self) -> Self:
+        """A copy with a g_φ of its own: the network's arrays are attributes of it."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__getstate__(), head=copy.deepcopy(self.head))
+        return other
+
 
 @dataclass
 class _Leaves:
@@ -423,6 +432,8 @@ class LocallyLinearNetwork(NeuronChain):
     >>> network(np.zeros((4, 5))).shape
     (4, 2)
     """
+
+    feature_rows: ClassVar[tuple[str, ...]] = ("weight", "output_weight")
 
     def _make_outputs(self) -> None:
         self.output_weight = np.zeros((self.in_features, self.out_features), self.dtype)

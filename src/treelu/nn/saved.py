@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from treelu.nn.activations import Activation
 from treelu.nn.corrections import LeafCorrections
 from treelu.nn.networks import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.patterns import n_words
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
-
-BITS_A_WORD = 63  # neurons in a word of a packed activation pattern
 
 
 def describe_network(network: NeuronChain, arrays: ArrayWriter) -> dict[str, Any]:
@@ -73,7 +72,7 @@ def restore_network(fields: Fields, arrays: ArrayReader) -> NeuronChain:
         raise fields.error(f"unknown kind of network {kind!r}")
     network.load_state(state)
     if arrays.has("corrected_codes"):
-        codes = arrays.integers("corrected_codes", None, -(-depth // BITS_A_WORD))
+        codes = arrays.integers("corrected_codes", None, n_words(depth))
         network.correct_leaves(LeafCorrections(codes, arrays.floats("corrections", len(codes), network.out_features)))
     return network
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import dense_row
 
 HISTOGRAM_BINS = 24
 HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
@@ -78,7 +79,7 @@ def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[
     """
     features, values, counts = [], [], []
     for i in range(weights.shape[0]):
-        row = weights[[i]].toarray()[0] if sparse.issparse(weights) else weights[i]
+        row = dense_row(weights, i)
         used = np.flatnonzero(row)
         order = np.argsort(-np.abs(row[used]) * scale[used], kind="stable")[:keep]
         features.append(used[order])

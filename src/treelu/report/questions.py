@@ -13,12 +13,12 @@ from treelu.report.rows import Floats
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
-from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.permitted import Permitted, permitted_rows
 from treelu.tree.questions.properties import Verdict
 from treelu.tree.questions.search import NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import number
+from treelu.tree.rows import dense
 
 MAX_LEAVES = 64  # of a tree that is asked
 MAX_USED = 100  # features
@@ -77,7 +77,7 @@ def page_answers(asking: Asking, X: Any, summary: Mapping[str, Any]) -> dict[str
     X = X.sparse.to_coo() if hasattr(X, "sparse") else X if hasattr(X, "shape") else np.asarray(X)
     if _too_large(asking.tree) or X.shape[0] * X.shape[1] > MAX_NUMBERS:
         return None
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    rows = dense(X).astype(np.float64)
     listed = np.tile(np.array(summary["features"]["typical"]), (len(summary["samples"]), 1))
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]
@@ -87,7 +87,7 @@ def page_answers(asking: Asking, X: Any, summary: Mapping[str, Any]) -> dict[str
 
 
 def _too_large(tree: ObliqueTree) -> bool:
-    return tree.n_leaves > MAX_LEAVES or int(np.count_nonzero(Splits(tree).used)) > MAX_USED
+    return tree.n_leaves > MAX_LEAVES or len(tree.used_features()) > MAX_USED
 
 
 def answer_questions(asking: Asking, listed: Floats, X: Floats, importances: Sequence[int]) -> dict[str, Any] | None:

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.tree import ObliqueTree
+from treelu.tree.check import as_csr
+from treelu.tree.rows import dense_row, take_rows
 
 Floats = NDArray[np.float64]
 Rows = Floats | sparse.csr_array
@@ -33,7 +35,7 @@ def hold_out_rows(
     """Check and encode hold-out rows and choose those that the page lists."""
     from pandas import isna
 
-    X = _as_csr(X) if sparse.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
+    X = as_csr(X) if sparse.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
     if X.shape[0] == 0:
         raise ValueError("X has no rows; leave it out to report on the tree alone")
     numbers, target = np.arange(X.shape[0]), None
@@ -46,7 +48,7 @@ def hold_out_rows(
             raise ValueError("y has no known target; leave it out to report without scores")
         y = y[numbers]
         target = y.astype(np.float64) if classes is None else class_numbers(y, classes)
-        X = X.iloc[numbers] if hasattr(X, "iloc") else X[numbers]
+        X = take_rows(X, numbers)
     leaves = None if tree is None else tree.apply(X)
     rows = _float_rows(X)
     samples = pick_samples(rows, leaves, max_rows, random_state)
@@ -57,14 +59,10 @@ def _float_rows(X: Any) -> Rows:
     """Rows as float64, dense or CSR, and finite."""
     if hasattr(X, "columns"):
         X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
-    rows: Rows = _as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    rows: Rows = as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
     if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
         raise ValueError("X must be finite, it has NaN or infinity; impute missing values first")
     return rows
-
-
-def _as_csr(matrix: Any) -> sparse.csr_array:
-    return sparse.csr_array(matrix)
 
 
 def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -152,7 +150,7 @@ def sample_rows(
     for i in rows.samples:
         number = int(rows.numbers[i])
         shown = number if row_numbers is None else int(row_numbers[number])
-        x = rows.X[[i]].toarray()[0] if sparse.issparse(rows.X) else rows.X[i]
+        x = dense_row(rows.X, i)
         unusual = np.flatnonzero(x != usual)
         known: Any = None
         if rows.target is not None:

@@ -17,7 +17,7 @@ from treelu.report.rows import Floats, HoldOut, hold_out_rows, sample_rows, spre
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 
-if TYPE_CHECKING:  # a report needs no torch
+if TYPE_CHECKING:
     from treelu.training import History
 
 Draw = Callable[[int], str | None]

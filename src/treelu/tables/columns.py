@@ -116,15 +116,20 @@ class TextColumn:
 
     kind: ClassVar[str] = "text"
     name: str
+    indicator: ClassVar[bool] = False  # missing values are a category
     categories: tuple[str, ...]
     other: bool  # whether there is a feature for all further categories
     missing: bool  # whether there is one for missing values
 
     @property
+    def answers(self) -> list[str]:
+        """What each of its features stands for."""
+        return [*self.categories, *[OTHER] * self.other, *[MISSING] * self.missing]
+
+    @property
     def features(self) -> list[str]:
         """Names of its features."""
-        extra = [OTHER] * self.other + [MISSING] * self.missing
-        return [f"{self.name}={category}" for category in (*self.categories, *extra)]
+        return [f"{self.name}={answer}" for answer in self.answers]
 
     @classmethod
     def learn(cls, column: pd.Series, max_categories: int, note: Note) -> TextColumn:
@@ -273,6 +278,7 @@ class SmilesColumn:
     """Molecules as named columns; models of version 0.1 have the bits of a hashed Morgan fingerprint."""
 
     kind: ClassVar[str] = "smiles"
+    indicator: ClassVar[bool] = False
     name: str
     fingerprint: MolecularFeatures | MorganFingerprint = field(repr=False)
 

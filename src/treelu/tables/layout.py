@@ -120,7 +120,7 @@ def look_at_sample(sample: bytes, path: str | Path, *, delimiter: str | None, en
     if found != usual:
         remarks.append(f"columns separated by {DELIMITERS.get(found, 'blanks' if found == BLANKS else repr(found))}")
     layout = Layout(encoding, found, names, first_line, len(records) > 1, tuple(remarks))
-    _check_names(layout, text, path, delimiter)
+    _check_names(names, path, delimiter)
     return layout
 
 
@@ -229,9 +229,8 @@ def _records(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
 # Names
 
 
-def _check_names(layout: Layout, text: str, path: str | Path, delimiter: str | None) -> None:
+def _check_names(names: tuple[str, ...], path: str | Path, delimiter: str | None) -> None:
     """An error where the header shows that the table is no table, or was read in a wrong way."""
-    names = layout.names
     if len(names) == 1:
         wrong = _wrong_delimiter(names[0], path, delimiter)
         if wrong:

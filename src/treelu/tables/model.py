@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
 from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
@@ -78,7 +79,7 @@ class TableModel:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table."""
         X = self._features(frame)
-        return self._decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
+        return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
@@ -113,7 +114,7 @@ class TableModel:
                 return {"prediction": predicted}
             return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
         chances = self.estimator.predict_proba(X)
-        predicted = self._decide(chances) if self.has_threshold else self.estimator.predict(X)
+        predicted = self.decide(chances) if self.has_threshold else self.estimator.predict(X)
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
 
@@ -122,8 +123,8 @@ class TableModel:
         """Whether the class follows from `threshold` instead of the larger probability."""
         return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
 
-    def _decide(self, chances: NDArray[np.float64]) -> NDArray[Any]:
-        """The class of each row by the threshold."""
+    def decide(self, chances: NDArray[np.float64]) -> NDArray[Any]:
+        """The class of each row by the threshold, from its probabilities."""
         chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return np.asarray(self.estimator.classes_)[chosen]
 
@@ -229,7 +230,7 @@ class TableModel:
 
 def _task_of(estimator: Any) -> tuple[Task, int]:
     """What a fitted estimator predicts, and how many targets it has."""
-    if not hasattr(estimator, "predict_proba"):
+    if not is_classifier(estimator):
         return "regression", getattr(estimator, "n_outputs_", None) or 1
     if isinstance(estimator.classes_, list):
         return "labels", len(estimator.classes_)

@@ -15,6 +15,7 @@ from treelu.tables.errors import TableError
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_TEXTS = 20_000  # different values of a column that are looked at
 NUMERIC_SHARE = 0.9  # a column is one of numbers where at least this share of its values are
 CURRENCIES = ("$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "Fr.", "kr", "zł", "R$")
 MARKS = (*sorted(CURRENCIES, key=len, reverse=True), "%")
@@ -236,9 +237,9 @@ def _share_of_numbers(cores: Sequence[str]) -> float:
     return sum(fits) / len(fits) if fits else 0.0
 
 
-def different_texts(column: pd.Series, most: int = 20_000) -> list[str]:
-    """Different texts of a column."""
-    return [str(text) for text in to_texts(column).dropna().unique()[:most]]
+def different_texts(column: pd.Series) -> list[str]:
+    """Different texts of a column, as many as are enough to tell how they are written."""
+    return [str(text) for text in to_texts(column).dropna().unique()[:MOST_TEXTS]]
 
 
 def number_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:

@@ -15,6 +15,7 @@ from treelu.tables.errors import EmptyTableError, TableError
 from treelu.tables.files import iterate_table, parquet_file, read_table
 from treelu.tables.found import check_alike, find_files, partition, text_bytes
 from treelu.tables.layout import open_bytes, plain_errors
+from treelu.training.blocks import MOST_CLASSES
 from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Drawn", "Piece", "RowStore", "draw_rows", "draw_table", "find_files", "iterate_files", "iterate_pieces"]
 
 PIECE_ROWS = 50_000
-MOST_CLASSES = 1000  # different targets of which each has a row drawn; more are values
 _KINDS = {"b": "truth values", "M": "dates", "O": "text", "T": "text", **dict.fromkeys("iuf", "numbers")}
 
 
@@ -48,7 +48,7 @@ def iterate_pieces(
     files : sequence of str
     rows : int
     note : callable, optional
-        Told of the files that are passed over.
+        Called with a sentence about each file that is passed over.
     **reading
         As for `iterate_table`.
     """
@@ -170,9 +170,9 @@ def draw_table(
     text : sequence of str
         Columns to be read as text.
     note : callable, optional
-        Told of files that are passed over.
+        Called with a sentence about each file that is passed over.
     told : callable, optional
-        Told after each piece how many rows it had.
+        told(n_rows) is called after each piece that was read.
     **reading
         delimiter, decimal and encoding, as for `read_table`.
     """

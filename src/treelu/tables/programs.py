@@ -21,6 +21,9 @@ from treelu.export.program import (
     estimator_trees,
     output_names,
 )
+from treelu.tables.columns import Column as TableColumn
+from treelu.tables.columns import DateColumn, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.dates import date_parts
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.model import TableModel
 from treelu.tree import ObliqueTree
@@ -108,39 +111,40 @@ def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, t
     return Part(trees, output_names(trees[0], model.targets), combine, threshold=threshold)
 
 
-def _recipe(column: Any, place: int) -> tuple[Column, list[Feature]]:
+def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
     """What is read of a column, and its features, in the order of its encoding."""
-    recipes = {"number": _number, "text": _text, "date": _date}
-    if column.kind == "smiles":
-        raise ValueError(
-            f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
-            "encoded features instead (--encoded) and compute them with treelu.chem"
-        )
-    if column.kind not in recipes:
-        raise ValueError(f"column {column.name!r}: columns of the kind {column.kind!r} cannot be exported")
-    return recipes[column.kind](column, place)
+    match column:
+        case NumberColumn():
+            return _number(column, place)
+        case TextColumn():
+            return _text(column, place)
+        case DateColumn():
+            return _date(column, place)
+        case SmilesColumn():
+            raise ValueError(
+                f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
+                "encoded features instead (--encoded) and compute them with treelu.chem"
+            )
 
 
-def _number(column: Any, place: int) -> tuple[Column, list[Feature]]:
-    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
-    style = getattr(column, "style", None)
-    written = {} if style is None else {name: getattr(style, name) for name in ("decimal", "thousands", "marks")}
+def _number(column: NumberColumn, place: int) -> tuple[Column, list[Feature]]:
+    words, style = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS))), column.style
     features: list[Feature] = [Number(place, column.median)]
-    return Column(column.name, "number", words, **written), features + [Missing(place)] * column.indicator
+    recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
+    return recipe, features + [Missing(place)] * column.indicator
 
 
-def _text(column: Any, place: int) -> tuple[Column, list[Feature]]:
+def _text(column: TextColumn, place: int) -> tuple[Column, list[Feature]]:
     words = tuple(word for word in MISSING_WORDS if word not in column.categories)
     features: list[Feature] = [Category(place, text) for text in column.categories]
     features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
     return Column(column.name, "text", words), features
 
 
-def _date(column: Any, place: int) -> tuple[Column, list[Feature]]:
-    from treelu.tables.dates import date_parts
-
+def _date(column: DateColumn, place: int) -> tuple[Column, list[Feature]]:
     middle = np.array([round(column.middle * 86_400_000_000)], dtype="datetime64[us]")
     fills = date_parts(middle, column.parts)[0].tolist()
-    features: list[Feature] = [DatePart(place, part, fill) for part, fill in zip(column.parts, fills, strict=True)]
+    parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
+    features: list[Feature] = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
     words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
     return Column(column.name, "date", words, format=column.format), features + [Missing(place)] * column.indicator

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.tables.columns import MISSING, OTHER, DateColumn, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.columns import MISSING, NumberColumn, TextColumn
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named, split_names
@@ -59,6 +59,8 @@ class ColumnQuestions:
 
     def __init__(self, encoder: TableEncoder) -> None:
         self.columns = {column.name: column for column in encoder.columns}
+        self.numbers = {name for name, column in self.columns.items() if isinstance(column, NumberColumn)}
+        self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
         self.places: dict[str, list[int]] = {}
         start = 0
         for column in encoder.columns:
@@ -79,7 +81,7 @@ class ColumnQuestions:
         """Columns of numbers, each with its feature."""
         found = {}
         for name in self.named(columns, option):
-            if not isinstance(self.columns[name], NumberColumn):
+            if name not in self.numbers:
                 raise TableError(f"{option} {name}: that column holds no numbers, so that it neither rises nor falls")
             found[name] = self.places[name][0]
         return found
@@ -94,18 +96,11 @@ class ColumnQuestions:
         whole: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
-        bounds: dict[int, tuple[float | None, float | None]] = {}
-        groups = []
-        for name, column in self.columns.items():
-            places = self.places[name]
-            if isinstance(column, TextColumn) and len(places) > 1:
-                groups.append(places)
-            elif isinstance(column, TextColumn):
-                bounds[places[0]] = (0.0, 1.0)
+        groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
+        single = [self.places[name][0] for name in self.texts if len(self.places[name]) == 1]
+        bounds: dict[int, tuple[float | None, float | None]] = dict.fromkeys(single, (0.0, 1.0))
         for text in within:
             bounds |= self._range(text)
-        single = [self.places[name][0] for name, column in self.columns.items()
-                  if isinstance(column, TextColumn) and len(self.places[name]) == 1]  # fmt: skip
         return {
             "keep": [*self.features(keep, "--keep"), *self.still()],
             "bounds": bounds,
@@ -123,20 +118,17 @@ class ColumnQuestions:
 
     def marks(self) -> list[int]:
         """The features that mark missing numbers and dates."""
-        return [self.places[name][-1] for name, column in self.columns.items()
-                if isinstance(column, NumberColumn | DateColumn) and column.indicator]  # fmt: skip
+        return [self.places[name][-1] for name, column in self.columns.items() if column.indicator]
 
     def still(self) -> list[int]:
         """The features that stay as they are: marks of missing values, dates and molecules."""
-        stay = [place for name, column in self.columns.items() if isinstance(column, DateColumn | SmilesColumn)
-                for place in self.places[name]]  # fmt: skip
-        return sorted({*stay, *self.marks()})
+        others = [places for name, places in self.places.items() if name not in self.numbers and name not in self.texts]
+        return sorted({*(place for places in others for place in places), *self.marks()})
 
     def missing(self, row: np.ndarray) -> list[int]:
         """The numbers of a row that are missing in the table: they stay what they were replaced by."""
         marked = {place for place in self.marks() if row[place] == 1}
-        return [self.places[name][0] for name, column in self.columns.items()
-                if isinstance(column, NumberColumn) and self.places[name][-1] in marked]  # fmt: skip
+        return [places[0] for name, places in self.places.items() if name in self.numbers and places[-1] in marked]
 
     def _range(self, text: str) -> dict[int, tuple[float | None, float | None]]:
         """``age=18..100``, ``age=18..`` or ``job=clerk|student`` as ranges of features."""
@@ -144,18 +136,16 @@ class ColumnQuestions:
         if not equals:
             raise TableError(f"--within {text}: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT")
         check_columns_named([name], list(self.columns), option="--within")
-        column = self.columns[name]
         places = self.places[name]
-        if isinstance(column, TextColumn):
-            wanted = ends.split("|")
-            given = [*column.categories, *[OTHER] * column.other, *[MISSING] * column.missing]
+        if name in self.texts:
+            wanted, given = ends.split("|"), self.texts[name].answers
             unknown = [one for one in wanted if one not in given]
             if unknown:
                 raise TableError(
                     f"--within {text}: {name} has no {unknown[0]!r}; it has {', '.join(map(shown_name, given[:8]))}"
                 )
             return {place: (0.0, 0.0) for place, one in zip(places, given, strict=True) if one not in wanted}
-        if not isinstance(column, NumberColumn):
+        if name not in self.numbers:
             raise TableError(f"--within {text}: ranges are for columns of numbers and of texts")
         low, dots, high = ends.partition("..")
         try:
@@ -182,16 +172,14 @@ class ColumnQuestions:
     def values(self, row: Any) -> dict[str, float | str]:
         """A row of features as values of columns; molecules and dates are left out."""
         row = np.asarray(row, dtype=float)
-        return {name: self._value(name, row) for name, column in self.columns.items()
-                if isinstance(column, NumberColumn | TextColumn)}  # fmt: skip
+        return {name: self._value(name, row) for name in self.columns if name in self.numbers or name in self.texts}
 
     def _value(self, name: str, row: np.ndarray) -> float | str:
-        column, places = self.columns[name], self.places[name]
-        if isinstance(column, TextColumn):
-            set_ = np.flatnonzero(row[places] == 1)
-            names = [feature.removeprefix(f"{name}=") for feature in column.features]
-            return names[int(set_[0])] if len(set_) else "(unknown)"
-        if isinstance(column, NumberColumn) and column.indicator and row[places[1]] == 1:
+        places = self.places[name]
+        if name in self.texts:
+            chosen = np.flatnonzero(row[places] == 1)
+            return self.texts[name].answers[int(chosen[0])] if len(chosen) else "(unknown)"
+        if name in self.numbers and self.columns[name].indicator and row[places[1]] == 1:
             return MISSING
         return float(row[places[0]])
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import to_numbers, to_texts
-from treelu.tables.pieces import PIECE_ROWS, Piece, iterate_pieces
+from treelu.tables.pieces import Piece, iterate_pieces
 from treelu.tables.targets import TableTargets
 from treelu.training.blocks import Window, stacked
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Note = Callable[[str], None]
 
 
 class EncodedPiece(NamedTuple):
@@ -51,12 +50,10 @@ class TableReader:
     targets: TableTargets
     reading: dict[str, Any] = field(default_factory=dict)
 
-    def iterate(
-        self, files: Sequence[str], skipped: NDArray[np.int64], note: Note, rows: int = PIECE_ROWS
-    ) -> Iterator[EncodedPiece]:
+    def iterate(self, files: Sequence[str], skipped: NDArray[np.int64], note: Note) -> Iterator[EncodedPiece]:
         """The rows of some files that have targets, but those with the numbers `skipped`, counted over all files."""
         n_before = 0
-        for piece in iterate_pieces(files, rows, text=self._as_text(), note=note, **self.reading):
+        for piece in iterate_pieces(files, text=self._as_text(), note=note, **self.reading):
             here = skipped[(skipped >= n_before) & (skipped < n_before + len(piece.frame))] - n_before
             n_before += len(piece.frame)
             yield self.read(piece, here, note)

@@ -101,7 +101,7 @@ def read_targets(
     if strays and not is_text:
         note(f"target {names[0]!r}: {', '.join(strays[:3])} among numbers count as missing")
     rows = _known_rows(known, f"target {names[0]!r}", note)
-    chosen = task or _infer(names[0], is_text, column, values[rows])
+    chosen = task or _infer(is_text, column, values[rows])
     if chosen == "regression":
         if is_text:
             raise TableError(
@@ -174,7 +174,7 @@ def _known_rows(known: NDArray[np.bool_], whose: str, note: Note) -> NDArray[np.
     return rows
 
 
-def _infer(name: str, is_text: bool, column: pd.Series, values: NDArray[np.float64]) -> Task:
+def _infer(is_text: bool, column: pd.Series, values: NDArray[np.float64]) -> Task:
     if is_text or column.dtype.kind == "b" or _is_truth(column):
         return "classification"
     whole = bool((values == np.round(values)).all())

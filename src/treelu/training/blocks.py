@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treelu.tree.rows import is_frame, take_rows
+
 BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
 WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
 LEAST_STEPS = 1000  # of float32's rounding between the ends of a column
@@ -27,8 +29,7 @@ class Window(NamedTuple):
 
     def take(self, rows: NDArray[np.int64]) -> Window:
         """Some of these rows."""
-        X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
-        return Window(X, self.y[rows], None if self.weight is None else self.weight[rows])
+        return Window(take_rows(self.X, rows), self.y[rows], None if self.weight is None else self.weight[rows])
 
 
 class BlockRows(ABC):
@@ -135,7 +136,7 @@ def stacked(parts: list[Window]) -> Window:
 
 def stacked_rows(parts: Sequence[Any]) -> Any:
     """The rows of several tables of features, one below the other; DataFrames and sparse tables stay such."""
-    if hasattr(parts[0], "columns"):
+    if is_frame(parts[0]):
         import pandas as pd
 
         return pd.concat(parts)

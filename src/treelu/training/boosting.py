@@ -285,9 +285,9 @@ def grow(
     validation : Sums, optional
         Scored after each member; the members after the best score are dropped at the end.
     patience : int, optional
-        Stop after so many members without a better validation score.
+        Stop after this many members without a better validation score.
     callbacks : sequence of callables
-        Called as callback(record, network) after each member; a true answer stops.
+        Called as callback(record, network) after each member; growing stops where one returns a true value.
     progress : context manager that yields a callback, optional
 
     Returns

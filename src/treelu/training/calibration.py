@@ -92,7 +92,7 @@ def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float6
 
 def log_shares(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """The logarithms of the classes' shares among rows, by weight, with half a row more of each."""
-    number = targets.y[rows].reshape(-1).astype(np.int64)
+    number = targets.class_numbers(rows).astype(np.int64)
     mass = np.bincount(number, targets.weights(rows), targets.n_columns) + 0.5
     return np.log(mass / mass.sum())
 
@@ -159,7 +159,7 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
         found, hottest = tempered(least, to_shares), tempered(bounds[1], to_shares)
         return found if found.losses.mean() < hottest.losses.mean() else hottest
 
-    number = y.reshape(-1).astype(np.int64)
+    number = targets.class_numbers(rows).astype(np.int64)
     guess = (scores[:, 0] > 0).astype(np.int64) if targets.task == "binary" else scores.argmax(axis=1)
     if weight[guess == number].sum() > np.bincount(number, weight).max():
         divided, by_shares = best(to_shares=False), row_losses(np.broadcast_to(prior, scores.shape), targets, rows)

@@ -12,7 +12,7 @@ from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
-from treelu.training.targets import probabilities
+from treelu.training.targets import predictions
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class HeldOut:
             return
         scores = evaluate(network, self.sample.table.columns(member.features), rows).astype(np.float64)
         targets = self.sample.targets
-        self.totals[kind, out] += scores if targets.task == "regression" else probabilities(scores)
+        self.totals[kind, out] += predictions(scores, targets.task)
         self.counts[kind, out] += 1
         self._loss = targets.loss(scores.astype(np.float32), rows)
 
@@ -97,7 +97,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """How the members of a stack are made; see `Recipe`, which it stands in for.
+    """How the members of a stack are made: what `Recipe` is for other ensembles.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ class Sample:
 
 
 def row_blocks(table: Table, index: NDArray[np.int64] | None = None, at_once: int = EVALUATION_ROWS) -> Iterator[Rows]:
-    """The rows `index` of a table (or all), at most so many at a time.
+    """The rows `index` of a table (or all), at most `at_once` at a time.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def batches(sample: Sample, batch_size: int, rng: np.random.Generator) -> Iterat
 
 
 class KernelStepper:
-    """Updates by the kernels: many at one go; or one by one where g_φ has hidden layers or very many outputs.
+    """Updates by the kernels: many in one call; or one by one where g_φ has hidden layers or very many outputs.
 
     Parameters
     ----------
@@ -378,9 +378,9 @@ def train(
     validation : Sample, optional
         Judged after each epoch; the best epoch's parameters are restored at the end.
     patience : int, optional
-        Stop after so many epochs without a better validation score.
+        Stop after this many epochs without a better validation score.
     callbacks : sequence of callables
-        Called as callback(record, network) after each epoch; a true answer stops the training.
+        Called as callback(record, network) after each epoch; training stops where one returns a true value.
     after_step : callable, optional
         Called as after_step(network, gradients, learning_rate) after each update, for proximal steps.
     progress : context manager that yields a callback, optional

@@ -17,29 +17,30 @@ class Settings:
     Parameters
     ----------
     batch_size : int or "auto"
-        Rows a step. "auto" goes by the number of rows.
+        Rows in each step. "auto" sets it from the number of rows.
     optimizer : {"amsgrad", "sgd"}
         "sgd" has Nesterov momentum 0.9.
     schedule : {"cosine", "step", "constant"} or callable
-        Of the learning rate; "step" is × 0.1 after each third, a callable is (epoch, epochs) → factor.
+        How the learning rate falls: "step" is × 0.1 after each third; a callable maps (epoch, epochs) to a factor.
     annealing : float in [0, 1]
-        The share of the epochs in which softplus turns into ReLU (§3.7); in the others the network is the tree itself.
-        1 is the paper's, 0 trains the tree from the start.
+        Share of the epochs in which softplus turns into ReLU (§3.7); in the rest the network is the tree itself. 1 is
+        the paper's, 0 trains the tree from the start.
     straight_through : bool
         Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
         is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     n_init : int
-        Train from so many initialisations (in parallel by `n_jobs`) and keep the best by validation score, or by
-        training loss.
+        Number of initialisations to train from (in parallel by `n_jobs`); the best by validation score, or by training
+        loss, is kept.
     feature_penalty : float
         Strength of the group penalty that removes whole features from the tree, with exact zeros.
     refine_leaves : bool or float
-        Refit the visited leaves' values on their rows, held back by so many pseudo-rows (True: 10).
+        Refit the values of visited leaves to their rows; the number is how many rows the network's own value counts for
+        (True: 10).
     temper : bool
-        Divide the outputs by the temperature that short trainings find on rows held out. False spares these trainings
-        where depth, drop rate and decay are given; the paper has none.
+        Divide the outputs by the temperature that short trainings find on rows held out. False saves these trainings
+        where depth, drop rate and decay are given; the paper does not temper.
 
     Examples
     --------

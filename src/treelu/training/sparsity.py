@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn import LocallyLinearNetwork, NeuronChain
+from treelu.nn import NeuronChain
 from treelu.training.loop import AfterStep
 
 FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
@@ -20,10 +20,8 @@ FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
 
 def feature_norms(network: NeuronChain) -> NDArray[Any]:
     """The Euclidean norm of each feature's weights (D,), those of linear outputs included."""
-    squares = (network.weight**2).sum(axis=1)
-    if isinstance(network, LocallyLinearNetwork):
-        squares = squares + (network.output_weight**2).sum(axis=1)
-    return np.sqrt(squares)
+    arrays = network.arrays()
+    return np.sqrt(sum((arrays[name] ** 2).sum(axis=1) for name in network.feature_rows))
 
 
 def shrink_features(network: NeuronChain, amount: float | NDArray[Any]) -> None:
@@ -47,9 +45,9 @@ def shrink_features(network: NeuronChain, amount: float | NDArray[Any]) -> None:
     """
     norms = feature_norms(network)
     factor = np.maximum(1 - amount / np.maximum(norms, 1e-30), 0)[:, None].astype(network.dtype)
-    network.weight *= factor
-    if isinstance(network, LocallyLinearNetwork):
-        network.output_weight *= factor
+    arrays = network.arrays()
+    for name in network.feature_rows:
+        arrays[name] *= factor
 
 
 def proximal_step(penalty: float) -> AfterStep | None:
@@ -79,7 +77,12 @@ def path_step(penalty: float, optimizer: str) -> AfterStep:
     if optimizer == "sgd":
         return lambda network, gradients, rate: shrink_features(network, penalty * rate / (1 - MOMENTUM))
     roots = _RootMeanSquares(BETAS[1])
-    return lambda network, gradients, rate: shrink_features(network, penalty * rate / roots.after(gradients))
+
+    def shrink(network: NeuronChain, gradients: dict[str, NDArray[Any]], rate: float) -> None:
+        divisors = roots.after([gradients[name] for name in network.feature_rows])
+        shrink_features(network, penalty * rate / divisors)
+
+    return shrink
 
 
 class _RootMeanSquares:
@@ -90,10 +93,9 @@ class _RootMeanSquares:
         self.square: Any = 0.0
         self.largest: Any = 0.0
 
-    def after(self, gradients: dict[str, NDArray[Any]]) -> NDArray[Any]:
-        """The divisors (D,) after a step, by the gradients that it left."""
-        of_features = [gradients[name] for name in ("weight", "output_weight") if name in gradients]
-        new = (np.concatenate(of_features, axis=1) ** 2).mean(axis=1)
+    def after(self, gradients: list[NDArray[Any]]) -> NDArray[Any]:
+        """The divisors (D,) after a step, by the gradients that it left, each with a row for each feature."""
+        new = (np.concatenate(gradients, axis=1) ** 2).mean(axis=1)
         self.n_steps += 1
         beta = self.beta
         self.square = beta * self.square + (1 - beta) * new

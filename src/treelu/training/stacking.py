@@ -28,7 +28,7 @@ from treelu.training.boosting import Ensemble
 from treelu.training.forest import Forest
 from treelu.training.loop import evaluate
 from treelu.training.scaling import Scaling
-from treelu.training.targets import METRICS, Targets, Task, probabilities
+from treelu.training.targets import METRICS, Targets, Task, predictions
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -59,7 +59,7 @@ class Trees:
         parts = []
         for forest, constant in zip(self.forests, self.constants, strict=True):
             scores = forest.scores(table, index) + constant
-            parts.append(scores if task == "regression" or self.are_chances else probabilities(scores))
+            parts.append(scores if self.are_chances else predictions(scores, task))
         return np.mean(parts, axis=0)
 
     def on_raw(self, scaling: Scaling, target: Scaling) -> Trees:
@@ -113,8 +113,7 @@ class Stack:
             total: NDArray[np.float64] | float = 0.0
             numbers = np.flatnonzero(self.groups == group)
             for number in numbers.tolist():
-                scores = evaluate(self.networks.part(number), table)
-                total = total + (scores if self.task == "regression" else probabilities(scores))
+                total = total + predictions(evaluate(self.networks.part(number), table), self.task)
             found.append(np.asarray(total) / len(numbers))
         return found + [part.outputs(table, self.task) for part in self.trees]
 
@@ -128,7 +127,7 @@ def combined(
     --------
     >>> parts = [np.array([[0.2, 0.8]]), np.array([[0.4, 0.6]])]
     >>> scores = combined(parts, np.array([0.0, 0.5, 0.5]), np.log([0.5, 0.5]), "binary")
-    >>> probabilities(scores).round(3)
+    >>> predictions(scores, "binary").round(3)
     array([[0.292, 0.708]])
     """
     if task == "regression":

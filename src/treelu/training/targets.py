@@ -69,6 +69,10 @@ class Targets:
         """The weights of some rows, 1 where there are none."""
         return np.ones(len(rows)) if self.weight is None else self.weight[rows].astype(np.float64)
 
+    def class_numbers(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The class of each of some rows; 0 in regression."""
+        return np.zeros(len(rows)) if self.task == "regression" else self.y.reshape(-1)[rows]
+
     def wanted(self) -> Wanted:
         """The same as kernels take it."""
         none = np.empty((0, 1), np.float32)
@@ -178,6 +182,11 @@ METRICS: dict[Task, Metric] = {
     "multiclass": Metric("log_loss", log_loss, False),
     "regression": Metric("rmse", root_mean_squared_error, False),
 }
+
+
+def predictions(scores: NDArray, task: Task) -> NDArray:
+    """What raw scores predict: class probabilities, or in regression the values themselves."""
+    return scores if task == "regression" else probabilities(scores)
 
 
 def probabilities(scores: NDArray) -> NDArray:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
+import numpy as np
+
 LONGEST = 60  # characters of a name in a text
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 # Control and format characters (which may turn the direction of the text or hide it), halves of pairs, line ends.
@@ -38,16 +40,20 @@ def _escaped(letter: str) -> str:
     return _SHORT.get(letter) or letter.encode("unicode_escape").decode("ascii")
 
 
-def shown_class(label: Any, most: int = LONGEST) -> str:
+def plain(value: Any) -> Any:
+    """A NumPy number or text as Python's own; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def shown_class(label: Any) -> str:
     """A class as it is written in Python, strings in quotation marks, on one line and not too long.
 
     Examples
     --------
-    >>> import numpy as np
     >>> shown_class(np.str_("no")), shown_class(np.int64(3)), shown_class("two\\nlines")
     ("'no'", '3', "'two\\\\nlines'")
     """
+    text = shown_name(plain(label))
     if not isinstance(label, str):
-        return shown_name(label.item() if hasattr(label, "item") else label, most)
-    text = shown_name(label, most)
+        return text
     return f'"{text}"' if "'" in text and '"' not in text else f"'{text}'"

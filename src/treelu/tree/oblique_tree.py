@@ -189,6 +189,12 @@ class ObliqueTree(Doors, Questions):
             used |= (self.leaf_weights != 0).any(axis=(0, 1))
         return np.flatnonzero(used)
 
+    @property
+    def max_terms(self) -> int:
+        """Features in the longest question; 0 for a tree of one leaf."""
+        weights: Any = self.weights
+        return int(np.asarray((weights != 0).sum(axis=1)).max(initial=0))
+
     # Routing
 
     def read_rows(self, X: Any) -> rows.Rows:
@@ -289,13 +295,11 @@ class ObliqueTree(Doors, Questions):
         >>> tree.with_counts([[-1], [1], [2]]).n_samples
         array([3., 1., 2.])
         """
-        leaves = self.apply(X)
+        leaves = self.apply(X) - self.n_splits
         if sample_weight is not None:
             sample_weight = check.float_array("sample_weight", sample_weight, (len(leaves),))
-        counts = np.bincount(leaves, weights=sample_weight, minlength=self.n_nodes).astype(np.float64)
-        for node in range(self.n_splits - 1, -1, -1):
-            counts[node] = counts[self.children[node]].sum()
-        return replace(self, n_samples=counts)
+        counts = np.bincount(leaves, weights=sample_weight, minlength=self.n_leaves).astype(np.float64)
+        return replace(self, n_samples=rows.node_totals(self.children, counts))
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
         """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.

@@ -170,6 +170,16 @@ def dense_row(matrix: Rows, row: int) -> np.ndarray:
     return dense
 
 
+def dense(matrix: Any) -> np.ndarray:
+    """A dense or sparse matrix as a dense array; not copied where it is one."""
+    return matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of an array, a DataFrame or a CSR matrix, by their numbers."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
 def node_scores(X: Rows, rows: np.ndarray, weights: Rows, biases: np.ndarray, node: int) -> np.ndarray:
     """The scores of some rows of X at a node, in the order of summation that the module's first lines fix."""
     columns = None if isinstance(weights, np.ndarray) else csr_row(weights, node)[0]
@@ -312,6 +322,20 @@ def linear_outputs(X: Rows, leaves: np.ndarray, leaf_weights: np.ndarray) -> np.
             outputs[rows, output] = linear_form(X, rows, weights)
             _check_finite(outputs[rows, output], rows)
     return outputs
+
+
+def node_totals(children: np.ndarray, leaves: np.ndarray) -> np.ndarray:
+    """The sum over the leaves at or below each node, from a number for each leaf.
+
+    Examples
+    --------
+    >>> node_totals(np.array([[1, 2], [3, 4]]), np.array([5, 1, 2]))
+    array([8, 3, 5, 1, 2])
+    """
+    totals = np.concatenate([np.zeros(len(children), leaves.dtype), leaves])
+    for node in range(len(children) - 1, -1, -1):  # children before parents
+        totals[node] = totals[children[node]].sum()
+    return totals
 
 
 def leaf_paths(children: np.ndarray) -> sparse.csr_array:

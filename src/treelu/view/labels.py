@@ -9,6 +9,7 @@ import numpy as np
 from treelu.tree import ObliqueTree
 from treelu.tree.check import float_array
 from treelu.tree.names import shown_class, shown_name
+from treelu.tree.rows import node_totals
 
 FEW = 6  # a question of so many terms is shown whole
 STRONGEST = 3  # terms shown of a longer one
@@ -131,7 +132,4 @@ def hidden_words(n_leaves: int) -> str:
 
 def leaves_below(tree: ObliqueTree) -> np.ndarray:
     """Leaves under each node, itself included: an int64 array of shape (n_nodes,)."""
-    below = np.ones(tree.n_nodes, dtype=np.int64)
-    for node in range(tree.n_splits - 1, -1, -1):
-        below[node] = below[tree.children[node]].sum()
-    return below
+    return node_totals(tree.children, np.ones(tree.n_leaves, dtype=np.int64))

@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.rows import node_scores, one_row_table
+from treelu.tree.rows import dense_row, node_scores, one_row_table
 from treelu.view.labels import FEW, leaf_words, number, strongest_terms
 
 _NAMED = 5  # contributions named of a question with more than six
@@ -67,8 +67,7 @@ def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
     rows = tree.read_rows(one_row_table(x, tree.feature_names))
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]} rows")
-    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    return dense[0].astype(np.float64)
+    return dense_row(rows, 0).astype(np.float64)
 
 
 def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:

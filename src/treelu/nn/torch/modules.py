@@ -167,8 +167,8 @@ def to_torch(network: NeuronChain | CanonicalNetwork) -> nn.Module:
         module = CanonicalModule(network)
     else:
         raise TypeError(f"network must be one of treelu.nn, got {type(network).__name__}")
-    arrays = _arrays(network)
-    module.to(torch.float64 if arrays["bias" if "bias" in arrays else "table"].dtype == np.float64 else torch.float32)
+    arrays = network.arrays()
+    module.to(torch.float64 if network.dtype == np.float64 else torch.float32)
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             parameter.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])))
@@ -189,7 +189,7 @@ def from_torch(module: nn.Module) -> Any:
         old = module.network
         sizes = old.in_features, old.layer_sizes, old.out_features
         canonical = CanonicalNetwork(*sizes, activation=old.activation, patterns=old.patterns)
-        for name, array in _arrays(canonical).items():
+        for name, array in canonical.arrays().items():
             array[...] = arrays[name]
         return canonical
     if not isinstance(module, ChainModule):
@@ -205,13 +205,3 @@ def from_torch(module: nn.Module) -> Any:
         network = LocallyLinearNetwork(*sizes_, **settings)
     network.set_arrays(arrays)
     return network
-
-
-def _arrays(network: NeuronChain | CanonicalNetwork) -> dict[str, Any]:
-    """A network's arrays by the names that the module's parameters have."""
-    if isinstance(network, NeuronChain):
-        return network.arrays()
-    arrays = {"table": network.table}
-    for number, layer in enumerate(network.layers):
-        arrays |= {f"layers.{number}.weight": layer.weight, f"layers.{number}.bias": layer.bias}
-    return arrays

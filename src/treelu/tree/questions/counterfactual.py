@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from treelu.tree.names import shown_name
+from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.words import count, html_table, html_text, number, quoted, text_table
+from treelu.tree.questions.words import count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,12 @@ def answer(prediction: Any) -> str:
     """A prediction in words: a label as it is typed, a value with six digits."""
     if isinstance(prediction, np.ndarray):
         return ", ".join(number(value) for value in prediction)
-    return number(prediction) if isinstance(prediction, float) else quoted(prediction)
+    return number(prediction) if isinstance(prediction, float) else shown_class(prediction)
 
 
 def predicted(tree: ObliqueTree, row: np.ndarray) -> Any:
     """The tree's own prediction of one row: a label, a number, or an array of several outputs."""
-    prediction = tree.predict(row[None])[0]
-    return prediction.item() if isinstance(prediction, np.generic) else prediction
+    return plain(tree.predict(row[None])[0])
 
 
 def nearest_rows(search: NearestSearch, row: np.ndarray, permitted: Permitted, n: int = 1) -> Counterfactual:

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.rows import node_scores
+from treelu.tree.rows import dense, node_scores
 
 _EPS = float(np.finfo(np.float64).eps)
 Path = tuple[tuple[int, int], ...]  # the (node, side) pairs from the root to a leaf
@@ -75,24 +75,21 @@ class Splits:
 
     def __init__(self, tree: ObliqueTree) -> None:
         self.tree = tree
-        weights: sparse.csr_array = sparse.csr_array(tree.weights)
         self.used = np.zeros(tree.n_features, dtype=bool)
-        self.used[weights.indices[weights.data != 0]] = True
-        if tree.leaf_weights is not None:
-            self.used |= (tree.leaf_weights != 0).any(axis=(0, 1))
-        dense = weights.copy()
-        dense.eliminate_zeros()
-        one = np.diff(dense.indptr) == 1
+        self.used[tree.used_features()] = True
+        weights: sparse.csr_array = sparse.csr_array(tree.weights, copy=True)
+        weights.eliminate_zeros()
+        one = np.diff(weights.indptr) == 1
         self.feature = np.full(tree.n_splits, -1)
         self.first_right, self.last_left = np.zeros(tree.n_splits), np.zeros(tree.n_splits)
         self.sign = np.zeros(tree.n_splits)
         nodes = np.flatnonzero(one)
         if len(nodes):
-            places = dense.indptr[nodes]
-            right, left, known = turning_points(dense.data[places], tree.biases[nodes])
+            places = weights.indptr[nodes]
+            right, left, known = turning_points(weights.data[places], tree.biases[nodes])
             nodes, places = nodes[known], places[known]
-            self.feature[nodes] = dense.indices[places]
-            self.sign[nodes] = np.sign(dense.data[places])
+            self.feature[nodes] = weights.indices[places]
+            self.sign[nodes] = np.sign(weights.data[places])
             self.first_right[nodes], self.last_left[nodes] = right[known], left[known]
 
     def range_of(self, node: int, side: int) -> tuple[float, float]:
@@ -156,8 +153,7 @@ class Surroundings:
         groups = [np.array([place[int(j)] for j in group if int(j) in place], int) for group in permitted.groups]
         self.groups = [group for group in groups if len(group)]  # one that stays as it is has nothing to move
         self.place = place
-        chosen = tree.weights[:, self.movable]
-        weights = np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
+        weights = dense(tree.weights[:, self.movable])
         self.G, self.h, self.noise, self.length = self.unit_rows(weights, tree.weights @ x + tree.biases)
         self.noise = self.noise + self._size(tree) * _EPS / np.where(self.length > 0, self.length, 1.0)
         for node in np.flatnonzero(self.length == 0).tolist():  # decided by what stays: by the tree's own sums

@@ -228,19 +228,15 @@ class Questions:
         >>> first > second
         np.True_
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
-        from treelu.tree.questions.ranges import Output
 
-        return monotone(permitted_rows(self, **permitted), feature, 1, Output(self, target, output))
+        return monotone(self, feature, 1, target=target, output=output, **permitted)
 
     def falls(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
-        from treelu.tree.questions.ranges import Output
 
-        return monotone(permitted_rows(self, **permitted), feature, -1, Output(self, target, output))
+        return monotone(self, feature, -1, target=target, output=output, **permitted)
 
     def independent(
         self: Any,
@@ -278,17 +274,12 @@ class Questions:
         >>> print(tree.independent("sex"))
         proved: the prediction never depends on sex (0 programmes)
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import independent
-        from treelu.tree.questions.ranges import Output
 
-        if of not in ("answer", "value"):
-            raise ValueError(f'of must be "answer" or "value", got {of!r}')
-        value = None if of == "answer" and self.is_classifier else Output(self, target, output)
-        return independent(permitted_rows(self, **permitted), features, value, tolerance)
+        return independent(self, features, of, tolerance, target=target, output=output, **permitted)
 
     def at_most(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
-        """Whether the prediction is at most so much for every permitted row: proved, or refuted by a row.
+        """Whether the prediction is at most ``limit`` for every permitted row: proved, or refuted by a row.
 
         Parameters
         ----------
@@ -304,19 +295,15 @@ class Questions:
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
         proved: the prediction is at most 0.5 (1 programme)
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
-        from treelu.tree.questions.ranges import Output
 
-        return limited(permitted_rows(self, **permitted), limit, 1, Output(self, target, output))
+        return limited(self, limit, 1, target=target, output=output, **permitted)
 
     def at_least(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
-        """Whether the prediction is at least so much for every permitted row; see :meth:`at_most`."""
-        from treelu.tree.questions.permitted import permitted_rows
+        """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
         from treelu.tree.questions.properties import limited
-        from treelu.tree.questions.ranges import Output
 
-        return limited(permitted_rows(self, **permitted), limit, -1, Output(self, target, output))
+        return limited(self, limit, -1, target=target, output=output, **permitted)
 
     # Shares of a prediction
 

@@ -52,10 +52,10 @@ class Levels:
         """Whether no leaves at or below two nodes can break the property."""
         return bool(self.high[first] <= self.low[second] + self.tolerance)
 
-    def forms(self, first: int, second: int) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+    def form(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray, float]:
         """For linear leaves: weights of the first and second row and an offset, broken where the sum is above 0."""
         (a, level_a), (b, level_b) = self.value.leaf_form(first), self.value.leaf_form(second)
-        yield self.sign * a, -self.sign * b, self.sign * (level_a - level_b) - self.tolerance
+        return self.sign * a, -self.sign * b, self.sign * (level_a - level_b) - self.tolerance
 
     def broken(self, pair: np.ndarray) -> bool:
         """Whether two rows break the property by the tree's own prediction."""
@@ -243,11 +243,7 @@ class PairSearch:
                     if pair is not None:
                         return pair
             return None
-        for first, second, offset in self.levels.forms(a, b):
-            pair = self._largest(self._shape(path_a, path_b), first, second, offset)
-            if pair is not None:
-                return pair
-        return None
+        return self._largest(self._shape(path_a, path_b), *self.levels.form(a, b))
 
     def _realised(self, shape: Polyhedron) -> Pair | None:
         """Two rows of floats in a region, checked by the tree's own prediction."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from treelu.tree.names import shown_name
+from treelu.tree.names import plain, shown_name
+from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer
-from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
-from treelu.tree.questions.permitted import Permitted, find_features
+from treelu.tree.questions.permitted import Permitted, find_features, permitted_rows
 from treelu.tree.questions.ranges import Inside, Output, centre, farthest
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
@@ -70,11 +70,11 @@ class Verdict:
 # The properties
 
 
-def monotone(permitted: Permitted, feature: Any, sign: int, value: Output) -> Verdict:
+def monotone(tree: ObliqueTree, feature: Any, sign: int, *, target: Any, output: int, **permitted: Any) -> Verdict:
     """Whether an output never falls (sign 1) or never rises (sign −1) when a feature rises."""
-    tree = permitted.tree
+    rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
     (j,) = find_features(tree, [feature], "feature")
-    for group in permitted.groups:
+    for group in rows.groups:
         if j in group:
             raise ValueError(
                 f"feature: {tree.feature_name(j)!r} is in a one-hot group, where one rises only when another falls; "
@@ -83,38 +83,44 @@ def monotone(permitted: Permitted, feature: Any, sign: int, value: Output) -> Ve
     word = "falls" if sign > 0 else "rises"
     claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
-    search = PairSearch(tree, permitted, [j], ordered=True, levels=Levels(tree, value, sign))
+    search = PairSearch(tree, rows, [j], ordered=True, levels=Levels(tree, value, sign))
     return _verdict(search, claim, value.of)
 
 
-def independent(permitted: Permitted, features: Any, value: Output | None, tolerance: float = 0.0) -> Verdict:
-    """Whether an output is the same whatever some features are; None: the predicted class."""
-    tree = permitted.tree
+def independent(
+    tree: ObliqueTree, features: Any, of: str, tolerance: float, *, target: Any, output: int, **permitted: Any
+) -> Verdict:
+    """Whether the predicted class (of "answer") or an output (of "value") is the same whatever some features are."""
+    if of not in ("answer", "value"):
+        raise ValueError(f'of must be "answer" or "value", got {of!r}')
+    value = None if of == "answer" and tree.is_classifier else Output(tree, target, output)
+    rows = permitted_rows(tree, **permitted)
     chosen = find_features(tree, features, "features")
-    for group in permitted.groups:
+    for group in rows.groups:
         if set(chosen) & set(group.tolist()):
             chosen += [j for j in group.tolist() if j not in chosen]
     names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
-        search = PairSearch(tree, permitted, chosen, ordered=False, levels=Classes(tree))
+        search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree))
         return _verdict(search, f"the predicted class never depends on {names}", tree.predict)
     within = f" by more than {number(tolerance)}" if tolerance else ""
-    search = PairSearch(tree, permitted, chosen, ordered=False, levels=Levels(tree, value, 1, tolerance))
+    search = PairSearch(tree, rows, chosen, ordered=False, levels=Levels(tree, value, 1, tolerance))
     return _verdict(search, f"{value.words} never depends on {names}{within}", value.of)
 
 
-def limited(permitted: Permitted, limit: float, sign: int, value: Output) -> Verdict:
-    """Whether an output is at most (sign 1) or at least (sign −1) so much for all permitted rows."""
-    tree, inside = permitted.tree, Inside(permitted.tree, permitted)
+def limited(tree: ObliqueTree, limit: float, sign: int, *, target: Any, output: int, **permitted: Any) -> Verdict:
+    """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows."""
+    rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
+    inside = Inside(tree, rows)
     end, row = farthest(inside, value, sign)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     if sign * end <= sign * limit:
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
     if row is None or not sign * value.of(row[None])[0] > sign * limit:
-        row = _beyond(permitted, value, limit, sign)
+        row = _beyond(rows, value, limit, sign)
     if row is None:  # above the limit by rounding only
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
-    used = np.flatnonzero(Splits(tree).used)
+    used = tree.used_features()
     names = tuple(tree.feature_name(j) for j in used.tolist())
     outputs = (float(value.of(row[None])[0]),)
     return Verdict(claim, False, row[None], outputs, names, tuple(used.tolist()), inside.n_looked)
@@ -145,5 +151,5 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     shown = np.flatnonzero(search.place.splits.used | (rows[0] != rows[1]))
     order = [*[j for j in shown if rows[0, j] != rows[1, j]], *[j for j in shown if rows[0, j] == rows[1, j]]]
     names = tuple(tree.feature_name(int(j)) for j in order)
-    said = tuple(value.item() if hasattr(value, "item") else value for value in outputs(rows))
-    return Verdict(claim, False, rows, said, names, tuple(int(j) for j in order), search.n_solved)
+    said, places = tuple(map(plain, outputs(rows))), tuple(int(j) for j in order)
+    return Verdict(claim, False, rows, said, names, places, search.n_solved)

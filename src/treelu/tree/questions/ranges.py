@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import shown_class
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
@@ -19,7 +20,7 @@ from treelu.tree.questions.programmes import (
     nearest_point,
 )
 from treelu.tree.questions.wanted import find_class
-from treelu.tree.questions.words import html_text, number, quoted
+from treelu.tree.questions.words import html_text, number
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 
@@ -81,7 +82,7 @@ class Output:
                 raise ValueError("target must name the class whose probability is meant, for a tree of more than two")
             target = tree.classes[1]
         self.k = find_class(tree, target)
-        self.words = f"the probability of {quoted(tree.classes[self.k])}"
+        self.words = f"the probability of {shown_class(tree.classes[self.k])}"
         if tree.leaf_weights is not None and tree.link == "softmax" and tree.n_outputs > 2:
             raise ValueError(
                 "the probabilities of linear leaves with three or more classes are not monotone in a linear form; "

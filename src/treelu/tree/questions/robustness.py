@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import plain
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer, predicted
 from treelu.tree.questions.permitted import Permitted, one_row
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import count, html_text, number
-from treelu.tree.rows import as_rows, dense_row
+from treelu.tree.rows import as_rows, dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Robustness:
 
     def __str__(self) -> str:
         if len(self.distances) == 1:
-            now = answer(self.predictions[0].item() if hasattr(self.predictions[0], "item") else self.predictions[0])
+            now = answer(plain(self.predictions[0]))
             if np.isinf(self.distances[0]):
                 return f"predicted {now}; no permitted row gets another answer"
             near = f"no permitted row nearer than {number(self.distances[0], 4)} ({self.norm}) gets another answer"
@@ -97,8 +98,7 @@ def robustness(
 def _rows(tree: ObliqueTree, X: Any) -> np.ndarray:
     if np.ndim(X) == 1 and not hasattr(X, "tocsr"):
         return one_row(tree, X)[None]
-    rows = as_rows(X, tree.n_features, tree.feature_names)
-    return np.stack([np.array(dense_row(rows, i), dtype=np.float64) for i in range(rows.shape[0])])
+    return dense(as_rows(X, tree.n_features, tree.feature_names)).astype(np.float64)
 
 
 def _searches(tree: ObliqueTree, before: Any, change: float | None, norm: str) -> list[NearestSearch]:

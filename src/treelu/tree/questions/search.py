@@ -41,16 +41,10 @@ class Effort:
         No row nearer than this has the answer; infinite where there is none at all.
     n_solved : int
         Leaves whose programme was solved.
-    n_candidates : int
-        Leaves that may give the answer at all.
-    n_thin : int
-        Leaves that hold points in real numbers but no row of floats was found in them.
     """
 
     bound: float = np.inf
     n_solved: int = 0
-    n_candidates: int = 0
-    n_thin: int = 0
 
 
 def length(y: np.ndarray, norm: str) -> float:
@@ -111,7 +105,6 @@ class _Run:
 
     def rows(self) -> Iterator[Found]:
         tree, seen = self.search.tree, set()
-        self.effort.n_candidates = sum(bool(ways) for ways in self.search.ways)
         if self.search.fits_below[0]:
             self.push(0.0, _NODE, (0, ()))
         while self.queue:
@@ -211,7 +204,6 @@ class _Run:
                 self.effort.bound = min(self.effort.bound, distance)
                 self.push(max(bound, distance), _ROW, Found(row, distance, leaf))
                 return
-        self.effort.n_thin += 1
 
     def _rows_near(self, shape: Polyhedron, leaf: int, way: Conditions, y: np.ndarray) -> Iterator[np.ndarray]:
         yield self.place.row(y, shape)

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.geometry import Splits
 from treelu.tree.questions.wanted import find_class
 from treelu.tree.questions.words import count, html_text, number
-from treelu.tree.rows import as_rows, dense_row
+from treelu.tree.rows import as_rows, dense
 
 MAX_EXACT = 14  # features that the tree uses: 2^14 mixtures of each row with each background row
 
@@ -79,13 +78,13 @@ def shap_values(
     random_state: int = 0,
 ) -> ShapValues:
     """Shares of predictions; see :meth:`treelu.tree.ObliqueTree.shap_values`."""
-    rows, behind = _dense(tree, X), _dense(tree, background)
+    rows, behind = (dense(as_rows(rows, tree.n_features, tree.feature_names)).astype(float) for rows in (X, background))
     if not len(behind):
         raise ValueError("background must have at least one row")
     if n_permutations < 2:
         raise ValueError(f"n_permutations must be at least 2, to state a standard error; got {n_permutations}")
     output = _Outputs(tree, target, raw)
-    used = np.flatnonzero(Splits(tree).used)
+    used = tree.used_features()
     shape = (len(rows), tree.n_features, len(output.names))
     values, errors = np.zeros(shape), np.zeros(shape)
     rng = np.random.default_rng(random_state)
@@ -101,11 +100,6 @@ def shap_values(
         values, errors, base = values[:, :, 0], errors[:, :, 0], base[:, 0]
     names = [tree.feature_name(j) for j in range(tree.n_features)]
     return ShapValues(values, np.array(base), rows, names, None if exact else errors, output.names)
-
-
-def _dense(tree: ObliqueTree, X: Any) -> np.ndarray:
-    rows = as_rows(X, tree.n_features, tree.feature_names)
-    return np.array([dense_row(rows, i) for i in range(rows.shape[0])], dtype=np.float64).reshape(-1, tree.n_features)
 
 
 class _Outputs:
@@ -149,8 +143,7 @@ class _Game:
         self, tree: ObliqueTree, output: _Outputs, used: np.ndarray, x: np.ndarray, behind: np.ndarray
     ) -> None:
         self.tree, self.output, self.used, self.x, self.behind = tree, output, used, x, behind
-        chosen: Any = tree.weights[:, used]
-        self.weights = np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen)  # (n_splits, u)
+        self.weights = dense(tree.weights[:, used])  # (n_splits, u)
         self.ends = output.of(np.vstack([behind, x]))  # what no mixture's rounding may change
 
     def _outputs(self, b: np.ndarray, walk: Any) -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.words import number, quoted
+from treelu.tree.questions.words import number
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def wanted_answer(
     output: int = 0,
     other_than: Any = None,
 ) -> Wanted:
-    """Read what is asked for: a class, a probability or value of at least or at most so much, or any other class.
+    """Read what is asked for: a class, a probability or value within limits, or any other class.
 
     ``other_than``: the class that must change where neither a target nor limits are given.
     """
@@ -87,11 +88,11 @@ def wanted_answer(
         wanted = _probability(tree, find_class(tree, target), at_least, at_most)
     elif target is not None:
         k = find_class(tree, target)
-        wanted = _one_class(tree, {k}, quoted(tree.classes[k]))  # type: ignore[index]
+        wanted = _one_class(tree, {k}, shown_class(tree.classes[k]))  # type: ignore[index]
     else:
         k = find_class(tree, other_than)
         others = set(range(len(tree.classes))) - {k}  # type: ignore[arg-type]
-        wanted = _one_class(tree, others, f"other than {quoted(other_than)}")
+        wanted = _one_class(tree, others, f"other than {shown_class(other_than)}")
     _check_some_leaf(tree, wanted, limits, output, target)
     return wanted
 
@@ -100,18 +101,18 @@ def find_class(tree: ObliqueTree, target: Any) -> int:
     """The number of a class; a text that reads like it will do, as from a command line."""
     assert tree.classes is not None
     labels = tree.classes.tolist()
-    target = target.item() if isinstance(target, np.generic) else target
+    target = plain(target)
     if target in labels:
         return labels.index(target)
     texts = [str(label) for label in labels]
     if isinstance(target, str) and target in texts:
         return texts.index(target)
-    raise ValueError(f"target: the tree has no class {quoted(target)}; {_classes(tree)}")
+    raise ValueError(f"target: the tree has no class {shown_class(target)}; {_classes(tree)}")
 
 
 def _classes(tree: ObliqueTree) -> str:
     assert tree.classes is not None
-    shown = [quoted(label) for label in tree.classes.tolist()]
+    shown = [shown_class(label) for label in tree.classes.tolist()]
     return f"its classes are {', '.join(shown[:8])}{', …' if len(shown) > 8 else ''}"
 
 
@@ -132,14 +133,14 @@ def _check_some_leaf(tree: ObliqueTree, wanted: Wanted, limits: list[float], out
         name = "value"
         values = tree.values[:, output]
         if tree.is_classifier:
-            name = f"probability of {quoted(target)}"
+            name = f"probability of {shown_class(target)}"
             values = tree.link_outputs(tree.values)[:, find_class(tree, target)]
         raise ValueError(
             f"no leaf of this tree has a {name} of {wanted.words.rpartition(' of ')[2]}; they are from "
             f"{number(values.min())} to {number(values.max())}"
         )
     assert tree.classes is not None
-    given = sorted({quoted(label) for label in tree.classes[leaf_classes(tree)].tolist()})
+    given = sorted({shown_class(label) for label in tree.classes[leaf_classes(tree)].tolist()})
     raise ValueError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
 
 
@@ -182,7 +183,7 @@ def class_conditions(tree: ObliqueTree, leaf: int, k: int) -> Conditions:
 
 
 def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: float | None) -> Wanted:
-    label = quoted(tree.classes[k])  # type: ignore[index]
+    label = shown_class(tree.classes[k])  # type: ignore[index]
     words = f"with a probability of {label} of {_limit_words(at_least, at_most)}"
 
     def holds(X: np.ndarray) -> np.ndarray:

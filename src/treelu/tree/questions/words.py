@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
-
-from treelu.tree.names import shown_class
 
 
 def number(value: float, digits: int = 6) -> str:
@@ -23,18 +20,6 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:,.{digits}g}"
 
 
-def quoted(label: Any) -> str:
-    """A class label as it is typed: texts in quotes, numbers plain.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> quoted("yes"), quoted(np.int64(1))
-    ("'yes'", '1')
-    """
-    return shown_class(label)
-
-
 def count(n: int, word: str) -> str:
     """A number with its noun.
 
@@ -47,14 +32,14 @@ def count(n: int, word: str) -> str:
     return f"{n:,} {word if n == 1 else plural}"
 
 
-def text_table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
-    """Lines with aligned columns, the first one to the left, the others to the right."""
+def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Indented lines with aligned columns, the first one to the left, the others to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))] if rows else []
     lines = []
     for row in rows:
         cells = [cell.ljust(width) if k == 0 else cell.rjust(width)
                  for k, (cell, width) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
-        lines.append((indent + "  ".join(cells)).rstrip())
+        lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
 
 
