@@ -52,7 +52,7 @@ def shrunk_means(
     [[0.25], [0.75]]
     >>> shares = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
     >>> shrunk_means(np.array([[1, 2]]), shares, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
-    [[0.664, 0.336], [0.0, 1.0]]
+    [[0.663, 0.337], [0.0, 1.0]]
     """
     sums, mass = node_sums(children, sums, mass)
     n_splits = len(children)
