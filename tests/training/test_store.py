@@ -336,3 +336,9 @@ def test_a_column_whose_pieces_are_narrow_but_far_apart_is_not_named(
             store.append(start + np.arange(60.0)[:, None], np.arange(60.0))
         store.read_spans([(0, 120)])
     assert not len(recwarn)
+
+
+def test_rows_of_python_objects_with_gaps_are_stored(tmp_path: Path) -> None:
+    with RowStore.create(tmp_path, n_features=2, may_miss=True) as store:
+        store.append(np.array([[1, None], [True, 2.5]], object), [1.0, 2.0])
+        np.testing.assert_array_equal(store.read_spans([(0, 2)]).X, np.array([[1, np.nan], [1, 2.5]], np.float32))

@@ -14,8 +14,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from treelu.estimators._rows import plain_gaps, refuse_text_columns
 from treelu.estimators._showing import SaveMixin
-from treelu.training.odd_targets import refuse_mask, refuse_odd_targets
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:

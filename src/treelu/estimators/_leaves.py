@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.choice import STRENGTH
-from treelu.training.small.leaves import in_order, shrunk_means
+from treelu.training.small.finish import values_of_sums
 from treelu.training.small.soft_tree import node_sums, weighted_sums
 
 if TYPE_CHECKING:
@@ -95,11 +95,8 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
         mass = sums.sum(axis=1)
     unit = mass.sum() / total.n_rows  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
-    values = shrunk_means(tree.children, sums / unit, mass / unit, strength, is_classifier(estimator))
     signs = estimator._signs(tree.n_features, sums.shape[1])
-    if signs is not None:
-        weights: Any = tree.weights
-        values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
+    values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
     _, counts = node_sums(tree.children, sums, mass)
     estimator.tree_ = replace(tree, values=values, n_samples=counts)
     estimator.path_trees_[estimator._chosen_step] = estimator.tree_

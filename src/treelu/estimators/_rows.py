@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from treelu.nn.missing import MissingValues
 from treelu.training import Sample
-from treelu.training.odd_targets import DATES, refuse_mask
+from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
@@ -22,11 +22,10 @@ HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no
 
 def refuse_text_columns(X: Any) -> None:
     """Raise if a DataFrame has columns that are not numbers, naming them, or an array masked entries or dates."""
-    if np.ma.is_masked(X):  # scikit-learn would read what is under the mask
-        raise ValueError("X has masked entries; fill them first, for example X.filled(np.nan) for missing values")
-    kind = getattr(getattr(X, "dtype", None), "kind", "")
-    if kind in DATES:  # NumPy would make numbers of them, whatever their unit
-        raise ValueError(f"X has {DATES[kind]}; turn them into numbers first, such as days or years")
+    refuse_mask("X", X, "fill them first, for example X.filled(np.nan) for missing values")
+    kind = getattr(getattr(X, "dtype", None), "kind", "O")
+    if kind in "mM":  # NumPy would make numbers of them, whatever their unit
+        raise ValueError(f"X has {NO_NUMBERS[kind]}; turn them into numbers first, such as days or years")
     dtypes = getattr(X, "dtypes", None)
     if dtypes is None or not hasattr(X, "columns"):
         return
@@ -35,9 +34,10 @@ def refuse_text_columns(X: Any) -> None:
         kind = getattr(dtype, "kind", "O")
         if kind == "c":
             raise ValueError(f"X has complex numbers in column {name!r}; turn them into real numbers first")
-        if kind in DATES:
-            what = DATES[kind]
-            raise ValueError(f"X has {what} in column {name!r}; turn them into numbers first, such as days or years")
+        if kind in "mM":
+            raise ValueError(
+                f"X has {NO_NUMBERS[kind]} in column {name!r}; turn them into numbers first, such as days or years"
+            )
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-from treelu.training.odd_targets import refuse_mask
 from treelu.training.scaling import Scaling
 from treelu.training.targets import Targets
+from treelu.tree.rows import refuse_mask
 
 BLOCK = 2**16  # labels that are read at once
 

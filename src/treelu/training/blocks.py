@@ -144,27 +144,30 @@ def stacked_rows(parts: Sequence[Any]) -> Any:
 
 
 class Ranges:
-    """The smallest and the largest value of each column so far: whether float32 can tell their values apart."""
+    """The smallest and the largest value of each column so far, to tell whether float32 keeps their differences."""
 
     def __init__(self) -> None:
         self.low: Any = np.inf
         self.high: Any = -np.inf
 
     def add(self, X: NDArray[Any]) -> None:
-        """Look at some dense rows."""
-        if len(X):
+        """Look at some dense rows; those of float32 have lost nothing."""
+        if len(X) and X.dtype != np.float32:
             self.low, self.high = np.fmin(self.low, np.fmin.reduce(X)), np.fmax(self.high, np.fmax.reduce(X))
 
     def warn(self, names: Sequence[str] | None) -> None:
-        """Warn of columns whose differences are lost in float32, and look at nothing from now on."""
-        with np.errstate(over="ignore"):
-            step = np.spacing(np.fmax(np.abs(self.low), np.abs(self.high)).astype(np.float32)).astype(np.float64)
-        for place in np.flatnonzero((self.low < self.high) & (self.high - self.low < LEAST_STEPS * step)):
-            name = f"column {place}" if names is None else repr(names[int(place)])
+        """Warn of columns whose differences are lost in float32, and forget what was seen."""
+        low, high = np.atleast_1d(self.low), np.atleast_1d(self.high)
+        self.low, self.high = np.inf, -np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            step = np.spacing(np.fmax(np.abs(low), np.abs(high)).astype(np.float32)).astype(np.float64)
+            lost = np.flatnonzero((low < high) & (high - low < LEAST_STEPS * step))
+        for place in lost.tolist():
+            name = f"column {place}" if names is None else repr(names[place])
             warnings.warn(
-                f"{name} has values from {self.low[place]:.12g} to {self.high[place]:.12g}; rows outside memory are "
-                f"held in float32, which rounds them to multiples of {step[place]:.3g}: subtract a constant first",
-                stacklevel=2,
+                f"{name} has values from {low[place]:.12g} to {high[place]:.12g}; rows outside memory are held in "
+                f"float32, which rounds them to multiples of {step[place]:.3g}: subtract a constant first",
+                stacklevel=3,
             )
 
 
@@ -186,7 +189,7 @@ class MappedRows(BlockRows):
     def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
         self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
         self._classes: tuple[NDArray[Any], NDArray[np.int64]] | None = None
-        self._ranges: Ranges | None = Ranges() if X.dtype != np.float32 else None
+        self._is_unread = True
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -213,11 +216,11 @@ class MappedRows(BlockRows):
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
         """The rows of some spans, in their order."""
-        if self._ranges is not None:  # the first window is a sample of all rows
+        if self._is_unread:  # the first window is a sample of all rows
+            self._is_unread, ranges = False, Ranges()
             for start, stop in spans:
-                self._ranges.add(self.X[start:stop])
-            self._ranges.warn(None)
-            self._ranges = None
+                ranges.add(self.X[start:stop])
+            ranges.warn(None)
         X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
         y = np.concatenate([self.y[start:stop] for start, stop in spans])
         weight = None

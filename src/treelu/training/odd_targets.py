@@ -1,4 +1,4 @@
-"""Targets and weights that NumPy would read as others without a word: refused."""
+"""Targets that NumPy would read as others without a word: refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-DATES = {"m": "durations", "M": "dates or times"}  # by NumPy's kind of dtype
+from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 
 def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
@@ -27,11 +27,5 @@ def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
     if are_classes and y.dtype.kind in "OfmM" and (missing := np.asarray(pd.isna(y))).any():
         row = np.argwhere(missing)[0, 0]
         raise ValueError(f"y must have a label for each row, but row {row} has none; leave such rows out")
-    if not are_classes and y.dtype.kind in DATES:
-        raise ValueError(f"y has {DATES[y.dtype.kind]}; turn them into numbers first, such as days or years")
-
-
-def refuse_mask(name: str, values: Any) -> None:
-    """Raise if an array has masked entries: NumPy would read what is under the mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(f"{name} has masked entries; leave out the rows that have them")
+    if not are_classes and y.dtype.kind in "mM":
+        raise ValueError(f"y has {NO_NUMBERS[y.dtype.kind]}; turn them into numbers first, such as days or years")

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.training.blocks import BlockRows, Ranges, Window
-from treelu.training.odd_targets import refuse_mask, refuse_odd_targets
+from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.store_folder import new_folder, remove_folder, remove_leftovers
+from treelu.tree.rows import refuse_mask
 
 
 class RowStore(BlockRows):
@@ -131,7 +132,7 @@ class RowStore(BlockRows):
         array(['no', 'yes'], dtype='<U3')
         """
         names = names_of(X)
-        X = self._checked(X, names)
+        given, X = self._checked(X, names)
         if not X.shape[0]:
             return
         targets = targets_of(y, X.shape[0], are_classes=self._codes is not None)
@@ -148,6 +149,8 @@ class RowStore(BlockRows):
             arrays["features"] = X.indices.astype(np.int32)
         self._write(arrays)
         # From here on nothing fails: a piece is in the store as a whole, or not at all.
+        if not self.is_sparse:
+            self._ranges.add(given)
         for label, place in labels.items():
             assert self._codes is not None
             self._codes[label] = len(self._codes)
@@ -185,16 +188,15 @@ class RowStore(BlockRows):
                 os.ftruncate(self._files[name].fileno(), end)
             raise OSError(error.errno, f"{error.strerror}; the rows take {self.n_bytes:,} bytes so far") from error
 
-    def _checked(self, X: Any, names: tuple[str, ...] | None) -> Any:
+    def _checked(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Any]:
+        """The rows as they are given, and in float32."""
         if self.is_sparse != bool(sparse.issparse(X)):
             raise ValueError(f"X must be {'a sparse matrix' if self.is_sparse else 'dense'}, as the store is")
         if len(self) and names != self.feature_names:
             raise ValueError(difference_of_names(self.feature_names, names))
-        if not self.is_sparse:
-            X = np.asarray(X) if names is None else X.to_numpy(np.float64, na_value=np.nan)
-        given = X
+        given = X if self.is_sparse else dense_numbers(X)
         with np.errstate(over="ignore"):
-            X = sparse.csr_array(X, dtype=np.float32) if self.is_sparse else np.ascontiguousarray(X, np.float32)
+            X = sparse.csr_array(X, dtype=np.float32) if self.is_sparse else np.ascontiguousarray(given, np.float32)
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(f"X must have {self.n_features} columns, got shape {X.shape}")
         values = X.data if self.is_sparse else X
@@ -202,17 +204,13 @@ class RowStore(BlockRows):
             raise ValueError("X must be finite in float32, got an infinite value or one beyond 3.4e38")
         if not self.may_miss and np.isnan(values).any():
             raise ValueError("X must not miss values: fill them before they are stored, or give missing='indicator'")
-        if not self.is_sparse and given.dtype != np.float32:
-            self._ranges.add(given)
-        return X
+        return given, X
 
     # Reading
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
         """The rows of some spans, in their order."""
-        if np.ndim(self._ranges.low):
-            self._ranges.warn(self.feature_names)
-            self._ranges = Ranges()
+        self._ranges.warn(self.feature_names)
         X: Any = (
             self._read_sparse(spans)
             if self.is_sparse
@@ -304,6 +302,14 @@ def _write_all(file: Any, array: NDArray[Any]) -> None:
 def names_of(X: Any) -> tuple[str, ...] | None:
     """The columns of a DataFrame."""
     return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+
+
+def dense_numbers(X: Any) -> NDArray[Any]:
+    """The numbers of dense rows: float32 ones as they are, others in float64, missing ones as NaN."""
+    if hasattr(X, "columns"):
+        return X.to_numpy(np.float32 if (X.dtypes == np.float32).all() else np.float64, na_value=np.nan)
+    X = np.asarray(X)
+    return X if X.dtype == np.float32 else np.asarray(X, np.float64)
 
 
 def difference_of_names(before: tuple[str, ...] | None, now: tuple[str, ...] | None) -> str:

@@ -48,8 +48,7 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
     if sparse.issparse(X):
         rows: Any = _ordered(as_csr(X))
     else:
-        if np.ma.is_masked(X):  # NumPy would read what is under the mask
-            raise ValueError("X has masked entries; fill them first")
+        refuse_mask("X", X, "fill them first")
         rows = np.asarray(X)
     if rows.dtype.kind in NO_NUMBERS:
         raise ValueError(f"X must hold numbers, got {NO_NUMBERS[rows.dtype.kind]} ({rows.dtype})")
@@ -63,6 +62,12 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} features, got {rows.shape[1]}")
     return rows
+
+
+def refuse_mask(name: str, values: Any, remedy: str = "leave out the rows that have them") -> None:
+    """Raise if an array has masked entries: NumPy would read what is under the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries; {remedy}")
 
 
 def _ordered(matrix: Any) -> Any:

@@ -99,11 +99,23 @@ def leaf_values(
     unit = weight.mean()  # the strength is a number of rows
     sums, mass = weighted_sums(leaf, target, weight / unit, tree.n_leaves)
     _, counts = node_sums(tree.children, sums, mass)
+    return values_of_sums(tree, sums, mass, strength, is_classifier, signs), counts * unit
+
+
+def values_of_sums(
+    tree: ObliqueTree,
+    sums: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    strength: float,
+    is_classifier: bool,
+    signs: NDArray[np.float64] | None,
+) -> NDArray[np.float64]:
+    """`leaf_values` from the sums of the targets (leaves, K) and the weights (leaves,), whose unit is a row."""
     values = shrunk_means(tree.children, sums, mass, strength, is_classifier)
-    if signs is not None:
-        weights: Any = tree.weights
-        values = in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
-    return values, counts * unit
+    if signs is None:
+        return values
+    weights: Any = tree.weights
+    return in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
 
 
 def linear_outputs(
