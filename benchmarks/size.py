@@ -146,13 +146,12 @@ def ours(task: Task, budget: Budget, seed: int) -> Any:
 def from_path(task: Task, budgets: list[Budget]) -> dict[Budget, dict[str, list[float]]]:
     """Cells of all budgets from one fit for each part: its path holds every size, and what held-out rows say of it.
 
-    The fit has the default's arguments, but for leaves where a budget has more, and for ordinary trees, which are
-    fitted as such (``max_terms=1``). A budget's tree is the step within it that ``selection="best"`` chooses.
+    The fit has the default's arguments, but for leaves where a budget has more, and for one and two terms, whose trees
+    start elsewhere (``max_terms``). A budget's tree is the step within it that ``selection="best"`` chooses.
     """
     kind: Any = _Remembering if task.is_classifier else _RememberingRegressor
-    most = max(budget.leaves for budget in budgets)
-    limits = {"max_leaf_nodes": most} if most > 16 else {}
-    limits |= {"max_terms": 1} if all(budget.terms == 1 for budget in budgets) else {}
+    most, limits = max(budget.leaves for budget in budgets), _own_terms(budgets[0])
+    limits |= {"max_leaf_nodes": most} if most > 16 else {}
     found: dict[Budget, dict[str, list[float]]] = {budget: {} for budget in budgets}
     for seed, (train, test) in enumerate(task.parts):
         model = kind(random_state=seed, n_jobs=1, **limits)
@@ -163,6 +162,11 @@ def from_path(task: Task, budgets: list[Budget]) -> dict[Budget, dict[str, list[
         for budget in budgets:
             add_record(found[budget], {"seconds": seconds, **score(task, model.at_most(budget), test)})
     return found
+
+
+def _own_terms(budget: Budget) -> dict[str, int]:
+    """The argument of a fit for few terms, which has starts of its own."""
+    return {"max_terms": budget.terms} if budget.terms in (1, 2) else {}
 
 
 class _Remembers:
@@ -317,8 +321,8 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
         done = read_json(path)
         open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
         groups, is_path = [[budget] for budget in open_ones], method == "treelu" and task.suite != "uci"
-        if is_path:  # one fit for all sizes up to 16 leaves, one beyond
-            kinds = {budget: (budget.leaves > 16, budget.terms == 1) for budget in open_ones}
+        if is_path:  # one fit for all sizes up to 16 leaves, one beyond; one and two terms have their own
+            kinds = {budget: (budget.leaves > 16, _own_terms(budget).get("max_terms")) for budget in open_ones}
             groups = [[b for b in open_ones if kinds[b] == kind] for kind in dict.fromkeys(kinds.values())]
         for group in groups:
             cells = from_path(task, group) if is_path else {group[0]: run_cell(task, method, group[0])}

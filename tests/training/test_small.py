@@ -17,13 +17,14 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from treelu import ObliqueTreeClassifier
 from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.choice import Judged, choose, compare
+from treelu.training.small.choice import Judged, choose, compare, judge, not_worse_than_judged
 from treelu.training.small.finish import Scale, raw_tree, rounded
+from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import shrunk_means
 from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, trained
-from treelu.training.small.starts import LEAST_ROWS, RIDGE, linear_tree, random_tree
+from treelu.training.small.starts import random_tree
 from treelu.tree import ObliqueTree
 
 
@@ -225,6 +226,25 @@ def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
 def test_where_weights_are_penalised_they_do_not_decay() -> None:
     assert _how(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
     assert _how(noisy_rows(), Family("cart")).decay > 0
+
+
+# A poor end of the training
+
+
+def test_a_tree_worse_than_was_judged_is_replaced() -> None:
+    """The tree of all rows asks nothing useful; one of two folds' trees asks what decides."""
+    rows = noisy_rows()
+    good = linear_tree(rows, 2)
+    elsewhere = np.column_stack([np.roll(good.questions[:, :-1], 3, axis=1), good.questions[:, -1:]])
+    useless = replace(good, questions=elsewhere)
+    judged: dict[Key, Judged] = {}
+    key, folds = Key(Family("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
+    for tree, held_out in zip((good, useless), folds, strict=True):
+        judge(judged, key, tree, rows, rows.part(held_out))
+    assert not_worse_than_judged(useless, judged[key], rows, rows) is good
+    assert not_worse_than_judged(good, judged[key], rows, rows) is good
+    other = linear_tree(rows, 3)  # as good as any, and so kept
+    assert not_worse_than_judged(other, judged[key], rows, rows) is other
 
 
 # The race

@@ -1,4 +1,4 @@
-"""Ordinary trees, of one term a question: scikit-learn's, grown best first, of any size."""
+"""Trees grown best first, from which training starts: scikit-learn's, of one term a question, and trees of pairs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from treelu.training.small.soft_tree import Rows
+from treelu.training.small.growth import pair_tree
+from treelu.training.small.soft_tree import Rows, SoftTree
 
 
 class Grower:
-    """Ordinary trees of rows; each is grown once, with the most leaves, and smaller ones are what it was before.
+    """Trees of rows, each grown once; a smaller ordinary tree is what the largest was before.
 
     Parameters
     ----------
@@ -25,16 +26,23 @@ class Grower:
 
     def __init__(self, max_leaves: int, max_depth: int | None, min_samples: int, seed: int) -> None:
         self._limits = max_leaves, max_depth, min_samples, seed
-        self._grown: dict[tuple[int, str], tuple[Rows, Any]] = {}  # rows are kept, so that no others get their id
+        self._grown: dict[tuple[int, str, int], tuple[Rows, Any]] = {}  # rows are kept: no others get their id
 
     def __call__(
         self, rows: Rows, size: int, criterion: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Children, features and thresholds of the tree with at most `size` leaves."""
-        key = id(rows), criterion
+        """Children, features and thresholds of the ordinary tree with at most `size` leaves."""
+        key = id(rows), criterion, self._limits[0]
         if key not in self._grown:
             self._grown[key] = rows, ordinary_tree(rows, criterion, *self._limits)
         return first_splits(self._grown[key][1], size)
+
+    def pairs(self, rows: Rows, size: int) -> SoftTree:
+        """The tree of one or two terms a question with at most `size` leaves."""
+        key = id(rows), "pairs", size
+        if key not in self._grown:
+            self._grown[key] = rows, pair_tree(rows, size, self._limits[1])
+        return self._grown[key][1]
 
 
 def ordinary_tree(

@@ -41,7 +41,16 @@ from treelu.estimators._targets import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher
 from treelu.estimators._trees import tree_features
 from treelu.training.odd_targets import refuse_odd_targets
-from treelu.training.small.choice import MOST_SCORES, STRENGTH, Judged, choose, compare, is_trainable, trial
+from treelu.training.small.choice import (
+    MOST_SCORES,
+    STRENGTH,
+    Judged,
+    choose,
+    compare,
+    is_trainable,
+    not_worse_than_judged,
+    trial,
+)
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
@@ -219,7 +228,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             elif budget.max_terms == 1:
                 path = walk(rows, Family("thresholds"), budget, grow, seed)
             else:
-                path = trial(rows, Family("cart", 0.1), budget, grow, seed)
+                family = Family("pairs") if budget.max_terms == 2 else Family("cart", 0.1)
+                path = trial(rows, family, budget, grow, seed)
             key, tree = next(path)
             return {}, key, {key: tree}, rows
         sample, folds = compared_rows(rows, seed)
@@ -235,8 +245,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if teacher and any(family.taught for family in found):
                 taught = teacher.teach([rows], [seed], self._threads())[0]
             for family in found:
+                valued = taught if family.taught and rows.linear else rows
                 for key, tree in walk(taught if family.taught else rows, family, budget, grow, seed):
-                    steps[key] = tree
+                    steps[key] = not_worse_than_judged(tree, judged[key], valued, rows)
         except KeyboardInterrupt:
             if len(steps) == 1:
                 raise

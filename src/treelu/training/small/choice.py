@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
-from treelu.training.small.path import TRAINED, Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
+from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 
@@ -39,12 +39,16 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 @dataclass
 class Judged:
-    """What held-out rows say of a step: a loss for each row, what part of them was missed, and a loss by shrinkage."""
+    """What held-out rows say of a step: a loss for each row, what part of them was missed, and a loss by shrinkage.
+
+    The lists have an entry for each fold; `trees` are the trees that were judged.
+    """
 
     losses: list[NDArray[np.float64]]
     missed: list[NDArray[np.float64]]
     weights: list[NDArray[np.float64]]
     by_strength: NDArray[np.float64]
+    trees: list[SoftTree] = field(default_factory=list)
 
     def loss(self) -> NDArray[np.float64]:
         """Row losses times weights of mean 1."""
@@ -59,20 +63,37 @@ class Judged:
 
 def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test: Rows) -> None:
     """Add what the rows of a fold say of a tree."""
-    weight = test.weight.astype(np.float64)
     missed, squared = row_losses(tree, train, test, STRENGTH)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
+    found.trees.append(tree)
     found.losses.append((missed + squared) / 2)
     found.missed.append(missed)
-    found.weights.append(weight)
+    found.weights.append(test.weight.astype(np.float64))
     found.by_strength += losses_by_strength(tree, train, test)
+
+
+def not_worse_than_judged(tree: SoftTree, judged: Judged, train: Rows, rows: Rows) -> SoftTree:
+    """The tree of all rows or, where it loses more on them than the folds' trees on rows held out, the best of theirs.
+
+    Training sometimes ends in a poor tree, and other rows than those of the folds may be enough for that; the tree is
+    then not the one that was chosen. `train` has the targets of the leaves, which are linear ones' teacher.
+    """
+
+    def lost(tree: SoftTree) -> float:
+        return float(np.average(sum(row_losses(tree, train, rows, STRENGTH)) / 2, weights=rows.weight))
+
+    return tree if lost(tree) <= judged.loss().mean() else min([tree, *judged.trees], key=lost)
 
 
 def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
     """Starts worth a trial, with the rows' own targets and a teacher's."""
     if budget.max_terms == 1 or not is_trainable(rows, budget):
         return []
-    found = [start for start in TRAINED if start != "linear" or rows.n_features <= MOST_LINEAR]
+    found = ["random", "cart"]
+    if rows.n_features <= MOST_LINEAR:
+        found.append("linear")
+    if budget.max_terms == 2:
+        found.append("pairs")
     hold = holds(rows)[0]
     return [Family(start, *hold, taught) for taught in (False, True)[: 1 + can_teach] for start in found]
 

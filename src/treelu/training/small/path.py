@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn.soft_training import SoftTraining
+from treelu.training.small.growth import linear_tree
 from treelu.training.small.prune import pruned
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, one_leaf, trained
-from treelu.training.small.starts import axis_tree, linear_tree, random_tree
+from treelu.training.small.starts import axis_tree, random_tree
 
 TERMS = (8, 4, 2)  # terms a question on the path, after all
 FEWER = 4  # a question loses at most three of four terms at once
 UPDATES = 800
-TRAINED = ("random", "cart", "linear")  # starts from which questions with any features are trained
+TRAINED = ("random", "cart", "linear", "pairs")  # starts from which questions are trained
 STEEPNESS = 2.0  # of an ordinary tree's questions, from which gradients go on
 
-# rows, most leaves, criterion → children, features and thresholds of an ordinary tree
-Grow = Callable[[Rows, int, str], tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]
+
+class Grow(Protocol):
+    """Trees grown best first, of which the same are asked for again and again."""
+
+    def __call__(
+        self, rows: Rows, size: int, criterion: str
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Children, features and thresholds of the ordinary tree with at most `size` leaves."""
+
+    def pairs(self, rows: Rows, size: int) -> SoftTree:
+        """The tree of one or two terms a question with at most `size` leaves."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +57,10 @@ class Budget:
 class Family(NamedTuple):
     """Where trees start, how they are held back while they train, and whose targets they learn.
 
-    The start is "random" questions, "linear" regressions, an ordinary tree ("gini" and "entropy", its criteria, or
-    "squared_error") that is kept as it is, or one from which gradients go on: with all terms ("cart"), or its
-    thresholds only ("thresholds"). Weights are left out at random (a share `drop` of them) or penalised (`penalty`
-    times their sizes). Targets are the rows' own or, if `taught`, a teacher's.
+    The start is "random" questions, "linear" regressions, a tree of "pairs" of features, an ordinary tree ("gini" and
+    "entropy", its criteria, or "squared_error") that is kept as it is, or one from which gradients go on: with all
+    terms ("cart"), or its thresholds only ("thresholds"). Weights are left out at random (a share `drop` of them) or
+    penalised (`penalty` times their sizes). Targets are the rows' own or, if `taught`, a teacher's.
     """
 
     start: str
@@ -142,6 +152,8 @@ def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow
         tree = replace(tree, allowed=np.ones_like(tree.allowed))
     elif family.start == "linear":
         tree = linear_tree(rows, size, budget.max_depth)
+    elif family.start == "pairs":
+        tree = grow.pairs(rows, size)
     else:
         depth = min(budget.max_depth, (size - 1).bit_length())
         tree = random_tree(rows, depth, np.random.default_rng([seed, depth]))
@@ -164,7 +176,7 @@ def _how(rows: Rows, family: Family) -> SoftTraining:
     if rows.is_classifier:
         return held._replace(learning_rate=0.03)
     held = held._replace(firmness=0.5)
-    if family.start == "linear":
+    if family.start in ("linear", "pairs"):
         return held._replace(learning_rate=0.03, softest=4.0)
     return held._replace(learning_rate=0.1)
 
@@ -194,8 +206,9 @@ def thinner(
     n_updates, rate = max(1, budget.n_updates // 2), first.learning_rate * 2 / 3
     how = first._replace(n_updates=n_updates, softest=4.0, learning_rate=rate)
     between = [fewer for fewer in sizes(size)[1:] if 2 * fewer > 2 ** (size - 1).bit_length()]
-    for terms in term_ladder(rows.n_features, budget.max_terms):
-        if terms < rows.n_features:
+    ladder = [2] if family.start == "pairs" else term_ladder(rows.n_features, budget.max_terms)
+    for terms in ladder:
+        if terms < ladder[0]:
             tree = trained(masked(tree, terms), rows, how, seed)
             tree = fitted(tree, rows, how, size, budget, seed)
         if terms > budget.max_terms:
