@@ -313,8 +313,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
 
-    Every question has weights of its own. Training starts from random questions, an ordinary tree or linear
-    regressions, on the rows' classes or on what a smooth network says of them, whichever does best on rows held out.
+    Every question has weights of its own. Training starts from random questions, an ordinary tree, linear regressions
+    or, for two terms a question, the best pairs of features, on the rows' classes or on what a smooth network says of
+    them, whichever does best on rows held out.
     Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
     loses its weakest questions, and what is left is trained on. Each size is judged on rows held out, and the smallest
     tree that is about as good as the best is kept.
