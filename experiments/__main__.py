@@ -1,4 +1,4 @@
-"""The command line: ``python -m experiments [run|pack|report]``."""
+"""The command line: ``python -m experiments [run|pack|report|check]``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from experiments.check import check
 from experiments.data import DATASETS, load_dataset
 from experiments.grids import METHODS, QUICK, Extent, runs
 from experiments.runs import RESULTS, Store
@@ -22,6 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     store = Store(options.results)
+    if options.what == "check":
+        _check(options, store)
     if options.what in ("all", "run"):
         _run(options, store)
     if options.what in ("all", "pack"):
@@ -55,6 +58,16 @@ def _run(options: argparse.Namespace, store: Store) -> None:
     print(f"{made} runs made, {len(todo) - made} were there or made by others")
 
 
+def _check(options: argparse.Namespace, store: Store) -> None:
+    from experiments.methods import execute
+
+    names = options.dataset or DATASETS
+    groups = [(name, method) for name in names for method in options.method or _applicable(name)]
+    load = partial(load_dataset, data_home=options.data_home)
+    for found in check(store, groups, options.count, options.draw, load, execute):
+        print(f"{found.run.key}: test score {found.stored:.4f} in the results, {found.again:.4f} again")
+
+
 def _applicable(dataset: str) -> list[str]:
     """The methods of Table 2 on a data set; the PDBbind table has no molecules, so no graph network."""
     return [method for method in METHODS if not (dataset == "pdbbind" and method == "gcn")]
@@ -65,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m experiments",
         description="The paper's tables and figures. Without options: all of it (days).",
     )
-    parser.add_argument("what", nargs="?", default="all", choices=("all", "run", "pack", "report"))
+    parser.add_argument("what", nargs="?", default="all", choices=("all", "run", "pack", "report", "check"))
     parser.add_argument("--quick", action="store_true", help="3 depths, 2 drop rates, 2 seeds, small ensembles")
     parser.add_argument("--tuned", action="store_true", help="the authors' settings where they fixed one, no grid")
     parser.add_argument("--dataset", action="append", choices=DATASETS, help="may be repeated; default: all")
@@ -77,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--members", type=int, help="largest ELCN")
     parser.add_argument("--trees", type=int, help="largest GBDT")
     parser.add_argument("--epochs", type=int, help="of the graph network")
+    parser.add_argument("--count", type=int, default=1, help="of check: how many finished runs are run again")
+    parser.add_argument("--draw", type=int, default=0, help="of check: seed of the draw")
     parser.add_argument("--scheduler", help="tcp://… of a Dask scheduler, or 'local'")
     parser.add_argument("--data-home", help="folder of the data; default: TREELU_DATA, else the user's cache")
     parser.add_argument("--results", default=RESULTS, help="folder of the results")

@@ -177,7 +177,7 @@ def rising(n: int = 250) -> tuple[np.ndarray, np.ndarray]:
     return X, 2 * X[:, 0] - X[:, 1] + np.sin(4 * X[:, 2]) + 1.5 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("max_terms", [1, None])
+@pytest.mark.parametrize("max_terms", [1, 2, None])
 @pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
 def test_monotonic_trees_rise_and_fall_as_asked(kind: Any, max_terms: int | None) -> None:
     """Every tree of the path, on pairs of rows that differ in one feature; a free tree breaks it."""
