@@ -6,6 +6,7 @@ Trees of the same number of leaves and of terms a question, side by side, on the
 
     python -m benchmarks.size                     everything, in the order of `BUDGETS`; large tables last
     python -m benchmarks.size --suite uci
+    python -m benchmarks.size --suite uci --runs 100 --only wine-red      more runs, into cells of their own
     python -m benchmarks.size --suite tables --leaves 16 --terms all 1 --max-rows 5000
     python -m benchmarks.size --suite defaults --methods treelu constant
     python -m benchmarks.size --report            tables and pictures of docs/size.md from what has been run
@@ -45,6 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
 LEAVES, TERMS = (2, 4, 8, 16, 32), (1, 2, 4, None)
 LARGE = 10_000  # rows of a table that is left to the end
+RUNS = 10  # of the literature's tables
 
 
 class Budget(NamedTuple):
@@ -84,6 +86,11 @@ class Task(NamedTuple):
     y: np.ndarray
     parts: list[tuple[np.ndarray, np.ndarray]]
 
+    @property
+    def is_literature(self) -> bool:
+        """Whether the table is parted as in the literature, and not into folds."""
+        return self.suite != "tables"
+
 
 # Tables
 
@@ -95,7 +102,11 @@ def read_table(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def uci_tasks(runs: int) -> Iterator[Task]:
-    """The tables of the literature, half for training and a quarter for testing; and abalone."""
+    """The tables of the literature, half for training and a quarter for testing; and abalone, whose shuffles are fixed.
+
+    Other numbers of runs than the usual one are a suite of their own.
+    """
+    suite = "uci" if runs == RUNS else f"uci-{runs}"
     for path in sorted((data_home() / "uci").glob("*.csv.gz")):
         X, y = read_table(path)
         parts = []
@@ -103,7 +114,9 @@ def uci_tasks(runs: int) -> Iterator[Task]:
             train, rest = train_test_split(np.arange(len(y)), test_size=0.5, random_state=run, stratify=y)
             _, test = train_test_split(rest, test_size=0.5, random_state=run, stratify=y[rest])
             parts.append((train, test))
-        yield Task("uci", path.name.split(".")[0], True, X, y, parts)
+        yield Task(suite, path.name.split(".")[0], True, X, y, parts)
+    if runs != RUNS:
+        return
     shuffles = [np.load(data_home() / "uci" / f"abalone-{shuffle}.npz") for shuffle in range(5)]
     X = np.concatenate([np.concatenate([part["X_train"], part["X_test"]]) for part in shuffles])
     y = np.concatenate([np.concatenate([part["y_train"].ravel(), part["y_test"].ravel()]) for part in shuffles])
@@ -244,7 +257,7 @@ def suits(method: str, budget: Budget, task: Task) -> bool:
     if method in ("LCN", "constant"):
         return budget == DEFAULT
     if method == "forest":  # beside the others of the column, though it keeps to no budget
-        return task.suite == "uci" and budget == Budget(16, None)
+        return task.is_literature and budget == Budget(16, None)
     if method == "linear":
         return task.name == "abalone" and budget == Budget(16, None)
     if budget == DEFAULT:
@@ -320,7 +333,7 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
         path = RESULTS / task.suite / f"{task.name}-{method}.json"
         done = read_json(path)
         open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
-        groups, is_path = [[budget] for budget in open_ones], method == "treelu" and task.suite != "uci"
+        groups, is_path = [[budget] for budget in open_ones], method == "treelu" and not task.is_literature
         if is_path:  # one fit for all sizes up to 16 leaves, one beyond; one and two terms have their own
             kinds = {budget: (budget.leaves > 16, _own_terms(budget).get("max_terms")) for budget in open_ones}
             groups = [[b for b in open_ones if kinds[b] == kind] for kind in dict.fromkeys(kinds.values())]
@@ -339,14 +352,14 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
 def run_all(tasks: list[Task], methods: list[str], budgets: list[Budget], console: Console) -> None:
     """The literature's tables first; then budget after budget, method after method, all tables; large tables last."""
     groups = [
-        [task for task in tasks if task.suite == "uci"],
-        [task for task in tasks if task.suite != "uci" and len(task.X) <= LARGE],
-        [task for task in tasks if task.suite != "uci" and len(task.X) > LARGE],
+        [task for task in tasks if task.is_literature],
+        [task for task in tasks if not task.is_literature and len(task.X) <= LARGE],
+        [task for task in tasks if not task.is_literature and len(task.X) > LARGE],
     ]
     for group in groups:
         for budget in budgets:
             for method in methods:
-                if method == "treelu" and group and group[0].suite != "uci":  # all sizes from few fits
+                if method == "treelu" and group and not group[0].is_literature:  # all sizes from few fits
                     for few in ([b for b in budgets if b.leaves <= 16], budgets) if budget == budgets[0] else ():
                         for task in group:
                             run(task, [method], few, console)
@@ -354,7 +367,7 @@ def run_all(tasks: list[Task], methods: list[str], budgets: list[Budget], consol
                 # an ordinary tree has one term whatever is allowed
                 limit = Budget(budget.leaves, 1) if method == "CART" and budget != DEFAULT else budget
                 for task in group:
-                    if task.suite != "uci" or limit in (Budget(16, None), Budget(16, 1)):
+                    if not task.is_literature or limit in (Budget(16, None), Budget(16, 1)):
                         run(task, [method], [limit], console)
 
 
@@ -367,7 +380,7 @@ def main() -> None:
     parser.add_argument("--leaves", nargs="+", type=int, default=list(LEAVES))
     parser.add_argument("--terms", nargs="+", default=["all", "1", "2", "4"])
     parser.add_argument("--max-rows", type=int)
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--report", action="store_true", help="only write the page from what has been run")
     options = parser.parse_args()
     console = Console()

@@ -24,7 +24,12 @@ def refresh(results: Path, page: Path) -> None:
     """Write the blocks of the page; a block without results says so."""
     uci, tables = read_cells(results / "uci"), read_cells(results / "tables")
     classes = read_classes(results / "tables")
-    blocks = {"uci": uci_block(uci), "budgets": budget_block(tables), "defaults": defaults_block(tables, classes)}
+    more = {path.name.removeprefix("uci-"): read_cells(path) for path in sorted(results.glob("uci-*"))}
+    blocks = {
+        "uci": uci_block(uci) + more_runs(more),
+        "budgets": budget_block(tables),
+        "defaults": defaults_block(tables, classes),
+    }
     blocks["run"] = missing_block(tables, N_TABLES)
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     ranks = rank_matrix(tables, "16 leaves")
@@ -80,6 +85,20 @@ def uci_block(cells: Cells) -> str:
     ours = f"{ours}, with linear leaves {slopes}, CART {one}, the forest {many}"
     words = f"\n\nAbalone, RMSE: {ours}; published: {published}."
     return markdown(heads, lines) + words + f" Runs of a cell: {', '.join(map(str, runs)) or 'none yet'}."
+
+
+def more_runs(suites: dict[str, Cells]) -> str:
+    """Sentences on tables that have been run more often, by the number of runs."""
+    sentences = []
+    for runs, cells in suites.items():
+        for table in sorted({table for tables in cells.values() for table in tables}):
+            shown = []
+            for name in cells:
+                scores = 100 * np.array(cells[name].get(table, {}).get("16 leaves, all terms", {}).get("score", []))
+                if len(scores):
+                    shown.append(f"{name} {scores.mean():.1f} ± {scores.std(ddof=1) / np.sqrt(len(scores)):.1f}")
+            sentences.append(f"Over {runs} runs (± standard error), {table}: {', '.join(shown)}.")
+    return "\n\n" + " ".join(sentences) if sentences else ""
 
 
 def budget_block(cells: Cells) -> str:

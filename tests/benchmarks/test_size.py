@@ -54,8 +54,11 @@ def test_the_page_is_filled(tmp_path: Path) -> None:
                                      ("TAO", "16 leaves, all terms", 0.01)):  # fmt: skip
             parts = {budget: {**cell, "score": [0.8 + gain]}, "default": cell}
             size.write_json({"parts": parts}, tmp_path / "results" / "tables" / f"t{table}-{method}.json")
+    often = {"16 leaves, all terms": {"score": [0.5, 0.7]}}
+    size.write_json({"parts": often}, tmp_path / "results" / "uci-2" / "wine-red-treelu.json")
     size_page.refresh(tmp_path / "results", page)
     text = page.read_text(encoding="utf-8")
+    assert "Over 2 runs (± standard error), wine-red: treelu 60.0 ± 10.0." in text
     assert "| 16 leaves, all terms | 0.850 : 0.800, 6 to 0 of 6 | 0.850 : 0.810, 6 to 0 of 6 |" in text
     assert "6 tables: a median of 4 leaves and of 2 terms" in text
     assert (tmp_path / "assets" / "size-ranks.svg").exists()
