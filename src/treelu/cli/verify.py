@@ -119,6 +119,8 @@ class Checked:
         """What is printed."""
         if self.verdict:
             return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
+        if not self.verdict.decided:
+            return [f"not decided: {self.claim}; give narrower ranges with --within"]
         rows = [self.asked.columns.values(row) for row in self.verdict.rows]
         lines = [f"refuted: {self.claim}"]
         for place, row in enumerate(rows):
@@ -134,6 +136,7 @@ class Checked:
         return {
             "claim": self.claim,
             "proved": bool(self.verdict),
+            "decided": self.verdict.decided,
             "rows": rows,
             "predictions": [json_value(value) for value in self.verdict.outputs],
             "programmes": self.verdict.n_solved,
