@@ -14,7 +14,7 @@ from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn,
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named
-from treelu.tables.numbers import NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.numbers import NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
 
 if TYPE_CHECKING:
@@ -265,6 +265,10 @@ def _learn_column(
     if column.dtype.kind == "M":
         return _useless_date(column, None) or DateColumn.learn(column, None, note)
     style = None if as_text else number_format(column, decimal, marks)
+    zeros = leading_zeros(column) if style is not None and not as_number else ()
+    if zeros:
+        note(_codes_note(column, zeros))
+        style, as_text = (None, True) if len(zeros) == 2 else (style, as_text)
     format = (
         None if as_text or as_number else recognise_compact_date(column) if style else recognise_date(column, dates)
     )
@@ -275,6 +279,16 @@ def _learn_column(
         return _useless_number(column, style) or NumberColumn.learn(column, note, style)
     reason = _useless_text(column, forced=as_text, max_categories=max_categories)
     return reason or TextColumn.learn(column, max_categories, note)
+
+
+def _codes_note(column: pd.Series, zeros: tuple[str, ...]) -> str:
+    """What is said of whole numbers with zeros before them; two that are the same number are different codes."""
+    name = quote(str(column.name))
+    if len(zeros) == 2:
+        words = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers (--numbers {name} if they are)"
+    else:
+        words = f"{zeros[0]!r} is read as the number {int(zeros[0])} (--text {name} if they are codes)"
+    return f"column {column.name!r}: {words}"
 
 
 def _unusable(column: pd.Series) -> str | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import Note
 from treelu.tables.errors import TableError
-from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
 from treelu.tree.names import shown_name
 
@@ -89,7 +89,7 @@ def read_targets(
     if len(names) > 1 or task == "labels":
         return _several(frame, names, task, note, varied, [style or PLAIN for style in found])
     column = frame[names[0]]
-    is_text = found[0] is None
+    is_text = found[0] is None or (styles is None and _are_codes(column, task))
     style = found[0] or PLAIN
     values, strays = to_numbers(column, style)
     if not style.is_plain:
@@ -125,6 +125,13 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
     if task != "regression" and (task is not None or to_texts(column).nunique() <= MAX_INFERRED_CLASSES):
         return None
     return unit_format(column, decimal, marks)
+
+
+def _are_codes(column: pd.Series, task: Task | None) -> bool:
+    """Whether whole numbers are names of classes, since zeros stand before some of them: "01" is not 1."""
+    if task == "regression" or not leading_zeros(column):
+        return False
+    return task == "classification" or to_texts(column).nunique() <= MAX_INFERRED_CLASSES
 
 
 def _several(
