@@ -1,4 +1,4 @@
-"""Codes of digits with zeros before them: never merged without a word."""
+"""Codes of digits and spellings of one word: never merged, nor taken for two, without a word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from treelu.tables import TableEncoder, read_table
-from treelu.tables.targets import read_targets
+from treelu.tables.targets import doubtful_classes, read_targets
 
 
 def table(path: Path, text: str, encoding: str = "utf-8") -> pd.DataFrame:
@@ -57,3 +57,44 @@ def test_classes_keep_their_zeros(tmp_path: Path) -> None:
     assert (targets.task, sorted(set(targets.y.tolist()))) == ("classification", ["01", "02", "10"])
     values = read_targets(frame, ["y"], "regression", lambda text: None)
     assert sorted(set(values.y.tolist())) == [1.0, 2.0, 10.0]
+
+
+def test_long_numbers_are_named_classes_and_features_with_a_warning() -> None:
+    large = 900719925474099300
+    frame = pd.DataFrame({"id": [large, large + 1] * 6, "x": range(12)})
+    targets = read_targets(frame, ["id"], None, lambda text: None)
+    assert sorted(set(targets.y.tolist())) == [str(large), str(large + 1)]
+    warnings: list[str] = []
+    with_other = frame.assign(id=[large + 100 * i for i in range(12)])
+    TableEncoder.learn(with_other, note=lambda text: None, warn=warnings.append)
+    assert any("--text id" in text and str(large) in text for text in warnings)
+
+
+def test_a_gap_does_not_make_other_categories(tmp_path: Path) -> None:
+    training = table(tmp_path / "a.csv", "code\n" + "A1\n120\n7\n" * 5)
+    encoder, _ = learned(training)
+    expected = encoder.encode(table(tmp_path / "b.csv", "code\nA1\n120\n7\n")).X.to_numpy()[1:]
+    gaps = table(tmp_path / "c.csv", "code,n\n120,1\n,2\n7,3\n")
+    assert gaps["code"].dtype.kind == "f"
+    assert encoder.encode(gaps).X.to_numpy()[[0, 2]].tolist() == expected.tolist()
+
+
+def test_spellings_that_differ_only_in_case_are_pointed_out() -> None:
+    frame = pd.DataFrame({"ok": ["Yes", "yes ", "no"] * 6, "day": ["2021-03-04", "24.12.2021", "1.2.2021"] * 6})
+    warnings: list[str] = []
+    TableEncoder.learn(frame, note=lambda text: None, warn=warnings.append)
+    assert "column 'ok': 'Yes' and 'yes' are two categories; write them alike if they are one" in warnings
+    assert any(text.startswith("column 'day' seems to hold dates, written in several ways") for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["no", "No", "yes"], "'No' and 'no' are two classes"),
+        (["no", "?", "yes"], "'?' is a class"),
+        (["a", "b"], None),
+    ],
+)
+def test_classes_that_may_be_mistakes(labels: list[str], words: str | None) -> None:
+    said = doubtful_classes("y", np.array(labels))
+    assert said is None if words is None else words in (said or "")

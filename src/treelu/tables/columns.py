@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -160,6 +160,8 @@ class TextColumn:
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
+        if column.dtype.kind in "iuf":  # a gap makes floats of whole numbers: 120.0 is the category 120
+            texts = texts.map({text: _other_writing(text, places) for text in texts.dropna().unique()})
         place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
         unseen = (place < 0) & ~absent
         if self.other:
@@ -330,6 +332,28 @@ class SmilesColumn:
         fingerprint = kind.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
         fingerprint._check_parameters()
         return cls(name, fingerprint)
+
+
+def _other_writing(text: str, known: Container[str]) -> str:
+    """A number as the known texts write it, 120 or 120.0; as it is where they do not have it."""
+    other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
+    return other if text not in known and other in known else text
+
+
+def alike(texts: Iterable[str]) -> tuple[str, str] | None:
+    """Two texts that differ only in case and blanks, None where there are none.
+
+    Examples
+    --------
+    >>> alike(["yes", "no", "Yes"]), alike(["yes", "no"])
+    (('yes', 'Yes'), None)
+    """
+    known: dict[str, str] = {}
+    for text in texts:
+        other = known.setdefault(" ".join(text.casefold().split()), text)
+        if other != text:
+            return other, text
+    return None
 
 
 Column = NumberColumn | TextColumn | DateColumn | SmilesColumn

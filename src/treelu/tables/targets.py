@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import Note
+from treelu.tables.columns import Note, alike
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Task = Literal["classification", "regression", "labels"]
 MAX_INFERRED_CLASSES = 10  # whole numbers with more different values than this are taken for quantities
 MAX_CLASSES = 100
+
+
+_UNKNOWN = ("?", "-", "--", ".", "unknown", "missing", "tbd", "n.a.", "k.a.")
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,30 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
     return unit_format(column, decimal, marks)
 
 
+def doubtful_classes(name: str, y: NDArray[Any]) -> str | None:
+    """What may be wrong with the names of classes, in a sentence; None where nothing is.
+
+    Examples
+    --------
+    >>> doubtful_classes("y", np.array(["yes", "no", "Yes"]))
+    "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
+    """
+    if y.dtype.kind != "U" or y.ndim != 1:
+        return None
+    labels = sorted(set(y.tolist()))
+    pair = alike(labels)
+    if pair is not None:
+        return f"target {name!r}: {pair[0]!r} and {pair[1]!r} are two classes; write them alike if they are one"
+    unknown = [label for label in labels if label.casefold() in _UNKNOWN]
+    if not unknown:
+        return None
+    return f"target {name!r}: {unknown[0]!r} is a class; leave the cell empty where the answer is not known"
+
+
 def _are_codes(column: pd.Series, task: Task | None) -> bool:
-    """Whether whole numbers are names of classes, since zeros stand before some of them: "01" is not 1."""
-    if task == "regression" or not leading_zeros(column):
+    """Whether whole numbers are names of classes: "01" is not 1, and floats keep sixteen digits only."""
+    long = column.dtype.kind in "iu" and bool(((column > 2**53) | (column < -(2**53))).any())
+    if task == "regression" or not (long or leading_zeros(column)):
         return False
     return task == "classification" or to_texts(column).nunique() <= MAX_INFERRED_CLASSES
 
