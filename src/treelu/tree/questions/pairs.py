@@ -167,9 +167,13 @@ class PairSearch:
                 return True, known
         self.n_solved += 1
         deep = deepest_point(shape)
-        # Whole numbers may well lie in a region without any depth, on planes that belong to it.
-        least = -_THIN if self.discrete.any else _THIN
-        return (False, None) if deep is None or deep[0] <= least else (True, deep[1])
+        if deep is None or deep[0] < -_THIN:
+            return False, None
+        if deep[0] > _THIN or self.discrete.any:
+            return True, deep[1]
+        # No depth: rows may still lie on planes that belong to the region.
+        flat = deepest_point(shape, strict_only=True)
+        return (False, None) if flat is None or flat[0] <= _THIN else (True, flat[1])
 
     def _shape(self, path_a: Path, path_b: Path, a_rows: Any = None, b_rows: Any = None) -> Polyhedron:
         """Pairs (y, y') with y on one path and y' on another, which share all but the features asked about.
@@ -275,11 +279,12 @@ class PairSearch:
         deep = deepest_point(shape)
         if deep is not None:
             yield deep[1]
-        for margin in _MARGINS:
-            self.n_solved += 1
-            point = nearest_point(shape.inset(margin), "l1")
-            if point is not None:
-                yield point
+        for strict_only in (False, True):
+            for margin in _MARGINS:
+                self.n_solved += 1
+                point = nearest_point(shape.inset(margin, strict_only=strict_only), "l1")
+                if point is not None:
+                    yield point
 
     def _largest(self, shape: Polyhedron, first: np.ndarray, second: np.ndarray, offset: float) -> Pair | None:
         """Two rows where ``first @ x + second @ x' + offset`` is above 0 by more than rounding."""

@@ -85,16 +85,18 @@ def _fewer_changes(shape: Polyhedron, y: np.ndarray) -> np.ndarray:
 # Points inside, and the largest of a linear form
 
 
-def deepest_point(shape: Polyhedron) -> tuple[float, np.ndarray] | None:
+def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> tuple[float, np.ndarray] | None:
     """The y that keeps the largest distance (at most 1) to all planes, and that distance; None where it is empty.
 
     The distance is negative where no y satisfies all rows; planes that are not strict may then still meet in a point.
+    ``strict_only``: the distance to strict planes; y may lie on the others.
     """
     m, u = shape.G.shape
     cost = np.zeros(u + 1)
     cost[-1] = -1.0
     low, high = np.append(shape.low, -np.inf), np.append(shape.high, 1.0)
-    found = _solve(cost, np.column_stack([shape.G, np.ones(m)]), shape.h, low, high)
+    kept = shape.strict.astype(float) if strict_only else np.ones(m)
+    found = _solve(cost, np.column_stack([shape.G, kept]), shape.h, low, high)
     return None if found is None else (float(found[-1]), found[:-1])
 
 
