@@ -43,6 +43,7 @@ class NumberColumn:
     indicator: bool  # whether training rows had missing values
     strays: tuple[str, ...] = ()  # texts among the numbers that count as missing
     style: NumberFormat = PLAIN  # how they are written
+    binary: bool = False  # whether all numbers of the training rows are 0 or 1, truth values too
 
     @property
     def features(self) -> list[str]:
@@ -64,7 +65,8 @@ class NumberColumn:
                 f"column {column.name!r}: {n_missing:,} of {len(values):,} values missing, replaced by the median "
                 f"{median:.6g} and marked in '{column.name}={MISSING}'"
             )
-        return cls(str(column.name), median, n_missing > 0, tuple(strays), style)
+        binary = bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all())
+        return cls(str(column.name), median, n_missing > 0, tuple(strays), style, binary)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
@@ -98,7 +100,8 @@ class NumberColumn:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         recipe: dict[str, Any] = {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
-        return recipe if self.style.is_plain else recipe | {"style": self.style.to_dict()}
+        recipe |= {} if self.style.is_plain else {"style": self.style.to_dict()}
+        return recipe | ({"binary": True} if self.binary else {})
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
@@ -107,7 +110,7 @@ class NumberColumn:
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        return cls(name, float(median), indicator, _texts(strays), style)
+        return cls(name, float(median), indicator, _texts(strays), style, data.get("binary") is True)
 
 
 @dataclass(frozen=True)

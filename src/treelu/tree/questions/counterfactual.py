@@ -13,7 +13,7 @@ from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.words import count, html_table, html_text, number, text_table
+from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def change_cells(changes: Sequence[Change]) -> list[list[str]]:
     for change in changes:
         by = number(change.after - change.before)
         sign = "+" if change.after > change.before else ""
-        rows.append([shown_name(change.feature), number(change.before), number(change.after), sign + by])
+        rows.append([shown_name(change.feature), *apart([change.before, change.after]), sign + by])
     return rows
 
 

@@ -16,7 +16,7 @@ from treelu.tree.questions.permitted import Permitted, find_features, permitted_
 from treelu.tree.questions.ranges import Inside, Output, centre, farthest
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
-from treelu.tree.questions.words import count, html_table, html_text, number, text_table
+from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
-        cells = [[shown_name(name), *(number(row[place]) for row in self.rows)]
+        cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
         return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
 
