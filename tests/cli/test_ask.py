@@ -338,3 +338,39 @@ def test_an_ensemble_is_no_tree(table: Path, tmp_path: Path, type_: Type) -> Non
     assert typed.err.startswith(
         "treelu: a model of --method elcn is not a single tree, so that questions about it have no"
     )
+
+
+# Columns of 0 and 1
+
+
+def switches() -> TableModel:
+    """Yes where 0.4 · member + income reaches 10; `member` is a truth value, `paid` 0 or 1."""
+    frame = pd.DataFrame({"income": [3.0, 12.0, 9.5], "member": ["TRUE", "false", "FALSE"], "paid": [0, 1, 1]})
+    encoder = TableEncoder.learn(frame, note=lambda text: None)
+    tree = ObliqueTree(
+        [[1.0, 0.4, 0.3]], [-10.0], [[1, 2]], [[-1.0], [2.0]], link="logistic", classes=["no", "yes"],
+        feature_names=encoder.feature_names,
+    )  # fmt: skip
+    assert TableEncoder.from_dict(encoder.to_dict()) == encoder
+    return TableModel(encoder, Fixed(tree), "classification", ("loan",))  # type: ignore[arg-type]
+
+
+def test_truth_values_stay_truth_values(lend) -> None:
+    rows = pd.DataFrame({"income": [9.2], "member": ["false"], "paid": [0]})
+    said = lend("ask", "--want", "yes", "--keep", "income", rows=rows, model=switches()).out.splitlines()
+    assert said == ["row 1: loan is predicted no; no row within the limits is predicted yes (proved)"]
+    rows["income"] = 9.65
+    said = lend("ask", "--want", "yes", "--keep", "income", rows=rows, model=switches()).out.splitlines()
+    assert said[1:] == ["  member were 1 higher (1 instead of 0)"]
+    typed = lend("verify", "--independent", "member", "--within", "income=0..9", model=switches())
+    assert typed.out.startswith("proved: ")
+
+
+def test_two_rows_that_differ_are_shown_to_differ(lend) -> None:
+    falling = loans(weights=np.array([[-1e-9, 0, 0, 0, 0]]), biases=np.array([1e-9 / 3]))
+    lines = lend(
+        "verify", "--rises", "income", "--within", "income=0.33333333..0.33333334", model=falling
+    ).out.splitlines()
+    assert lines[0].startswith("refuted")
+    first, then = (line.split("income ")[1].split(",")[0].split(":")[0] for line in lines[1:3])
+    assert first != then

@@ -187,3 +187,14 @@ def test_texts_that_a_spreadsheet_would_execute_get_an_apostrophe(model: Path, t
     assert lines == ["'=id", "'=cmd|' /C calc'!A0", "-5", "'+1 555", "'@sum", "plain"]
     typed = type_("predict", model, tmp_path / "t.csv", "--keep", "=id", "--json")
     assert json.loads(typed.out.splitlines()[0])["=id"] == "=cmd|' /C calc'!A0"  # JSON is for programs
+
+
+def test_kept_columns_stand_as_they_stood(model: Path, tmp_path: Path, type_: Type) -> None:
+    frame = people().head(3).assign(article=["00120", "120", "1e5"], id=["900719925474099312", "1.50", "007"])
+    frame["age"] = ["41", "38.0", "029"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = type_("predict", model, tmp_path / "t.csv", "--keep", "article,id", "--keep", "age").out
+    kept = pd.read_csv(io.StringIO(out), dtype=str)[["article", "id", "age"]]
+    assert kept.to_numpy().tolist() == frame[["article", "id", "age"]].to_numpy().tolist()
+    alone = type_("predict", model, tmp_path / "t.csv").out
+    assert [line.split(",", 3)[3] for line in out.splitlines()] == alone.splitlines()

@@ -414,3 +414,10 @@ def test_classes_that_are_missing(kind: type, missing: Any) -> None:
         for form in (y, y.tolist(), pd.Series(y), pd.Series(pd.array(y))):
             with pytest.raises(ValueError, match="y must have a label for each row, but row 7 has none"):
                 kind().fit(X, form)
+
+
+@pytest.mark.parametrize("estimator", [LCNClassifier(depth=2, epochs=1), ObliqueTreeClassifier(max_leaf_nodes=2)])
+def test_texts_and_numbers_are_not_classes_of_one_target(estimator) -> None:
+    y = np.array(["a", 1, 1, "a"] * 5, dtype=object)
+    with pytest.raises(ValueError, match=r"y mixes texts and other labels: row 0 has 'a', row 1 has 1"):
+        estimator.fit(np.zeros((20, 2)), y)

@@ -87,12 +87,13 @@ class Answer:
     asked_for: str
     ways: tuple[Way, ...]
     n: int = 1
+    proved: bool = True  # whether the leaves without a way have none
 
     def lines(self) -> list[str]:
         """What is printed."""
         now = f"{self.target} is predicted {shown(self.now)}"
         if not self.ways:
-            return [f"{now}; no row within the limits is predicted {self.asked_for} (proved)"]
+            return [f"{now}; no row within the limits is predicted {self.asked_for} ({self._certainty()})"]
         if not self.ways[0].changes:
             return [f"{now}, as asked for"]
         lines = []
@@ -100,8 +101,11 @@ class Answer:
             start = "or it" if place else f"{now}; it"
             lines += [f"{start} would be {self._then(way)} if", *(f"  {line}" for line in way.lines())]
         if len(self.ways) < self.n:
-            lines.append(f"no other leaf within the limits is predicted {self.asked_for} (proved)")
+            lines.append(f"no other leaf within the limits is predicted {self.asked_for} ({self._certainty()})")
         return lines
+
+    def _certainty(self) -> str:
+        return "proved" if self.proved else "none was found; not proved: too many whole numbers to look at"
 
     def _then(self, way: Way) -> str:
         # A probability may be reached without another class.
@@ -113,6 +117,7 @@ class Answer:
             "prediction": json_value(self.now),
             "wanted": self.asked_for,
             "found": bool(self.ways),
+            "proved": self.proved,
         }
         none: dict[str, Any] = {"distance": None, "new_prediction": None, "changes": {}}
         result |= self.ways[0].plain() if self.ways else none
@@ -137,7 +142,7 @@ def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, 
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = _shortened(x, found.row, options, holds)
         ways.append(Way(found.distance, plain(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
-    return Answer(asked.name, now, _asked_for(asked, question, now), tuple(ways), question.n)
+    return Answer(asked.name, now, _asked_for(asked, question, now), tuple(ways), question.n, not result.n_undecided)
 
 
 def _shortened(x: np.ndarray, found: np.ndarray, options: dict[str, Any], holds: Any) -> np.ndarray:

@@ -39,7 +39,8 @@ def predict_table(
     notes = Notes()
     first = True
     with open_output(out) as file:
-        for path, piece, first_row in _pieces(data, rows, model, reading, notes):
+        # In CSV a kept column stands as it stood: an article number 00120 keeps its zeros.
+        for path, piece, first_row in _pieces(data, rows, model, reading, notes, () if as_json else keep):
             needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
             check_columns(needed, piece, option=path)
             try:
@@ -53,10 +54,13 @@ def predict_table(
             first = False
 
 
-def _pieces(data: str, rows: int, model: TableModel, reading: Reading, notes: Notes) -> Iterator[Piece]:
+def _pieces(
+    data: str, rows: int, model: TableModel, reading: Reading, notes: Notes, as_text: Sequence[str]
+) -> Iterator[Piece]:
     """The rows of one table or of many, a piece at a time."""
     files = [data] if data == "-" else find_files(data)
-    return iterate_pieces(files, rows, note=notes, text=model.encoder.text_columns, **reading.options())
+    kept = [name for value in as_text for name in (value, *(part.strip() for part in value.split(",")))]
+    return iterate_pieces(files, rows, note=notes, text=[*model.encoder.text_columns, *kept], **reading.options())
 
 
 def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str]) -> pd.DataFrame:

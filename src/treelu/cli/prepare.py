@@ -29,12 +29,13 @@ from treelu.tables import (
     read_targets,
 )
 from treelu.tables.dates import DateOrder
-from treelu.tables.encoder import far_values
+from treelu.tables.doubts import far_values
 from treelu.tables.found import find_files, partition
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.pieces import Drawn, draw_table, estimate_rows
 from treelu.tables.reader import TableReader
+from treelu.tables.targets import doubtful_classes
 from treelu.training.store import RowStore
 
 if TYPE_CHECKING:
@@ -233,6 +234,9 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
     columns = source.columns.named_in(frame)
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
     table = _Table(frame, read_targets(frame, names, source.task, notes, decimal=reading.decimal))
+    doubt = doubtful_classes(names[0], table.y.y)
+    if doubt is not None:
+        notes.warn(doubt)
     numbers = None
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))

@@ -15,7 +15,7 @@ from treelu.cli.predict import load_table_model
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.tree.questions.properties import Verdict
-from treelu.tree.questions.words import number
+from treelu.tree.questions.words import apart, number
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,13 @@ class Checked:
         """What is printed."""
         if self.verdict:
             return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
+        if not self.verdict.decided:
+            return [f"not decided: {self.claim}; give narrower ranges with --within"]
         rows = [self.asked.columns.values(row) for row in self.verdict.rows]
         lines = [f"refuted: {self.claim}"]
         for place, row in enumerate(rows):
             differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
-            words = ", ".join(f"{shown_name(name)} {shown(value)}" for name, value in differing.items())
+            words = ", ".join(f"{shown_name(name)} {_among(rows, name, place)}" for name in differing)
             start = "  with" if place == 0 else "  and then"
             lines.append(f"{start} {words}: {shown(self.verdict.outputs[place])}")
         return lines
@@ -134,7 +136,14 @@ class Checked:
         return {
             "claim": self.claim,
             "proved": bool(self.verdict),
+            "decided": self.verdict.decided,
             "rows": rows,
             "predictions": [json_value(value) for value in self.verdict.outputs],
             "programmes": self.verdict.n_solved,
         }
+
+
+def _among(rows: Sequence[dict[str, Any]], name: str, place: int) -> str:
+    """A column of one of some rows, with as many digits as tell it from the others."""
+    values = [row[name] for row in rows]
+    return apart(values)[place] if all(isinstance(value, float) for value in values) else shown(values[place])

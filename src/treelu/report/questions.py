@@ -144,18 +144,22 @@ class _RowAnswers:
         around = self.permitted.around(row, self.asking.stay(row))
         found = self._nearest(row, now, around, "l1")
         margin = None
-        if found is not None:
+        if found:
             nearest = self._nearest(row, now, around, "l2")
-            margin = None if nearest is None else min(nearest.bound, nearest.distance)
+            margin = min(nearest.bound, nearest.distance) if nearest else None
         return {"change": self._words(row, now, found), "margin": margin} | self._shares(row, now)
 
     def _nearest(self, row: Floats, now: Any, around: Permitted, norm: str) -> Counterfactual | None:
-        """The nearest row with another answer; in regression, one that is a step higher or lower."""
+        """The nearest row with another answer; in regression, one that is a step higher or lower.
+
+        None: there is none, which is proved. False as a truth value: none was found, and that is not decided.
+        """
         key = (now, norm)
         if key not in self.searches:
             self.searches[key] = list(self._prepared(now, norm))
         found = [nearest_rows(search, row, around) for search in self.searches[key]]
-        return min(filter(None, found), key=lambda one: one.distance, default=None)
+        undecided = next((one for one in found if not one.decided), None)
+        return min(filter(None, found), key=lambda one: one.distance, default=undecided)
 
     def _prepared(self, now: Any, norm: str) -> Iterator[NearestSearch]:
         tree = self.asking.tree
@@ -170,6 +174,8 @@ class _RowAnswers:
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
         tree = self.asking.tree
+        if found is not None and not found:
+            return "has no change to another answer that was found; whether there is one is not decided"
         if found is not None:
             words = " and ".join(self.asking.speak(row, found.row))
             then = _now(self.asking, found.row)
@@ -223,6 +229,8 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int]) -> list[d
     for place in chosen:
         rising: Verdict = tree.rises(place, output=asking.output, **options)
         falling = tree.falls(place, output=asking.output, **options)
+        if not (rising or falling) and not (rising.decided and falling.decided):
+            continue  # neither proved nor refuted
         words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
         result.append({"column": names[place], "proved": bool(rising) or bool(falling), "words": words})
     return result

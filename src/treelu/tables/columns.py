@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,6 +43,7 @@ class NumberColumn:
     indicator: bool  # whether training rows had missing values
     strays: tuple[str, ...] = ()  # texts among the numbers that count as missing
     style: NumberFormat = PLAIN  # how they are written
+    binary: bool = False  # whether all numbers of the training rows are 0 or 1, truth values too
 
     @property
     def features(self) -> list[str]:
@@ -64,7 +65,8 @@ class NumberColumn:
                 f"column {column.name!r}: {n_missing:,} of {len(values):,} values missing, replaced by the median "
                 f"{median:.6g} and marked in '{column.name}={MISSING}'"
             )
-        return cls(str(column.name), median, n_missing > 0, tuple(strays), style)
+        binary = bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all())
+        return cls(str(column.name), median, n_missing > 0, tuple(strays), style, binary)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
@@ -98,7 +100,8 @@ class NumberColumn:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         recipe: dict[str, Any] = {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
-        return recipe if self.style.is_plain else recipe | {"style": self.style.to_dict()}
+        recipe |= {} if self.style.is_plain else {"style": self.style.to_dict()}
+        return recipe | ({"binary": True} if self.binary else {})
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
@@ -107,7 +110,7 @@ class NumberColumn:
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        return cls(name, float(median), indicator, _texts(strays), style)
+        return cls(name, float(median), indicator, _texts(strays), style, data.get("binary") is True)
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,8 @@ class TextColumn:
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
+        if column.dtype.kind in "iuf":  # a gap makes floats of whole numbers: 120.0 is the category 120
+            texts = texts.map({text: _other_writing(text, places) for text in texts.dropna().unique()})
         place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
         unseen = (place < 0) & ~absent
         if self.other:
@@ -330,6 +335,28 @@ class SmilesColumn:
         fingerprint = kind.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
         fingerprint._check_parameters()
         return cls(name, fingerprint)
+
+
+def _other_writing(text: str, known: Container[str]) -> str:
+    """A number as the known texts write it, 120 or 120.0; as it is where they do not have it."""
+    other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
+    return other if text not in known and other in known else text
+
+
+def alike(texts: Iterable[str]) -> tuple[str, str] | None:
+    """Two texts that differ only in case and blanks, None where there are none.
+
+    Examples
+    --------
+    >>> alike(["yes", "no", "Yes"]), alike(["yes", "no"])
+    (('yes', 'Yes'), None)
+    """
+    known: dict[str, str] = {}
+    for text in texts:
+        other = known.setdefault(" ".join(text.casefold().split()), text)
+        if other != text:
+            return other, text
+    return None
 
 
 Column = NumberColumn | TextColumn | DateColumn | SmilesColumn

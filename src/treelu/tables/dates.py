@@ -74,6 +74,26 @@ def recognise_date(column: pd.Series, order: DateOrder | None = None) -> str | N
     )
 
 
+def mixed_dates(column: pd.Series) -> tuple[str, str] | None:
+    """Two dates of a text column that are written in different ways; None unless nearly all texts are dates.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> mixed_dates(pd.Series(["2021-03-04", "24.12.2021"])), mixed_dates(pd.Series(["2021-03-04", "yes"]))
+    (('2021-03-04', '24.12.2021'), None)
+    """
+    few = [str(text) for text in to_texts(column).dropna().drop_duplicates().iloc[:40]]
+    if not any(len(text) >= 6 and text[0].isdigit() for text in few):
+        return None
+    ways = {text: next((style for style in FORMATS if _fits([text], style)), None) for text in few}
+    read = [text for text in few if ways[text] is not None]
+    if not read or len(read) < NUMERIC_SHARE * len(few):
+        return None
+    other = next((text for text in read if ways[text] != ways[read[0]]), None)
+    return None if other is None else (read[0], other)
+
+
 COMPACT = "%Y%m%d"  # 20210304
 _LEAST_COMPACT = 3  # different values: fewer may be dates by chance
 

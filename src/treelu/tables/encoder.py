@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
+from treelu.tables.doubts import warn_of_outliers, warn_of_rounding, warn_of_spellings
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named
-from treelu.tables.numbers import NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.numbers import NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
 
 if TYPE_CHECKING:
@@ -147,7 +148,10 @@ class TableEncoder:
                     f"column {name!r} only rises from row to row; --drop {quote(str(name))} if it numbers the rows"
                 )
             elif isinstance(learned, NumberColumn):
-                _warn_of_outliers(frame[name], learned.style, warn or note)
+                warn_of_outliers(frame[name], learned.style, warn or note)
+                warn_of_rounding(frame[name], warn or note)
+            elif isinstance(learned, TextColumn):
+                warn_of_spellings(frame[name], learned, warn or note)
         if left_out:
             note(_block(left_out))
         if not columns:
@@ -265,6 +269,10 @@ def _learn_column(
     if column.dtype.kind == "M":
         return _useless_date(column, None) or DateColumn.learn(column, None, note)
     style = None if as_text else number_format(column, decimal, marks)
+    zeros = leading_zeros(column) if style is not None and not as_number else ()
+    if zeros:
+        note(_codes_note(column, zeros))
+        style, as_text = (None, True) if len(zeros) == 2 else (style, as_text)
     format = (
         None if as_text or as_number else recognise_compact_date(column) if style else recognise_date(column, dates)
     )
@@ -275,6 +283,16 @@ def _learn_column(
         return _useless_number(column, style) or NumberColumn.learn(column, note, style)
     reason = _useless_text(column, forced=as_text, max_categories=max_categories)
     return reason or TextColumn.learn(column, max_categories, note)
+
+
+def _codes_note(column: pd.Series, zeros: tuple[str, ...]) -> str:
+    """What is said of whole numbers with zeros before them; two that are the same number are different codes."""
+    name = quote(str(column.name))
+    if len(zeros) == 2:
+        words = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers (--numbers {name} if they are)"
+    else:
+        words = f"{zeros[0]!r} is read as the number {int(zeros[0])} (--text {name} if they are codes)"
+    return f"column {column.name!r}: {words}"
 
 
 def _unusable(column: pd.Series) -> str | None:
@@ -339,40 +357,6 @@ def _counts_rows(column: pd.Series, learned: Column) -> bool:
     if isinstance(learned, DateColumn):
         return bool((np.diff(parse_dates(column, learned.format)) > np.timedelta64(0)).all())
     return bool((np.diff(to_numbers(column, learned.style)[0]) > 0).all())
-
-
-def _warn_of_outliers(column: pd.Series, style: NumberFormat, warn: Note) -> None:
-    """Say where a few values lie far from all others."""
-    values, _ = to_numbers(column, style)
-    found = far_values(values)
-    if found is not None:
-        low, high, far = found
-        warn(
-            f"column {column.name!r}: {len(far):,} of {len(values):,} values lie far from the others, such as "
-            f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); typing errors?"
-        )
-
-
-def far_values(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]] | None:
-    """The range of nearly all values, and the few that lie more than thirty times as far out; None if there are none.
-
-    Examples
-    --------
-    >>> far_values(np.r_[np.arange(200.0), 1e9])
-    (0.0, 199.0, array([1.e+09]))
-    """
-    known = values[np.isfinite(values)]
-    if len(known) < 50:
-        return None
-    low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
-    reach = high - low
-    if not reach > 0:
-        return None
-    far = np.abs(known - middle) > 30 * reach
-    if not far.any() or far.mean() > 0.05:
-        return None
-    near = known[~far]
-    return float(near.min()), float(near.max()), known[far]
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:

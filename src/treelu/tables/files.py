@@ -23,7 +23,7 @@ from treelu.tables.layout import (
     open_bytes,
     plain_errors,
 )
-from treelu.tables.numbers import decimal_marks, point_is_open, reads_two_ways
+from treelu.tables.numbers import decimal_marks, leading_zeros, point_is_open, reads_two_ways
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,16 +140,22 @@ def _read_text(
     content = io.BytesIO(file.read()) if str(path) == "-" else None  # read twice, maybe
     with _reader_errors(path):
         frame = _read_csv(content or file, layout, decimal, text)
-        if decimal is not None:
-            return frame
-        doubtful = _doubtful(frame)
-        if doubtful:
-            again = io.BytesIO(content.getvalue()) if content is not None else open_bytes(path)
-            # The numbers as they stand, so that 1.234 can be told from 1.2340.
-            texts = _read_csv(again, layout, ".", doubtful, usecols=doubtful)
-            commas = decimal_marks(frame) == {","}
-            for name in doubtful:
+
+        def again() -> Any:
+            return io.BytesIO(content.getvalue()) if content is not None else open_bytes(path)
+
+        points = _doubtful(frame) if decimal is None else []
+        whole = [name for name in frame.columns if _is_whole(frame[name])]
+        codes = whole if whole and _has_codes(again(), layout) else []
+        if points or codes:
+            # The numbers as they stand, so that 1.234 can be told from 1.2340, and 01 from 1.
+            texts = _read_csv(again(), layout, ".", [*points, *codes], usecols=[*points, *codes])
+            commas = bool(points) and decimal_marks(frame) == {","}
+            for name in points:
                 if point_is_open(texts[name], commas):
+                    frame[name] = texts[name].astype(object)
+            for name in codes:
+                if leading_zeros(texts[name]):
                     frame[name] = texts[name].astype(object)
     return frame
 
@@ -184,6 +190,30 @@ def _read_csv(file: Any, layout: Layout, decimal: str | None, text: Collection[s
 def _doubtful(frame: pd.DataFrame) -> list[str]:
     """Columns that were read with a decimal point, which may be a thousands point."""
     return [name for name in frame.columns if frame[name].dtype.kind == "f" and reads_two_ways(frame[name].to_numpy())]
+
+
+def _is_whole(column: pd.Series) -> bool:
+    """Whether a column was read as whole numbers, perhaps with gaps."""
+    if column.dtype.kind in "iu":
+        return True
+    if column.dtype.kind != "f":
+        return False
+    known = column.dropna()
+    return bool(len(known) and (known == known.round()).all())
+
+
+def _has_codes(file: Any, layout: Layout) -> bool:
+    """Whether some field of a text begins with a zero and a digit."""
+    if "16" in layout.encoding or "32" in layout.encoding:
+        return True  # a digit is not one byte
+    before = b"[" + re.escape("\n\r\"' \t" + layout.delimiter[:1]).encode() + b"]"
+    code = re.compile(before + b"0[0-9]")
+    tail = b"\n"
+    while piece := file.read(1 << 20):
+        if code.search(tail + piece):
+            return True
+        tail = piece[-2:]
+    return False
 
 
 # Other formats

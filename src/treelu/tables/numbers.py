@@ -368,6 +368,31 @@ def _ambiguous(name: Any, example: str) -> TableError:
     return TableError(f"column {name!r}: {example!r} may be {digits} or {small}; add --decimal . or --decimal ,")
 
 
+def leading_zeros(column: pd.Series) -> tuple[str, ...]:
+    """Whole numbers with zeros before them, as codes have: an example; two of them where they are the same number.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> leading_zeros(pd.Series(["01234", "98101"])), leading_zeros(pd.Series(["01234", "1234"]))
+    (('01234',), ('01234', '1234'))
+    >>> leading_zeros(pd.Series(["0.5", "0", "12"])), leading_zeros(pd.Series([7, 8]))
+    ((), ())
+    """
+    if column.dtype.kind in "biufM":
+        return ()
+    texts = different_texts(column)
+    padded = [text for text in texts if re.fullmatch(r"0\d+", text)]
+    if not padded:
+        return ()
+    known: dict[str, str] = {}
+    for text in (text for text in texts if re.fullmatch(r"\d+", text)):
+        other = known.setdefault(text.lstrip("0"), text)
+        if other != text:
+            return (text, other) if text.startswith("0") else (other, text)
+    return (padded[0],)
+
+
 def reads_two_ways(values: NDArray[np.float64]) -> bool:
     """Whether numbers that were read with a decimal point may have had a thousands point: 1.234, 2.500 and 980.
 

@@ -1,7 +1,8 @@
 """Questions to a tree in the columns of the table that it was fitted on.
 
-A text column is a one-hot group, a number column one feature, and what marks a missing number stays as it is. Columns
-of dates and of molecules become several features that do not move one by one: they stay as they are.
+A text column is a one-hot group, a number column one feature, and what marks a missing number stays as it is. A column
+that was 0 or 1 in all training rows, as truth values are, stays 0 or 1. Columns of dates and
+of molecules become several features that do not move one by one: they stay as they are.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ class ColumnQuestions:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
         groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
         single = [self.places[name][0] for name in self.texts if len(self.places[name]) == 1]
+        single += [self.places[name][0] for name in self.numbers if self.columns[name].binary]  # type: ignore[union-attr]
         bounds: dict[int, tuple[float | None, float | None]] = dict.fromkeys(single, (0.0, 1.0))
         for text in within:
             bounds |= self._range(text)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import Note
+from treelu.tables.columns import Note, alike
 from treelu.tables.errors import TableError
-from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, number_format, to_numbers, to_texts
+from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
 from treelu.tables.units import unit_format
 from treelu.tree.names import shown_name
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Task = Literal["classification", "regression", "labels"]
 MAX_INFERRED_CLASSES = 10  # whole numbers with more different values than this are taken for quantities
 MAX_CLASSES = 100
+
+
+_UNKNOWN = ("?", "-", "--", ".", "unknown", "missing", "tbd", "n.a.", "k.a.")
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def read_targets(
     if len(names) > 1 or task == "labels":
         return _several(frame, names, task, note, varied, [style or PLAIN for style in found])
     column = frame[names[0]]
-    is_text = found[0] is None
+    is_text = found[0] is None or (styles is None and _are_codes(column, task))
     style = found[0] or PLAIN
     values, strays = to_numbers(column, style)
     if not style.is_plain:
@@ -125,6 +128,34 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
     if task != "regression" and (task is not None or to_texts(column).nunique() <= MAX_INFERRED_CLASSES):
         return None
     return unit_format(column, decimal, marks)
+
+
+def doubtful_classes(name: str, y: NDArray[Any]) -> str | None:
+    """What may be wrong with the names of classes, in a sentence; None where nothing is.
+
+    Examples
+    --------
+    >>> doubtful_classes("y", np.array(["yes", "no", "Yes"]))
+    "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
+    """
+    if y.dtype.kind != "U" or y.ndim != 1:
+        return None
+    labels = sorted(set(y.tolist()))
+    pair = alike(labels)
+    if pair is not None:
+        return f"target {name!r}: {pair[0]!r} and {pair[1]!r} are two classes; write them alike if they are one"
+    unknown = [label for label in labels if label.casefold() in _UNKNOWN]
+    if not unknown:
+        return None
+    return f"target {name!r}: {unknown[0]!r} is a class; leave the cell empty where the answer is not known"
+
+
+def _are_codes(column: pd.Series, task: Task | None) -> bool:
+    """Whether whole numbers are names of classes: "01" is not 1, and floats keep sixteen digits only."""
+    long = column.dtype.kind in "iu" and bool(((column > 2**53) | (column < -(2**53))).any())
+    if task == "regression" or not (long or leading_zeros(column)):
+        return False
+    return task == "classification" or to_texts(column).nunique() <= MAX_INFERRED_CLASSES
 
 
 def _several(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
@@ -27,5 +28,18 @@ def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
     if are_classes and y.dtype.kind in "OfmM" and (missing := np.asarray(pd.isna(y))).any():
         row = np.argwhere(missing)[0, 0]
         raise ValueError(f"y must have a label for each row, but row {row} has none; leave such rows out")
+    if are_classes and y.dtype.kind == "O" and y.ndim == 1:
+        _refuse_mixture(y)
     if not are_classes and y.dtype.kind in "mM":
         raise ValueError(f"y has {NO_NUMBERS[y.dtype.kind]}; turn them into numbers first, such as days or years")
+
+
+def _refuse_mixture(y: NDArray[Any]) -> None:
+    """Raise where some classes are texts and others are not: they have no order, and "1" is another class than 1."""
+    texts = np.fromiter((isinstance(label, str) for label in y), bool, len(y))
+    if texts.any() and not texts.all():
+        first, other = int(np.argmax(texts)), int(np.argmin(texts))
+        raise ValueError(
+            f"y mixes texts and other labels: row {first} has {y[first]!r}, row {other} has {y[other]!r}; "
+            "make all of them texts or none"
+        )

@@ -248,3 +248,15 @@ def test_what_is_refused():
                          classes=[0, 1])  # fmt: skip
     with pytest.raises(ValueError, match="tolerance is for values and for constant leaves"):
         linear.independent(0, of="value", tolerance=0.1)
+
+
+def test_rows_on_a_plane_alone_refute_too() -> None:
+    """A leaf that holds only the rows with x0 + x1 = 1: no depth, but numbers such as 0.5 and 0.5 come there."""
+    tree = ObliqueTree([[1.0, 1.0], [-1.0, -1.0]], [-1.0, 1.0], [[2, 1], [3, 4]], [[0.0], [1.0], [5.0]])
+    assert tree.predict([[0.5, 0.5], [0.75, 0.5]]).tolist() == [5.0, 1.0]
+    found = tree.rises(0, bounds=(0, 1))
+    assert not found
+    first, second = tree.predict(found.rows)
+    assert first > second
+    assert tree.falls(0, bounds=(1, 2))  # beyond the plane only the leaf with 1 is left
+    assert not tree.independent(1, of="value", bounds={0: (0, 0), 1: (1, 2)})

@@ -13,7 +13,7 @@ from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.words import count, html_table, html_text, number, text_table
+from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,16 @@ class Counterfactual:
     before : class label or value
         The prediction of the row asked about.
     rows : tuple of NearestRow
-        Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved, except for
-        regions thinner than 1e-9 units of ``scale``.
+        Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved where ``decided``,
+        except for regions of numbers that are not whole thinner than 1e-9 units of ``scale``.
     norm : str
     bound : float
         No permitted row nearer than this gets the answer.
     n_leaves, n_solved : int
         Leaves of the tree, and of how many a programme had to be solved.
+    n_undecided : int
+        Leaves in which a search over whole numbers was given up, as where rounding decides at thousands of points of
+        a plane.
     """
 
     wanted: str
@@ -79,9 +82,15 @@ class Counterfactual:
     bound: float
     n_leaves: int
     n_solved: int
+    n_undecided: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.rows)
+
+    @property
+    def decided(self) -> bool:
+        """Whether a row was found, or it is proved that there is none."""
+        return bool(self.rows) or not self.n_undecided
 
     @property
     def row(self) -> np.ndarray:
@@ -113,6 +122,9 @@ class Counterfactual:
         now = f"predicted {answer(self.before)}"
         if not self.rows:
             proof = f"proved over {count(self.n_leaves, 'leaf')}"
+            if not self.decided:
+                proof = f"not decided, {count(self.n_undecided, 'leaf')} of {self.n_leaves} left open"
+                return f"{now}; no permitted row predicted {self.wanted} was found: {proof}; narrower bounds may help"
             return f"{now}; no permitted row is predicted {self.wanted}: {proof}"
         if not self.rows[0].changes:
             return f"{now}; that is as asked for ({self.wanted}), nothing has to change"
@@ -142,7 +154,7 @@ def change_cells(changes: Sequence[Change]) -> list[list[str]]:
     for change in changes:
         by = number(change.after - change.before)
         sign = "+" if change.after > change.before else ""
-        rows.append([shown_name(change.feature), number(change.before), number(change.after), sign + by])
+        rows.append([shown_name(change.feature), *apart([change.before, change.after]), sign + by])
     return rows
 
 
@@ -180,8 +192,9 @@ def nearest_rows(search: NearestSearch, row: np.ndarray, permitted: Permitted, n
     ]  # fmt: skip
     before = predicted(tree, row)
     return Counterfactual(
-        search.wanted.words, before, tuple(found), search.norm, effort.bound, tree.n_leaves, effort.n_solved
-    )
+        search.wanted.words, before, tuple(found), search.norm, effort.bound, tree.n_leaves, effort.n_solved,
+        effort.n_undecided,
+    )  # fmt: skip
 
 
 def changes_between(tree: ObliqueTree, before: np.ndarray, after: np.ndarray) -> tuple[Change, ...]:

@@ -14,8 +14,9 @@ from scipy import sparse
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.rows import dense, node_scores
+from treelu.tree.rows import dense, dense_row, node_scores
 
+_FINE, _EXACT = 2.0**-16, 2.0**30  # weights that are multiples of one, below the other, add without rounding
 _EPS = float(np.finfo(np.float64).eps)
 Path = tuple[tuple[int, int], ...]  # the (node, side) pairs from the root to a leaf
 
@@ -56,6 +57,10 @@ class Polyhedron:
         """The same with each plane moved inwards by ``margin`` and a multiple of its noise."""
         by = margin * (1.0 + self.noise / 1e-9)
         return replace(self, h=self.h - (by * self.strict if strict_only else by))
+
+    def widened(self) -> Polyhedron:
+        """The same with each plane moved outwards by more than the tree's own sums are rounded by."""
+        return replace(self, h=self.h + 1e-9 * (1 + np.abs(self.h)) + 8 * self.noise)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> Polyhedron:
         """The same in a smaller box of y."""
@@ -156,12 +161,34 @@ class Surroundings:
         weights = dense(tree.weights[:, self.movable])
         self.G, self.h, self.noise, self.length = self.unit_rows(weights, tree.weights @ x + tree.biases)
         self.noise = self.noise + self._size(tree) * _EPS / np.where(self.length > 0, self.length, 1.0)
+        self.step = self._steps(tree)
         for node in np.flatnonzero(self.length == 0).tolist():  # decided by what stays: by the tree's own sums
             self.h[node] = node_scores(x[None], np.zeros(1, dtype=int), tree.weights, tree.biases, node)[0]
 
     def _size(self, tree: ObliqueTree) -> np.ndarray:
         """The sum of |weight × value| at each node, which bounds the rounding of its score."""
         return abs(tree.weights) @ np.abs(self.x) + np.abs(tree.biases)
+
+    def _steps(self, tree: ObliqueTree) -> np.ndarray:
+        """By how much a node's scores differ at least, of whole numbers with weights that add without rounding.
+
+        Such weights are multiples of a power of two; the greatest common divisor of weights and bias is the step. It is
+        0 where a score may take any value, or where rounding may decide on which side of 0 it is.
+        """
+        moving = np.zeros(tree.n_features, dtype=bool)
+        moving[self.movable[~self.whole]] = True
+        odd = moving | (self.x != np.round(self.x)) | (np.abs(self.x) > _EXACT)
+        odd[self.movable[self.whole]] = False
+        steps = np.zeros(tree.n_splits)
+        for node in range(tree.n_splits):
+            weights = dense_row(tree.weights, node)
+            used = weights != 0
+            if (used & odd).any():
+                continue
+            units = np.append(weights[used], tree.biases[node]) / _FINE
+            if (units == np.round(units)).all() and (np.abs(units) < _EXACT).all():
+                steps[node] = np.gcd.reduce(units.astype(np.int64)) * _FINE
+        return steps
 
     def unit_rows(
         self, weights: np.ndarray, scores: np.ndarray
@@ -219,6 +246,7 @@ class Surroundings:
         moving = self.length[rows] > 0 if rows else np.zeros(0, dtype=bool)
         nodes, sign = np.array(rows, dtype=int)[moving], np.array(signs)[moving]
         G, h, strictly, noise = sign[:, None] * self.G[nodes], -sign * self.h[nodes], sign > 0, self.noise[nodes]
+        h = h - strictly * self.step[nodes] / 2 / self.length[nodes]  # halfway to the nearest score below 0
         if len(weights):
             more, level, no_noise, _ = self.unit_rows(weights[:, self.movable], scores)
             size = np.abs(weights) @ np.abs(self.x) + np.abs(scores)

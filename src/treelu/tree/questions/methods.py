@@ -40,8 +40,10 @@ class Questions:
         Exact: each leaf is a polyhedron, and the nearest point of one is found by a linear programme (l1, l∞), a
         projection (l2), or a programme with whole numbers. Leaves are taken in the order of a lower bound of their
         distance. The row that comes back is predicted as asked by `predict` itself. Where no permitted row gets the
-        answer the result says so, which is a proof; regions thinner than 1e-9 units count as empty. Features that the
-        tree does not use never change.
+        answer the result says so, which is a proof. Rows of whole numbers are decided by the tree's own arithmetic, on
+        the planes too; among other numbers, regions thinner than 1e-9 units count as empty. A search over very many
+        whole numbers may be given up, and the result then says that it is not decided. Features that the tree does not
+        use never change.
 
         Parameters
         ----------

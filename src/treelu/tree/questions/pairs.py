@@ -15,17 +15,13 @@ import numpy as np
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import (
-    Discrete,
-    UnboundedError,
-    deepest_point,
-    largest_value,
-    nearest_point,
-)
-from treelu.tree.questions.ranges import Output, centre
+from treelu.tree.questions.programmes import UnboundedError, deepest_point, largest_value, nearest_point
+from treelu.tree.questions.ranges import Output, centre, nearest_by_sum
 from treelu.tree.questions.wanted import class_conditions, leaf_classes
+from treelu.tree.questions.whole import Discrete, UndecidedError, WholeSearch, rows_inside
 
 _THIN = 1e-9  # in units of scale: a region that is thinner counts as empty
+_MARGINS = (1e-6, 1e-8)
 _FAR = 1e6  # where a linear form has no end, rows are looked for up to here
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -107,7 +103,7 @@ class PairSearch:
         self.own = np.array([self.place.place[j] for j in features if j in self.place.place], dtype=int)
         self.features = features
         self.discrete = self._discrete()
-        self.n_solved = 0
+        self.n_solved = self.n_undecided = 0
         weights = self.place.G[:, self.own]
         # Where a pair of rows may part: x left and x' right, or the other way round.
         self.parts_right: np.ndarray = np.any(weights > 0 if ordered else weights != 0, axis=1)
@@ -171,9 +167,13 @@ class PairSearch:
                 return True, known
         self.n_solved += 1
         deep = deepest_point(shape)
-        # Whole numbers may well lie in a region without any depth, on planes that belong to it.
-        least = -_THIN if self.discrete.any else _THIN
-        return (False, None) if deep is None or deep[0] <= least else (True, deep[1])
+        if deep is None or deep[0] < -_THIN:
+            return False, None
+        if deep[0] > _THIN or self.discrete.any:
+            return True, deep[1]
+        # No depth: rows may still lie on planes that belong to the region.
+        flat = deepest_point(shape, strict_only=True)
+        return (False, None) if flat is None or flat[0] <= _THIN else (True, flat[1])
 
     def _shape(self, path_a: Path, path_b: Path, a_rows: Any = None, b_rows: Any = None) -> Polyhedron:
         """Pairs (y, y') with y on one path and y' on another, which share all but the features asked about.
@@ -193,7 +193,8 @@ class PairSearch:
             row = np.zeros((1, len(shared) + q))
             row[0, own[0]], row[0, -1] = np.sqrt(0.5), -np.sqrt(0.5)
             G.append(row)
-            h.append(np.zeros(1))
+            # Two whole numbers that are not the same differ by 1.
+            h.append(-np.sqrt(0.5) / self.place.scale[own] if self.place.whole[own[0]] else np.zeros(1))
             strict.append(np.zeros(1, dtype=bool))
             noise.append(np.zeros(1))
 
@@ -247,21 +248,41 @@ class PairSearch:
 
     def _realised(self, shape: Polyhedron) -> Pair | None:
         """Two rows of floats in a region, checked by the tree's own prediction."""
-        for point in self._points(shape):
+        if self.discrete.any:
+            return self._whole(nearest_by_sum, shape, lambda inner: nearest_point(inner, "l1"))
+        return self._accepted(self._points(shape), shape)
+
+    def _accepted(self, points: Iterator[np.ndarray], shape: Polyhedron) -> Pair | None:
+        for point in points:
             pair = self._rows(point, shape)
             if self._breaks(pair):
                 return pair[0], pair[1]
         return None
 
+    def _whole(self, relax: Any, shape: Polyhedron, inside: Any) -> Pair | None:
+        """Two rows with whole numbers; a search that is given up leaves the property undecided."""
+
+        def settle(part: Polyhedron) -> tuple[float, Pair] | None:
+            pair = self._accepted(rows_inside(part, inside, _MARGINS), part)
+            return None if pair is None else (-np.inf, pair)  # any pair will do
+
+        search = WholeSearch(self.discrete, relax, settle)
+        try:
+            return search.any(shape)
+        except UndecidedError:
+            self.n_undecided += 1
+            return None
+        finally:
+            self.n_solved += search.n_solved
+
     def _points(self, shape: Polyhedron) -> Iterator[np.ndarray]:
-        if not self.discrete.any:
-            deep = deepest_point(shape)
-            if deep is not None:
-                yield deep[1]
-        for strict_only in (False, True) if self.discrete.any else (False,):
-            for margin in (1e-6, 1e-8):
+        deep = deepest_point(shape)
+        if deep is not None:
+            yield deep[1]
+        for strict_only in (False, True):
+            for margin in _MARGINS:
                 self.n_solved += 1
-                point = nearest_point(shape.inset(margin, strict_only=strict_only), "l1", self.discrete)
+                point = nearest_point(shape.inset(margin, strict_only=strict_only), "l1")
                 if point is not None:
                     yield point
 
@@ -273,18 +294,30 @@ class PairSearch:
         shared[own] = False
         form = np.r_[a + b * shared, b[own]]
         level = float(first @ place.x + second @ place.x + offset)
+        least = 1e-9 * (1 + np.abs(form).sum() + abs(level))
         far = np.full(len(form), _FAR)
+
+        def largest(part: Polyhedron) -> np.ndarray | None:
+            try:
+                return largest_value(part, form)
+            except UnboundedError:
+                return largest_value(part.within(-far, far), form)
+
+        def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
+            point = largest(part)
+            above = -np.inf if point is None else float(form @ point + level)
+            return (-above, point) if point is not None and above > least else None
+
+        if self.discrete.any:
+            return self._whole(relax, shape, largest)
         for margin in (0.0, 1e-9, 1e-7, 1e-5):
             self.n_solved += 1
-            try:
-                point = largest_value(shape.inset(margin), form, self.discrete)
-            except UnboundedError:
-                point = largest_value(shape.inset(margin).within(-far, far), form, self.discrete)
-            if point is None or form @ point + level <= 1e-9 * (1 + np.abs(form).sum() + abs(level)):
+            found = relax(shape.inset(margin))
+            if found is None:
                 return None
-            pair = self._rows(point, shape)
-            if self._breaks(pair):
-                return pair[0], pair[1]
+            pair = self._accepted(iter([found[1]]), shape)
+            if pair is not None:
+                return pair
         return None
 
     def _breaks(self, pair: np.ndarray) -> bool:

@@ -6,16 +6,11 @@ minimises ‖[−Gᵀ; −hᵀ] λ − e‖, e the last unit vector; with its re
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 from scipy.optimize import nnls
 
 from treelu.tree.questions.geometry import Polyhedron
-from treelu.tree.questions.programmes import Discrete, deepest_point
+from treelu.tree.questions.programmes import deepest_point
 
 _FAR = 1e-6  # ‖r‖ below this: more than a million times as far as the farthest plane, or empty
 
@@ -106,85 +101,3 @@ def surrogate_bound(G: np.ndarray, h: np.ndarray, multipliers: np.ndarray, norm:
     dual = {"l1": size.max(initial=0.0), "linf": size.sum(), "l2": float(np.linalg.norm(direction))}[norm]
     # A direction of nearly 0 would show that there is no y at all; that is left to the programme.
     return excess / dual * (1 - 1e-9) if dual > 1e-9 * multipliers.sum() else 0.0
-
-
-# Whole numbers, groups and a limit on the number of changes
-
-
-def project_discrete(shape: Polyhedron, discrete: Discrete) -> np.ndarray | None:
-    """The nearest point in l2 under conditions of whole numbers: branch and bound over projections."""
-    shape = _with_groups(shape, discrete)
-    unit, n_units = discrete.units()
-    order = itertools.count()
-    heap: list[tuple[float, int, np.ndarray, Polyhedron, frozenset[int]]] = []
-
-    def push(part: Polyhedron, moved: frozenset[int]) -> None:
-        y = project(part)
-        if y is not None:
-            heapq.heappush(heap, (float(y @ y), next(order), y, part, moved))
-
-    push(shape, frozenset())
-    while heap:
-        _, _, y, part, moved = heapq.heappop(heap)
-        j = _fractional(y, discrete)
-        if j is not None:
-            value = discrete.at[j] + discrete.scale[j] * y[j]
-            below = (np.floor(value) - discrete.at[j]) / discrete.scale[j]
-            above = (np.ceil(value) - discrete.at[j]) / discrete.scale[j]
-            push(_cut(part, [j], high=below), moved)
-            push(_cut(part, [j], low=above), moved)
-            continue
-        extra = _extra_change(y, unit, n_units, discrete.max_changes, moved)
-        if extra is None:
-            return y
-        push(_cut(part, np.flatnonzero(unit == extra), low=0.0, high=0.0), moved)  # it stays as it is,
-        moved = moved | {extra}  # or it is one of those that change
-        if len(moved) < (discrete.max_changes or 0):
-            heapq.heappush(heap, (float(y @ y), next(order), y, part, moved))
-        else:  # no change is left for the others
-            push(_cut(part, np.flatnonzero(~np.isin(unit, list(moved))), low=0.0, high=0.0), moved)
-    return None
-
-
-def _with_groups(shape: Polyhedron, discrete: Discrete) -> Polyhedron:
-    """Sums of groups as two rows each."""
-    rows, limits = [shape.G], [shape.h]
-    for group in discrete.groups:
-        row = np.zeros(shape.G.shape[1])
-        row[group] = discrete.scale[group]
-        length = np.linalg.norm(row)
-        left = (1.0 - discrete.at[group].sum()) / length
-        rows.append(np.stack([row, -row]) / length)
-        limits.append(np.array([left, -left]))
-    h = np.concatenate(limits)
-    more = len(h) - len(shape.h)
-    return replace(
-        shape, G=np.vstack(rows), h=h, strict=np.r_[shape.strict, np.zeros(more, dtype=bool)],
-        noise=np.r_[shape.noise, np.zeros(more)],
-    )  # fmt: skip
-
-
-def _fractional(y: np.ndarray, discrete: Discrete) -> int | None:
-    """The whole-number feature that is farthest from a whole number, None if all are."""
-    values = discrete.at + discrete.scale * y
-    away = np.where(discrete.whole, np.abs(values - np.round(values)), 0.0)
-    return int(np.argmax(away)) if away.max(initial=0.0) > 1e-7 else None
-
-
-def _extra_change(y: np.ndarray, unit: np.ndarray, n_units: int, most: int | None, moved: frozenset[int]) -> int | None:
-    """Where too many change, the one that changes most and of which nothing has been decided; else None."""
-    if most is None:
-        return None
-    size = np.zeros(n_units)
-    np.maximum.at(size, unit, np.abs(y))
-    if np.count_nonzero(size > 1e-9) <= most:
-        return None
-    size[list(moved)] = -1.0
-    return int(np.argmax(size))
-
-
-def _cut(shape: Polyhedron, features: Any, low: float = -np.inf, high: float = np.inf) -> Polyhedron:
-    """The same with narrower ranges of some features."""
-    lows, highs = shape.low.copy(), shape.high.copy()
-    lows[features], highs[features] = np.maximum(lows[features], low), np.minimum(highs[features], high)
-    return replace(shape, low=lows, high=highs)

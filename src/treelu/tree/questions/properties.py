@@ -16,7 +16,7 @@ from treelu.tree.questions.permitted import Permitted, find_features, permitted_
 from treelu.tree.questions.ranges import Inside, Output, centre, farthest
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
-from treelu.tree.questions.words import count, html_table, html_text, number, text_table
+from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,11 @@ class Verdict:
     claim : str
         The property in words.
     holds : bool
-        True: proved, except in regions thinner than 1e-9 units of ``scale``. False: refuted by ``rows``.
+        True: proved, except in regions of numbers that are not whole thinner than 1e-9 units of ``scale``. False:
+        refuted by ``rows``, or not decided.
+    decided : bool
+        False where a search over whole numbers was given up, as where rounding decides at thousands of points of a
+        plane: then neither proved nor refuted.
     rows : array of shape (0, 1 or 2, n_features)
         Rows that break the property.
     outputs : tuple
@@ -46,6 +50,7 @@ class Verdict:
     names: tuple[str, ...]
     places: tuple[int, ...]
     n_solved: int
+    decided: bool = True
 
     def __bool__(self) -> bool:
         return self.holds
@@ -53,15 +58,17 @@ class Verdict:
     def __str__(self) -> str:
         if self.holds:
             return f"proved: {self.claim} ({count(self.n_solved, 'programme')})"
+        if not self.decided:
+            return f"not decided: {self.claim} ({count(self.n_solved, 'programme')}); narrower bounds may help"
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
-        cells = [[shown_name(name), *(number(row[place]) for row in self.rows)]
+        cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
         return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
 
     def _repr_html_(self) -> str:
-        if self.holds:
+        if self.holds or not self.decided:
             return html_text(str(self))
         heads = ["", "a row"] if len(self.rows) == 1 else ["", "a row", "and one that differs"]
         return html_text(f"refuted: {self.claim}") + html_table(heads, self._cells())
@@ -117,25 +124,25 @@ def limited(tree: ObliqueTree, limit: float, sign: int, *, target: Any, output: 
     if sign * end <= sign * limit:
         return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
     if row is None or not sign * value.of(row[None])[0] > sign * limit:
-        row = _beyond(rows, value, limit, sign)
-    if row is None:  # above the limit by rounding only
-        return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
+        row, decided = _beyond(rows, value, limit, sign)
+        if row is None:  # above the limit by rounding only, or not decided
+            return Verdict(claim, decided, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked, decided)
     used = tree.used_features()
     names = tuple(tree.feature_name(j) for j in used.tolist())
     outputs = (float(value.of(row[None])[0]),)
     return Verdict(claim, False, row[None], outputs, names, tuple(used.tolist()), inside.n_looked)
 
 
-def _beyond(permitted: Permitted, value: Output, limit: float, sign: int) -> np.ndarray | None:
-    """The permitted row nearest to the middle whose output is beyond a limit."""
+def _beyond(permitted: Permitted, value: Output, limit: float, sign: int) -> tuple[np.ndarray | None, bool]:
+    """The permitted row nearest to the middle whose output is beyond a limit, and whether that was decided."""
     tree = permitted.tree
     beyond = float(np.nextafter(limit, sign * np.inf))
     asked = {"at_least": beyond} if sign > 0 else {"at_most": beyond}
     target = None if value.k is None else tree.classes[value.k]  # type: ignore[index]
     wanted = wanted_answer(tree, target, output=value.output, **asked)
-    start = centre(permitted)
-    found = next(NearestSearch(tree, wanted, "l1").run(start, permitted.around(start), Effort()), None)
-    return None if found is None else found.row
+    start, effort = centre(permitted), Effort()
+    found = next(NearestSearch(tree, wanted, "l1").run(start, permitted.around(start), effort), None)
+    return (None, effort.n_undecided == 0) if found is None else (found.row, True)
 
 
 def _listed(names: list[str]) -> str:
@@ -146,7 +153,8 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     """Search all pairs of rows and say what was found."""
     tree, pair = search.tree, search.find()
     if pair is None:
-        return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), search.n_solved)
+        decided = search.n_undecided == 0
+        return Verdict(claim, decided, np.zeros((0, tree.n_features)), (), (), (), search.n_solved, decided)
     rows = np.stack(pair)
     shown = np.flatnonzero(search.place.splits.used | (rows[0] != rows[1]))
     order = [*[j for j in shown if rows[0, j] != rows[1, j]], *[j for j in shown if rows[0, j] == rows[1, j]]]

@@ -12,14 +12,9 @@ from treelu.tree.names import shown_class
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import (
-    Discrete,
-    UnboundedError,
-    deepest_point,
-    largest_value,
-    nearest_point,
-)
+from treelu.tree.questions.programmes import UnboundedError, deepest_point, largest_value, nearest_point
 from treelu.tree.questions.wanted import find_class
+from treelu.tree.questions.whole import Discrete, UndecidedError, WholeSearch, rows_inside
 from treelu.tree.questions.words import html_text, number
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -152,11 +147,25 @@ class Inside:
         shape = self.shape(leaf)
         if shape.empty_by_bounds():
             return None
-        for y in self._points(shape):
+        if self.discrete.any:
+            return WholeSearch(self.discrete, nearest_by_sum, lambda part: self._settled(part, leaf)).any(shape)
+        return self._accepted(self._points(shape), shape, leaf)
+
+    def _accepted(self, points: Iterator[np.ndarray], shape: Polyhedron, leaf: int) -> np.ndarray | None:
+        for y in points:
             row = self.place.row(y, shape)
             if self.accepts(row, leaf):
                 return row
         return None
+
+    def _settled(self, part: Polyhedron, leaf: int, form: np.ndarray | None = None) -> tuple[float, np.ndarray] | None:
+        """A row of a leaf whose whole numbers are fixed; the one with the largest ``form`` where that is given."""
+        best = (lambda shape: nearest_point(shape, "l1")) if form is None else (lambda s: largest_value(s, form))
+        row = self._accepted(rows_inside(part, best, _MARGINS), part, leaf)
+        if row is None:
+            return None
+        y = (row - self.place.x)[self.place.movable] / self.place.scale
+        return (float(np.abs(y).sum()) if form is None else -float(form @ y)), row
 
     def accepts(self, row: np.ndarray, leaf: int) -> bool:
         """Whether a row is permitted and comes to a leaf by the tree's own routing."""
@@ -167,11 +176,10 @@ class Inside:
         deep = deepest_point(shape)
         if deep is None or deep[0] < -1e-9:
             return
-        if not self.discrete.any:
-            yield deep[1]
+        yield deep[1]
         for strict_only in (False, True):
             for margin in (0.0, *_MARGINS):
-                y = nearest_point(shape.inset(margin, strict_only=strict_only), "l1", self.discrete)
+                y = nearest_point(shape.inset(margin, strict_only=strict_only), "l1")
                 if y is None:
                     break
                 yield y
@@ -184,21 +192,39 @@ class Inside:
             return None
         form = weights[self.place.movable] * self.place.scale
         try:
-            y = largest_value(shape, form, self.discrete)
+            found = self._largest_whole(shape, leaf, form) if self.discrete.any else self._largest(shape, leaf, form)
         except UnboundedError:
-            return (np.inf, None) if self.row(leaf) is not None else None
-        if y is None:
+            return (np.inf, None) if self._may_hold_rows(leaf) else None
+        return None if found is None else (float(weights @ self.place.x + found[0]), found[1])
+
+    def _may_hold_rows(self, leaf: int) -> bool:
+        try:
+            return self.row(leaf) is not None
+        except UndecidedError:
+            return True
+
+    def _largest_whole(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray | None] | None:
+        def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
+            y = largest_value(part, form)
+            return None if y is None else (-float(form @ y), y)
+
+        least, found = WholeSearch(self.discrete, relax, lambda part: self._settled(part, leaf, form)).best(shape)
+        if found is not None:
+            return -least, found[1]
+        return None if np.isinf(least) else (-least, None)
+
+    def _largest(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray] | None:
+        best = largest_value(shape, form)
+        if best is None:
             return None
-        best = float(weights @ self.place.x + form @ y)
-        for strict_only in (False, True):
-            for margin in (0.0, *_MARGINS):
-                inner = largest_value(shape.inset(margin, strict_only=strict_only), form, self.discrete)
-                if inner is None:
-                    break
-                row = self.place.row(inner, shape)
-                if self.accepts(row, leaf):
-                    return best, row
-        return None  # thinner than the margins
+        row = self._accepted(rows_inside(shape, lambda inner: largest_value(inner, form), _MARGINS), shape, leaf)
+        return None if row is None else (float(form @ best), row)  # None: thinner than the margins
+
+
+def nearest_by_sum(shape: Polyhedron) -> tuple[float, np.ndarray] | None:
+    """The point of a polyhedron with the least l1 norm, and that norm."""
+    y = nearest_point(shape, "l1")
+    return None if y is None else (float(np.abs(y).sum()), y)
 
 
 def centre(permitted: Permitted) -> np.ndarray:
@@ -220,7 +246,10 @@ def farthest(inside: Inside, output: Output, sign: int) -> tuple[float, np.ndarr
     if tree.leaf_weights is None:
         values = output.leaf_values()
         for leaf in sorted(inside.paths, key=lambda leaf: -sign * values[leaf]):
-            row = inside.row(leaf)
+            try:
+                row = inside.row(leaf)
+            except UndecidedError:  # no row lies beyond the leaf's value, whether one has it or not
+                return float(values[leaf]), None
             if row is not None:
                 return float(output.of(row[None])[0]), row
         raise ValueError("no permitted row comes to any leaf; see bounds, whole and groups")

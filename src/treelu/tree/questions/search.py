@@ -13,9 +13,10 @@ import numpy as np
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import Discrete, nearest_point
-from treelu.tree.questions.projection import least_distance, project, project_discrete, surrogate_bound
+from treelu.tree.questions.programmes import nearest_point
+from treelu.tree.questions.projection import least_distance, project, surrogate_bound
 from treelu.tree.questions.wanted import Conditions, Wanted
+from treelu.tree.questions.whole import Discrete, WholeSearch, rows_inside
 
 NORMS = ("l1", "linf", "l2")
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
@@ -41,10 +42,13 @@ class Effort:
         No row nearer than this has the answer; infinite where there is none at all.
     n_solved : int
         Leaves whose programme was solved.
+    n_undecided : int
+        Leaves in which the search over whole numbers was given up without a row; ``bound`` counts them.
     """
 
     bound: float = np.inf
     n_solved: int = 0
+    n_undecided: int = 0
 
 
 def length(y: np.ndarray, norm: str) -> float:
@@ -155,9 +159,44 @@ class _Run:
 
     def _solve(self, bound: float, shape: Polyhedron, leaf: int, way: Conditions) -> None:
         self.effort.n_solved += 1
+        if self.discrete.any:
+            self._solve_whole(bound, shape, leaf, way)
+            return
         y = self._nearest(shape, leaf, way, 0.0)
         if y is not None:
             self.push(max(bound, length(y, self.norm)), _SOLVED, (shape, leaf, way, y))
+
+    def _solve_whole(self, bound: float, shape: Polyhedron, leaf: int, way: Conditions) -> None:
+        """The nearest row of a leaf with whole numbers, which the tree itself has checked."""
+
+        def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
+            y = self._nearest(part, leaf, way, 0.0)
+            if y is None or self.norm != "linf":
+                return None if y is None else (length(y, self.norm), y)
+            # No larger steps than one feature must take anyhow, and as few of them as will do.
+            reach = self.discrete.steps(length(y, "linf"))
+            few = nearest_point(part.within(-reach, reach), "l1")
+            return length(y, "linf"), y if few is None else few
+
+        def settle(part: Polyhedron) -> tuple[float, np.ndarray] | None:
+            for y in rows_inside(part, lambda inner: self._nearest(inner, leaf, way, 0.0), _MARGINS):
+                row = self.place.row(y, part)
+                if self._is_answer(row, leaf):
+                    return self._distance(row), row
+            return None
+
+        below = min((entry[0] for entry in self.queue if entry[1] == _ROW), default=np.inf)
+        least, found = WholeSearch(self.discrete, relax, settle, is_norm=True, below=below).best(shape)
+        self.effort.bound = min(self.effort.bound, max(bound, least))
+        if found is not None:
+            self.push(max(bound, found[0]), _ROW, Found(found[1], found[0], leaf))
+        elif least < below:
+            self.effort.n_undecided += 1
+        else:  # it has no nearer row than one that is known; it may have its turn after that one
+            self.push(float(np.nextafter(below, np.inf)), _LEAF, (shape, leaf, way))
+
+    def _distance(self, row: np.ndarray) -> float:
+        return length((row - self.place.x) / self.place.permitted.scale, self.norm)
 
     def _nearest(self, shape: Polyhedron, leaf: int, way: Conditions, margin: float) -> np.ndarray | None:
         """The nearest point of a leaf; a convex limit is approached by planes that touch it."""
@@ -180,8 +219,8 @@ class _Run:
 
     def _nearest_flat(self, shape: Polyhedron) -> np.ndarray | None:
         if self.norm != "l2":
-            return nearest_point(shape, self.norm, self.discrete)
-        return project_discrete(shape, self.discrete) if self.discrete.any else project(shape)
+            return nearest_point(shape, self.norm)
+        return project(shape)
 
     def _softmax_excess(self, y: np.ndarray, leaf: int, k: int, least: float) -> tuple[float, np.ndarray]:
         """log Σ exp(s_j − s_k) + log p, which is at most 0 where class k has probability p or more; and its slope."""
@@ -199,8 +238,8 @@ class _Run:
         """A row of floats at the nearest point, or as near to it as the tree's own sums permit."""
         self.effort.bound = min(self.effort.bound, float(bound))
         for row in self._rows_near(shape, leaf, way, y):
-            if self._is_answer(row):
-                distance = length((row - self.place.x) / self.place.permitted.scale, self.norm)
+            if self._is_answer(row, leaf):
+                distance = self._distance(row)
                 self.effort.bound = min(self.effort.bound, distance)
                 self.push(max(bound, distance), _ROW, Found(row, distance, leaf))
                 return
@@ -216,5 +255,8 @@ class _Run:
                     break
                 yield self.place.row(inner, shape)
 
-    def _is_answer(self, row: np.ndarray) -> bool:
-        return self.place.permitted.holds(row) and bool(self.search.wanted.holds(row[None])[0])
+    def _is_answer(self, row: np.ndarray, leaf: int) -> bool:
+        """Whether a row is permitted, comes to a leaf and has the answer, by the tree's own arithmetic."""
+        if not self.place.permitted.holds(row) or not self.search.wanted.holds(row[None])[0]:
+            return False
+        return int(self.search.tree.apply(row[None])[0]) == self.search.tree.n_splits + leaf

@@ -20,6 +20,21 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:,.{digits}g}"
 
 
+def apart(values: Sequence[float]) -> list[str]:
+    """Numbers with as many digits as show which of them differ, six at least.
+
+    Examples
+    --------
+    >>> apart([0.5, 0.5 + 1e-8]), apart([2.0, 2.0])
+    (['0.5', '0.50000001'], ['2', '2'])
+    """
+    for digits in range(6, 18):
+        texts = [number(value, digits) for value in values]
+        if len(set(texts)) >= len(set(map(float, values))):
+            break
+    return texts
+
+
 def count(n: int, word: str) -> str:
     """A number with its noun.
 
