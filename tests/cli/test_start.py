@@ -34,6 +34,12 @@ def test_version(type_: Type) -> None:
     assert type_("--version") == (0, f"treelu {__version__}\n", "")
 
 
+def test_python_runs_the_package_as_the_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "treelu", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"treelu {__version__}\n"
+    assert subprocess.run([sys.executable, "-m", "treelu"], capture_output=True).returncode == 2
+
+
 def test_a_bare_command_shows_the_help(type_: Type) -> None:
     typed = type_()
     assert typed.code == 2
