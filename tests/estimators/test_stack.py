@@ -14,8 +14,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier
-from treelu.estimators import _stack
+from treelu.estimators import _base, _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
+from treelu.estimators._plan import Plan, plan_training
 from treelu.nn import Table
 from treelu.persistence import load
 from treelu.training import Sample
@@ -108,6 +109,27 @@ def test_networks_are_judged_on_rows_they_have_not_seen(monkeypatch: pytest.Monk
     (chances,) = held_out.outputs()
     assert np.mean((chances[:, 1] > 0.5) == y) < 0.65
     assert np.mean([np.mean((one.predict_proba(X)[:, 1] > 0.5) == y) for one in model.estimators_]) > 0.75
+
+
+def test_networks_of_a_stack_take_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of what a network by itself takes, unless there are many features."""
+    sizes: list[int] = []
+
+    def watched(*arguments: Any) -> Plan:
+        sizes.append(plan_training(*arguments).batch_size)
+        return Plan(epochs=1, batch_size=64, updates_per_epoch=1)
+
+    monkeypatch.setattr(_base, "plan_training", watched)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    ELCNClassifier(n_estimators=2, n_trees=0, random_state=0).fit(X, y)
+    ALCNClassifier(depth=2, drop_connect=0.1, training={"temper": False}, random_state=0).fit(X[:3200], y[:3200])
+    assert sizes == [32, 32, 512]
+    sizes.clear()
+    wide = np.hstack([X[:100], np.zeros((100, _stack.WIDE))])
+    ELCNClassifier(n_estimators=1, n_trees=0, random_state=0).fit(wide, y[:100])
+    assert sizes == [256]
 
 
 # The weights

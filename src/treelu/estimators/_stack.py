@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.estimators._forests import Grown, grow_boosted, grow_forest
+from treelu.estimators._plan import rows_in_batch
 from treelu.estimators._setting import FOLDS, Setting, fold_numbers
 from treelu.estimators._trees import Visits, count_visits, feature_spread
 from treelu.nn import LocallyConstantNetwork
@@ -31,15 +32,29 @@ N_NETWORKS, N_ON_WIDE = 10, 30  # of all kinds together, where n_estimators is N
 
 
 class Style(NamedTuple):
-    """How networks of one kind are made by default: parameters of the member, share of features and of the epochs."""
+    """How networks of one kind are made by default.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the member.
+    feature_fraction : float
+        The share of the features that each sees.
+    epochs : float
+        The share of the member's own epochs.
+    batches_per_pass : int, optional
+        Batches that the rows are divided into; the member's own number where it is None.
+    """
 
     parameters: dict[str, Any]
     feature_fraction: float = 1.0
     epochs: float = 1.0
+    batches_per_pass: int | None = None
 
 
 # The drop rate is not chosen: networks of a low and a high one are both there, and their weights are found.
-USUAL = (Style({"drop_connect": 0.05}, epochs=0.5), Style({"drop_connect": 0.3}, epochs=0.5))
+# Small batches: an update's time goes with its rows, and a mean of networks smooths the noise of few rows.
+USUAL = tuple(Style({"drop_connect": rate}, epochs=0.75, batches_per_pass=64) for rate in (0.05, 0.3))
 # On fingerprints members that fit well do best if each sees other columns (docs/ensembles-study.md).
 ON_WIDE = (
     Style(
@@ -121,6 +136,9 @@ def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Vis
     kinds = []
     for style in ON_WIDE if sample.table.shape[1] >= WIDE else USUAL:
         member = estimator._prototype(temper=False, **style.parameters)
+        if style.batches_per_pass is not None:
+            n_rows = len(sample) * (FOLDS - 1) // FOLDS
+            member.training = member._how.but(batch_size=rows_in_batch(n_rows, style.batches_per_pass))
         train = trainer(member, _only_setting(member), visits, style.epochs)
         kinds.append(Kind(train, min(share, style.feature_fraction)))
     return kinds
