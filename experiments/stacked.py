@@ -71,9 +71,8 @@ def cells(kind: str, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Any, An
         for seed in seeds:
             yield kind, seed, table.X[train], table.y[train], table.X[table.split.test], table.y[table.split.test]
         return
-    paths = sorted((Path(os.environ["TREELU_DATA"]) / "tables" / kind).glob("*.csv.gz"))
-    for fold in range(FOLDS):  # the first fold of all tables, then the second
-        for path in paths:
+    for fold in range(FOLDS):  # the first fold of all tables, small files before large ones, then the second
+        for path in sorted(table_files(kind), key=lambda path: path.stat().st_size):
             frame = pd.read_csv(path)
             if fold and len(frame) > LARGE:
                 continue
@@ -81,6 +80,11 @@ def cells(kind: str, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Any, An
             folds = (StratifiedKFold if kind == "classification" else KFold)(5, shuffle=True, random_state=0)
             train, test = list(folds.split(X, y))[fold]
             yield path.name.split(".")[0], fold, X[train], y[train], X[test], y[test]
+
+
+def table_files(kind: str) -> list[Path]:
+    """The tables of a kind, by name."""
+    return sorted((Path(os.environ["TREELU_DATA"]) / "tables" / kind).glob("*.csv.gz"))
 
 
 def score(model: Any, Z: Any, truth: Any) -> dict[str, float]:
@@ -107,6 +111,7 @@ def run(kind: str, seeds: tuple[int, ...], methods: list[str]) -> None:
     compile_kernels(kind, methods)
     rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     done = {(row["kind"], row["name"], row["part"], row["method"]) for row in rows}
+    chosen_on = {path.name.split(".")[0] for path in table_files(kind)[CHOSEN_ON]} if kind != "pdbbind" else set()
     for name, part, X, y, Z, truth in cells(kind, seeds):
         for method in methods:
             if (kind, name, part, method) in done:
@@ -116,6 +121,8 @@ def run(kind: str, seeds: tuple[int, ...], methods: list[str]) -> None:
             seconds = time.process_time() - started
             found = {key: round(value, 5) for key, value in score(model, Z, truth).items()}
             row = {"kind": kind, "name": name, "part": part, "method": method, **found, "seconds": round(seconds, 2)}
+            if name in chosen_on:
+                row["chosen_on"] = True
             print(row, flush=True)
             rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []  # another run may have added some
             rows = sorted([*rows, row], key=lambda one: (one["kind"], one["name"], one["part"], one["method"]))
@@ -147,9 +154,9 @@ def paired(by_table: dict[str, dict[str, float]], method: str, beside: str) -> s
     return f"{np.mean(differences):+.4f}{error}".replace("-", "−")
 
 
-def unseen(by_table: dict[str, dict[str, float]], rows: list[dict[str, Any]], kind: str) -> dict[str, dict[str, float]]:
-    """Those of the tables that no rule was chosen on; a run takes tables by name, so that it begins with the first."""
-    chosen_on = sorted({row["name"] for row in rows if row["kind"] == kind})[CHOSEN_ON]
+def unseen(by_table: dict[str, dict[str, float]], rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Those of the tables that no rule was chosen on."""
+    chosen_on = {row["name"] for row in rows if row.get("chosen_on")}
     return {name: found for name, found in by_table.items() if name not in chosen_on}
 
 
@@ -161,7 +168,7 @@ def table() -> str:
         if measure not in SHOWN[kind]:
             continue
         by_table = means(rows, kind, measure)
-        groups = [by_table] if kind == "pdbbind" else [by_table, unseen(by_table, rows, kind)]
+        groups = [by_table] if kind == "pdbbind" else [by_table, unseen(by_table, rows)]
         for group, method in product(filter(None, groups), NAMES):
             best = sum(row[method] * better >= max(better * row[name] for name in NAMES) for row in group.values())
             apart = ["", ""] if method != "elcn" else [paired(group, method, other) for other in ("rf", "hgb")]

@@ -35,9 +35,12 @@ def test_means_are_over_parts_that_all_methods_have() -> None:
 
 
 def test_tables_that_rules_were_chosen_on_are_left_out() -> None:
-    rows = [row(name, 0, method, 0.5) for name in "abcde" for method in stacked.NAMES]
-    found = stacked.means(rows, "classification", "accuracy")
-    assert list(stacked.unseen(found, rows, "classification")) == ["a", "c", "d"]
+    rows = [
+        row(name, 0, method, 0.5) | ({"chosen_on": True} if name == "b" else {})
+        for name in "abc"
+        for method in stacked.NAMES
+    ]
+    assert list(stacked.unseen(stacked.means(rows, "classification", "accuracy"), rows)) == ["a", "c"]
 
 
 def test_losses_are_beside_members_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
