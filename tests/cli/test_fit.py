@@ -143,7 +143,7 @@ def test_an_ensemble_as_it_comes(table: Path, tmp_path: Path, type_: Type) -> No
     typed = type_("fit", table, "--target", "survived", "--method", "elcn", "--out", tmp_path / "m", "--quiet")
     assert typed.code == 0, typed.err
     model = treelu.load(tmp_path / "m")
-    assert model.estimator.n_estimators_ == 10
+    assert model.estimator.n_estimators_ == 5
     assert len(model.predict(people())) == 80
 
 

@@ -14,13 +14,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier
-from treelu.estimators import _stack
+from treelu.estimators import _base, _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
-from treelu.nn import Table
+from treelu.estimators._plan import Plan, plan_training
+from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
-from treelu.training import Sample
-from treelu.training.crossfit import HeldOut, turn_of
+from treelu.training import EpochRecord, History, Sample
+from treelu.training.boosting import Ensemble, Member
+from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.forest import boosted_trees, random_forest
+from treelu.training.scaling import Scaling
 from treelu.training.stacking import HOLD, combined, find_weights
 from treelu.training.targets import Targets, cross_entropies
 
@@ -105,9 +108,30 @@ def test_networks_are_judged_on_rows_they_have_not_seen(monkeypatch: pytest.Monk
     model = ELCNClassifier(member, n_estimators=10, n_trees=0, random_state=0).fit(X, y)
     (held_out,) = kept
     assert (held_out.counts == 2).all()  # ten members, five folds
-    (chances,) = held_out.outputs()
+    chances = held_out.outputs()
     assert np.mean((chances[:, 1] > 0.5) == y) < 0.65
     assert np.mean([np.mean((one.predict_proba(X)[:, 1] > 0.5) == y) for one in model.estimators_]) > 0.75
+
+
+def test_networks_of_a_stack_take_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An eighth of what a network by itself takes, unless there are many features."""
+    sizes: list[int] = []
+
+    def watched(*arguments: Any) -> Plan:
+        sizes.append(plan_training(*arguments).batch_size)
+        return Plan(epochs=1, batch_size=64, updates_per_epoch=1)
+
+    monkeypatch.setattr(_base, "plan_training", watched)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = (X[:, 0] > 0).astype(int)
+    ELCNClassifier(n_estimators=1, n_trees=0, random_state=0).fit(X, y)  # a network of each drop rate
+    ALCNClassifier(depth=2, drop_connect=0.1, training={"temper": False}, random_state=0).fit(X[:3200], y[:3200])
+    assert sizes == [32, 32, 512]
+    sizes.clear()
+    wide = np.hstack([X[:100], np.zeros((100, _stack.WIDE))])
+    ELCNClassifier(n_estimators=1, n_trees=0, random_state=0).fit(wide, y[:100])
+    assert sizes == [256]
 
 
 # The weights
@@ -157,8 +181,41 @@ def test_row_weights_decide() -> None:
         assert weights[1 + best] > 0.5 > weights[2 - best]
 
 
-def test_members_take_turns_over_kinds_and_folds() -> None:
-    assert {turn_of(number, 2, 5) for number in range(1, 11)} == {(kind, fold) for kind in (0, 1) for fold in range(5)}
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+def test_the_kind_that_does_best_on_rows_left_out_makes_the_members(task: Any) -> None:
+    """Of two networks that say the same of all rows; both leave the same rows out, later members the next fold."""
+    y = np.array([1.0, 1, 1, 0] * 5, np.float32)
+    n_outputs = 2 if task == "multiclass" else 1
+    sample = Sample(Table(np.zeros((20, 1), np.float32)), Targets(task, y[:, None], n_outputs))
+    folds, trained = np.arange(20) // 4, []
+
+    def kind(said: float) -> Kind:
+        def train(part: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+            trained.append((said, np.setdiff1d(np.arange(20), part.rows).tolist()))
+            network = LocallyConstantNetwork(1, 1, n_outputs)
+            network.head.bias[-1] = said
+            return network, History(records=[EpochRecord(1, 1.0, 0.1, 0.0, None, 0.0)])
+
+        return Kind(train)
+
+    identity = Scaling.identity(n_outputs)
+    recipe, ensemble = CrossFit([kind(-1.0), kind(1.0)]), Ensemble(np.zeros(n_outputs), "average")
+    held_out = HeldOut(sample, identity, identity, folds, 5)
+    for number in (1, 2):
+        member, network, _ = recipe.make(number, ensemble, held_out)
+        held_out.add(member, network)
+    assert trained == [(-1.0, [0, 1, 2, 3]), (1.0, [0, 1, 2, 3]), (1.0, [4, 5, 6, 7])]
+    said = held_out.outputs()[:, -1]
+    np.testing.assert_allclose(said[:8], 1 if task == "regression" else 1 / (1 + np.exp(-1)))
+    assert np.isnan(said[8:]).all()
+
+
+def test_no_row_left_out_to_choose_by() -> None:
+    sample = noise(4)
+    identity = Scaling.identity(1)
+    held_out = HeldOut(sample, identity, identity, np.full(4, 2), 2)
+    network = LocallyConstantNetwork(5, 1, 1)
+    assert held_out.loss_as_part(Member(network, identity, np.ones(1), None), network, 1) == np.inf
 
 
 # The estimators
@@ -168,7 +225,7 @@ def test_a_stack_is_not_behind_its_parts(binary: tuple[np.ndarray, np.ndarray]) 
     X, y = binary
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     model = ELCNClassifier(random_state=0).fit(X_train, y_train)
-    assert model.n_estimators_ == 10
+    assert model.n_estimators_ == 5
     assert model.stack_ is not None
     assert len(model.stack_.trees) == 2
     parts = model.stack_.parts(Table(X_test))
@@ -272,7 +329,7 @@ def test_interrupt_keeps_finished_members(binary: tuple[np.ndarray, np.ndarray])
         if record.epoch == 3:
             raise KeyboardInterrupt
 
-    with pytest.warns(UserWarning, match="3 of 10 members are kept"):
+    with pytest.warns(UserWarning, match="3 of 5 members are kept"):
         model = ELCNClassifier(n_trees=30, callbacks=[interrupt], random_state=0).fit(*binary)
     assert model.n_estimators_ == 3
     assert model.score(*binary) > 0.9

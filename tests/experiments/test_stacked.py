@@ -34,6 +34,33 @@ def test_means_are_over_parts_that_all_methods_have() -> None:
     assert stacked.paired(found, "elcn", "rf") == f"+0.1000 ± {error:.4f}"
 
 
+def test_tables_that_rules_were_chosen_on_are_left_out() -> None:
+    rows = [
+        row(name, 0, method, 0.5) | ({"chosen_on": True} if name == "b" else {})
+        for name in "abc"
+        for method in stacked.NAMES
+    ]
+    assert list(stacked.unseen(stacked.means(rows, "classification", "accuracy"), rows)) == ["a", "c"]
+
+
+def test_losses_are_beside_members_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By more than a point, on the folds of the ensemble."""
+    monkeypatch.setattr(stacked, "RESULTS", tmp_path / "stacked.json")
+    monkeypatch.setattr(stacked, "TREES", tmp_path)
+    scores = {"a": ("rf", 0.9), "b": ("alcn", 0.75), "c": ("hgb", 0.709)}
+    rows = []
+    for name, (ahead, score) in scores.items():
+        rows += [row(name, 0, method, score if method == ahead else 0.7) for method in (*stacked.NAMES, "alcn")]
+        of_lcn = {"parts": {"default": {"score": [0.72 if name == "a" else 0.6, 1.0]}}}
+        (tmp_path / f"{name}-LCN.json").write_text(json.dumps(of_lcn))
+    stacked.RESULTS.write_text(json.dumps(rows))
+    lines = stacked.losses().splitlines()[2:]
+    assert lines == [
+        "| a, accuracy | 0.7000 | −0.2000 |  | −0.0200 |  |",
+        "| b, accuracy | 0.7000 |  |  |  | −0.0500 |",
+    ]
+
+
 def test_scores_of_another_machine_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the same cell too, where its other methods were predicted here."""
     monkeypatch.setattr(paired, "PREDICTIONS", tmp_path)

@@ -18,6 +18,9 @@ from treelu.training.forest import Forest, boosted_trees, random_forest
 from treelu.training.stacking import Trees
 from treelu.tree.rows import dense
 
+# half of scikit-learn's rounds with steps of twice the size: as good in a stack, in less time
+BOOSTING: dict[str, Any] = {"max_iter": 50, "learning_rate": 0.2}
+
 
 class Grown(NamedTuple):
     """Trees on the features and targets of a sample, and their outputs for its rows; NaN where they saw a row."""
@@ -86,11 +89,13 @@ def _boost(
     weight = None if task.weight is None else task.weight[inside]
     with threadpool_limits(1, user_api="openmp"):  # the number of threads must not decide the last digits
         if task.is_classification:
-            model = HistGradientBoostingClassifier(random_state=seed % 2**32)
+            model = HistGradientBoostingClassifier(**BOOSTING, random_state=seed % 2**32)
             model.fit(X[inside], task.y[inside], weight)
             return boosted_trees(model, n_outputs=width), model._baseline_prediction.reshape(-1)
         models = [
-            HistGradientBoostingRegressor(random_state=seed % 2**32).fit(X[inside], task.y[inside, output], weight)
+            HistGradientBoostingRegressor(**BOOSTING, random_state=seed % 2**32).fit(
+                X[inside], task.y[inside, output], weight
+            )
             for output in range(width)
         ]
     forests = [boosted_trees(model, output, width) for output, model in enumerate(models)]

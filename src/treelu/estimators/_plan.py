@@ -22,6 +22,22 @@ class Plan(NamedTuple):
     updates_per_epoch: int | None
 
 
+def rows_in_batch(n_rows: int, batches_per_pass: int = BATCHES_PER_PASS) -> int:
+    """A power of two that divides a table into so many batches, up to twice as many, as far as the bounds permit.
+
+    Examples
+    --------
+    >>> [rows_in_batch(n_rows) for n_rows in (100, 1000, 10_000)]
+    [32, 128, 512]
+    >>> [rows_in_batch(n_rows, batches_per_pass=64) for n_rows in (1000, 10_000, 100_000)]
+    [32, 128, 512]
+    """
+    size = MIN_BATCH
+    while size < MAX_BATCH and n_rows / size > 2 * batches_per_pass:
+        size *= 2
+    return size
+
+
 def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan:
     """Resolve "auto" for a table of `n_rows` rows.
 
@@ -37,9 +53,7 @@ def plan_training(n_rows: int, epochs: int | str, batch_size: int | str) -> Plan
     Plan(epochs=30, batch_size=64, updates_per_epoch=None)
     """
     if isinstance(batch_size, str):
-        batch_size = MIN_BATCH
-        while batch_size < MAX_BATCH and n_rows / batch_size > 2 * BATCHES_PER_PASS:
-            batch_size *= 2
+        batch_size = rows_in_batch(n_rows)
     if isinstance(epochs, str):
         # where batches cannot grow with the table, their number does
         at_least = 2 * MIN_UPDATES if n_rows > 2 * BATCHES_PER_PASS * MAX_BATCH else MIN_UPDATES

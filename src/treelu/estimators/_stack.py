@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.estimators._forests import Grown, grow_boosted, grow_forest
+from treelu.estimators._plan import rows_in_batch
 from treelu.estimators._setting import FOLDS, Setting, fold_numbers
 from treelu.estimators._trees import Visits, count_visits, feature_spread
 from treelu.nn import LocallyConstantNetwork
@@ -27,19 +28,35 @@ if TYPE_CHECKING:
     from treelu.estimators._members import EnsembleMixin
 
 WIDE = 512  # features from which members see half of them each, and trees are not boosted
-N_NETWORKS, N_ON_WIDE = 10, 30  # of all kinds together, where n_estimators is None
+MOST_IN_BATCH = 256  # rows, in networks that take small batches
+N_NETWORKS, N_ON_WIDE = 5, 30  # where n_estimators is None
 
 
 class Style(NamedTuple):
-    """How networks of one kind are made by default: parameters of the member, share of features and of the epochs."""
+    """How networks of one kind are made by default.
+
+    Attributes
+    ----------
+    parameters : dict
+        Those of the member.
+    feature_fraction : float
+        The share of the features that each sees.
+    epochs : float
+        The share of the member's own epochs.
+    batches_per_pass : int, optional
+        Batches that the rows are divided into, if that makes no more than `MOST_IN_BATCH` rows in each; the member's
+        own rule where it is None.
+    """
 
     parameters: dict[str, Any]
     feature_fraction: float = 1.0
     epochs: float = 1.0
+    batches_per_pass: int | None = None
 
 
-# The drop rate is not chosen: networks of a low and a high one are both there, and their weights are found.
-USUAL = (Style({"drop_connect": 0.05}, epochs=0.5), Style({"drop_connect": 0.3}, epochs=0.5))
+# A network of a low and one of a high drop rate are compared on the rows that both leave out.
+# Small batches: an update's time goes with its rows, and a mean of networks smooths the noise of few rows.
+USUAL = tuple(Style({"drop_connect": rate}, epochs=0.75, batches_per_pass=64) for rate in (0.05, 0.3))
 # On fingerprints members that fit well do best if each sees other columns (docs/ensembles-study.md).
 ON_WIDE = (
     Style(
@@ -70,7 +87,7 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
     grown = _grow_trees(estimator, sample, folds, n_folds, seed)
     visits: list[Visits] = []
     kinds = _kinds(estimator, sample, seed, visits)
-    held_out = HeldOut(sample, estimator.scaling_, target, folds, len(kinds), n_folds)
+    held_out = HeldOut(sample, estimator.scaling_, target, folds, n_folds)
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
     n_members = estimator.n_members(sample.table.shape[1])
     history = grow(
@@ -81,9 +98,9 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
         callbacks=estimator.callbacks or (),
         progress=epoch_bar(type(estimator).__name__, n_members, "member") if estimator.verbose else None,
     )
-    groups = np.array([held_out.turn_of(number)[0] for number in range(1, len(ensemble) + 1)])
+    groups = np.zeros(len(ensemble), np.int64)
     if validation is None:
-        said, judged, rows = [*held_out.outputs(), *(part.held_out for part in grown)], targets, sample.rows
+        said, judged, rows = [held_out.outputs(), *(part.held_out for part in grown)], targets, sample.rows
     else:
         said = _outputs(ensemble, groups, [part.trees for part in grown], validation)
         judged, rows = validation.targets, validation.rows
@@ -112,7 +129,7 @@ def _grow_trees(
 
 
 def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:
-    """The kinds of networks: one like the estimator that was given, or else those that suit the table's shape."""
+    """The kinds of networks to choose among: the estimator that was given, or else what suits the table's shape."""
     share = float(estimator.feature_fraction)
     if estimator.estimator is not None:
         member = estimator._prototype(temper=False)
@@ -121,6 +138,10 @@ def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Vis
     kinds = []
     for style in ON_WIDE if sample.table.shape[1] >= WIDE else USUAL:
         member = estimator._prototype(temper=False, **style.parameters)
+        if style.batches_per_pass is not None:
+            n_rows = len(sample) * (FOLDS - 1) // FOLDS
+            batch_size = min(MOST_IN_BATCH, rows_in_batch(n_rows, style.batches_per_pass))
+            member.training = member._how.but(batch_size=batch_size)
         train = trainer(member, _only_setting(member), visits, style.epochs)
         kinds.append(Kind(train, min(share, style.feature_fraction)))
     return kinds

@@ -29,11 +29,11 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
     Parameters
     ----------
     estimator : ALCNClassifier or LCNClassifier, optional
-        The pattern for the members; `ALCNClassifier()` by default, of which a stack has several kinds. Smooth networks
+        The pattern for the members; `ALCNClassifier()` by default, whose drop rate a stack chooses. Smooth networks
         are the paper's choice; members of `LCNClassifier` are exact oblique trees, see `trees_`. `standardize`,
         `missing`, `class_weight` and `device` are read from it. Its parameters are set as ``estimator__depth``.
     n_estimators : int, optional
-        Number of networks; by default 10 for a stack (30 with 512 features or more), 16 otherwise. With an `eval_set`
+        Number of networks; by default 5 for a stack (30 with 512 features or more), 16 otherwise. With an `eval_set`
         or `early_stopping` an average or a sum keeps the best size up to this.
     combine : {"stack", "average", "boost"}
         "stack": networks of which each leaves a fifth of the rows out, a random forest and, for two classes and fewer

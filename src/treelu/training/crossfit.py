@@ -12,6 +12,7 @@ from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
+from treelu.training.stacking import logs
 from treelu.training.targets import predictions
 
 
@@ -26,20 +27,10 @@ class Kind:
     feature_fraction: float = 1.0
 
 
-def turn_of(number: int, n_kinds: int, n_folds: int) -> tuple[int, int]:
-    """The kind of member 1, 2, …, and the fold of the rows that it leaves out: all kinds, then the next fold.
-
-    Examples
-    --------
-    >>> [turn_of(number, n_kinds=2, n_folds=3) for number in (1, 2, 3, 7)]
-    [(0, 0), (1, 0), (0, 1), (0, 0)]
-    """
-    turn, kind = divmod(number - 1, n_kinds)
-    return kind, turn % n_folds
-
-
 class HeldOut:
-    """What members say of the rows that they left out, kind by kind; the counterpart of `Sums` for stacks.
+    """What members say of the rows that they left out; the counterpart of `Sums` for stacks.
+
+    Member 1, 2, … leaves out the folds in turn.
 
     Parameters
     ----------
@@ -48,64 +39,77 @@ class HeldOut:
         How the features and targets of the sample came from the raw ones.
     folds : array of int
         The fold of each row of the sample; a row of fold `n_folds` is never left out.
-    n_kinds, n_folds : int
+    n_folds : int
     """
 
     def __init__(
-        self,
-        sample: Sample,
-        scaling: Scaling,
-        target_scaling: Scaling,
-        folds: NDArray[np.int64],
-        n_kinds: int,
-        n_folds: int,
+        self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], n_folds: int
     ) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
-        self.folds, self.n_kinds, self.n_folds, self.n_members = folds, n_kinds, n_folds, 0
-        self.totals = np.zeros((n_kinds, len(sample), sample.targets.n_columns))
-        self.counts = np.zeros((n_kinds, len(sample)), np.int64)
+        self.folds, self.n_folds, self.n_members = folds, n_folds, 0
+        self.totals = np.zeros((len(sample), sample.targets.n_columns))
+        self.counts = np.zeros(len(sample), np.int64)
         self._loss = float("nan")
 
-    def turn_of(self, number: int) -> tuple[int, int]:
-        """(kind, fold) of a member."""
-        return turn_of(number, self.n_kinds, self.n_folds)
+    def left_out(self, number: int) -> NDArray[np.bool_]:
+        """The rows that member 1, 2, … leaves out."""
+        return self.folds == (number - 1) % self.n_folds
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in."""
         self.n_members += 1
-        kind, fold = self.turn_of(self.n_members)
-        out = np.flatnonzero(self.folds == fold)
+        out = np.flatnonzero(self.left_out(self.n_members))
         rows = self.sample.rows[out]
         if not len(rows):
             return
-        scores = evaluate(network, self.sample.table.columns(member.features), rows).astype(np.float64)
-        targets = self.sample.targets
-        self.totals[kind, out] += predictions(scores, targets.task)
-        self.counts[kind, out] += 1
+        scores, targets = self._scores(member, network, rows), self.sample.targets
+        self.totals[out] += predictions(scores, targets.task)
+        self.counts[out] += 1
         self._loss = targets.loss(scores.astype(np.float32), rows)
 
-    def outputs(self) -> list[NDArray[np.float64]]:
-        """For each kind that has a member: its mean probabilities, or values; NaN where no member left a row out."""
-        there = range(min(self.n_kinds, self.n_members))
+    def loss_as_part(self, member: Member, network: NeuronChain, number: int) -> float:
+        """The loss of a member on the rows that it left out, as a part of a stack, which is never certain.
+
+        Infinity where it left none out.
+        """
+        rows = self.sample.rows[self.left_out(number)]
+        if not len(rows):
+            return float("inf")
+        targets, y = self.sample.targets, self.sample.targets.y[rows]
+        said = predictions(self._scores(member, network, rows), targets.task)
+        if targets.task == "regression":
+            losses = ((said - y) ** 2).mean(axis=1)
+        else:
+            losses = -np.take_along_axis(logs(said), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
+        weights = targets.weights(rows)
+        return float(np.average(losses, weights=weights)) if weights.any() else float("inf")
+
+    def _scores(self, member: Member, network: NeuronChain, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return evaluate(network, self.sample.table.columns(member.features), rows).astype(np.float64)
+
+    def outputs(self) -> NDArray[np.float64]:
+        """Mean probabilities, or values; NaN where no member left a row out."""
         with np.errstate(invalid="ignore"):
-            return [self.totals[kind] / self.counts[kind][:, None] for kind in there]
+            return self.totals / self.counts[:, None]
 
     def loss(self) -> float:
         """The loss of the last member on the rows that it left out."""
         return self._loss
 
 
-@dataclass(frozen=True)
+@dataclass
 class CrossFit:
     """How the members of a stack are made: what `Recipe` is for other ensembles.
 
     Attributes
     ----------
     kinds : sequence of Kind
+        Of several, each trains a first member, and the one whose member does best on the rows left out makes the
+        others; from then on it is the only one here.
     bootstrap : bool
         Whether each member sees as many rows drawn with replacement from those it does not leave out.
     seed : int
-        Member e depends on (seed, e) only.
+        Member e depends on (seed, e), and on the kind, only.
     """
 
     kinds: Sequence[Kind]
@@ -114,11 +118,18 @@ class CrossFit:
 
     def make(self, number: int, ensemble: Ensemble, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
         """Train member `number` = 1, 2, …; with it the network in training form and its last epoch."""
+        made = [self._train(kind, number, held_out) for kind in self.kinds]
+        best = 0
+        if len(made) > 1:
+            losses = [held_out.loss_as_part(member, network, number) for member, network, _ in made]
+            best = int(np.argmin(losses))
+            self.kinds = [self.kinds[best]]
+        return made[best]
+
+    def _train(self, kind: Kind, number: int, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
         sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
-        place, fold = held_out.turn_of(number)
-        kind = self.kinds[place]
         features = drawn_features(sample.table.shape[1], kind.feature_fraction, rng)
-        index = sample.rows[held_out.folds != fold]
+        index = sample.rows[~held_out.left_out(number)]
         if self.bootstrap:
             index = rng.choice(index, len(index))
         network, history = kind.train(Sample(sample.table.columns(features), sample.targets, index), rng)
