@@ -245,9 +245,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if teacher and any(family.taught for family in found):
                 taught = teacher.teach([rows], [seed], self._threads())[0]
             for family in found:
-                valued = taught if family.taught and rows.linear else rows
-                for key, tree in walk(taught if family.taught else rows, family, budget, grow, seed):
-                    steps[key] = not_worse_than_judged(tree, judged[key], valued, rows)
+                learnt = taught if family.taught else rows
+                for key, tree in walk(learnt, family, budget, grow, seed):
+                    steps[key] = not_worse_than_judged(tree, judged[key], rows, learnt)
         except KeyboardInterrupt:
             if len(steps) == 1:
                 raise

@@ -72,17 +72,20 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
     found.by_strength += losses_by_strength(tree, train, test)
 
 
-def not_worse_than_judged(tree: SoftTree, judged: Judged, train: Rows, rows: Rows) -> SoftTree:
-    """The tree of all rows or, where it loses more on them than the folds' trees on rows held out, the best of theirs.
+def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Rows) -> SoftTree:
+    """The tree of all rows or, where it loses more on them than the folds' trees on rows held out, the best of all.
 
     Training sometimes ends in a poor tree, and other rows than those of the folds may be enough for that; the tree is
-    then not the one that was chosen. `train` has the targets of the leaves, which are linear ones' teacher.
+    then not the one that was chosen. The best is the one with the least loss on `learnt`, the rows with the targets
+    that the trees were trained on, which are the teacher's if there is one.
     """
 
-    def lost(tree: SoftTree) -> float:
-        return float(np.average(sum(row_losses(tree, train, rows, STRENGTH)) / 2, weights=rows.weight))
+    def lost(tree: SoftTree, valued: Rows, rows: Rows) -> float:
+        return float(np.average(sum(row_losses(tree, valued, rows, STRENGTH)) / 2, weights=rows.weight))
 
-    return tree if lost(tree) <= judged.loss().mean() else min([tree, *judged.trees], key=lost)
+    if lost(tree, learnt if rows.linear else rows, rows) <= judged.loss().mean():
+        return tree
+    return min([tree, *judged.trees], key=lambda tree: lost(tree, learnt, learnt))
 
 
 def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
