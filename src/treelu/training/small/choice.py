@@ -76,8 +76,9 @@ def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Ro
     """The tree of all rows or, where it loses more on them than the folds' trees on rows held out, the best of all.
 
     Training sometimes ends in a poor tree, and other rows than those of the folds may be enough for that; the tree is
-    then not the one that was chosen. More is by more than a standard error, so that chance replaces none. The best is the one with the least loss on `learnt`, the rows with the targets
-    that the trees were trained on, which are the teacher's if there is one.
+    then not the one that was chosen. More is by more than a standard error, so that chance replaces none. The best is
+    the one with the least loss on `learnt`, the rows with the targets that the trees were trained on, which are the
+    teacher's if there is one.
     """
 
     def lost(tree: SoftTree, valued: Rows, rows: Rows) -> float:
