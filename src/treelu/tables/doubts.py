@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import Note, TextColumn, alike
 from treelu.tables.dates import mixed_dates
-from treelu.tables.numbers import NumberFormat, to_numbers
+from treelu.tables.numbers import NumberFormat, beyond_floats, to_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,10 +30,7 @@ def warn_of_outliers(column: pd.Series, style: NumberFormat, warn: Note) -> None
 
 def warn_of_rounding(column: pd.Series, warn: Note) -> None:
     """Say where whole numbers have more digits than a float keeps."""
-    if column.dtype.kind not in "iu":
-        return
-    values = column.to_numpy()
-    large = values[(values > 2**53) | (values < -(2**53))]
+    large = beyond_floats(column)
     if len(large):
         warn(
             f"column {column.name!r}: numbers such as {large[0]} have more digits than are kept; "

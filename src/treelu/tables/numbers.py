@@ -368,6 +368,19 @@ def _ambiguous(name: Any, example: str) -> TableError:
     return TableError(f"column {name!r}: {example!r} may be {digits} or {small}; add --decimal . or --decimal ,")
 
 
+def beyond_floats(column: pd.Series) -> NDArray[Any]:
+    """The whole numbers of a column that have more digits than a float keeps.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> beyond_floats(pd.Series([7, 2**53 + 1])).tolist(), beyond_floats(pd.Series([1e300])).tolist()
+    ([9007199254740993], [])
+    """
+    values = column.to_numpy()
+    return values[(values > 2**53) | (values < -(2**53))] if column.dtype.kind in "iu" else values[:0]
+
+
 def leading_zeros(column: pd.Series) -> tuple[str, ...]:
     """Whole numbers with zeros before them, as codes have: an example; two of them where they are the same number.
 

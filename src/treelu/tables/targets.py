@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import Note, alike
 from treelu.tables.errors import TableError
-from treelu.tables.numbers import PLAIN, NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
+from treelu.tables.numbers import (
+    PLAIN,
+    NumberFormat,
+    beyond_floats,
+    decimal_marks,
+    leading_zeros,
+    number_format,
+    to_numbers,
+    to_texts,
+)
 from treelu.tables.units import unit_format
 from treelu.tree.names import shown_name
 
@@ -152,8 +161,7 @@ def doubtful_classes(name: str, y: NDArray[Any]) -> str | None:
 
 def _are_codes(column: pd.Series, task: Task | None) -> bool:
     """Whether whole numbers are names of classes: "01" is not 1, and floats keep sixteen digits only."""
-    long = column.dtype.kind in "iu" and bool(((column > 2**53) | (column < -(2**53))).any())
-    if task == "regression" or not (long or leading_zeros(column)):
+    if task == "regression" or not (len(beyond_floats(column)) or leading_zeros(column)):
         return False
     return task == "classification" or to_texts(column).nunique() <= MAX_INFERRED_CLASSES
 
