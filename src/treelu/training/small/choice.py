@@ -61,12 +61,17 @@ class Judged:
         return np.concatenate(self.missed) * weight / weight.mean()
 
 
+def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What trees are compared by, for each row: half of the missed classes, half of the squared error."""
+    return (missed + squared) / 2
+
+
 def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test: Rows) -> None:
     """Add what the rows of a fold say of a tree."""
     missed, squared = row_losses(tree, train, test, STRENGTH)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
-    found.losses.append((missed + squared) / 2)
+    found.losses.append(combined(missed, squared))
     found.missed.append(missed)
     found.weights.append(test.weight.astype(np.float64))
     found.by_strength += losses_by_strength(tree, train, test)
@@ -82,7 +87,7 @@ def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Ro
     """
 
     def lost(tree: SoftTree, valued: Rows, rows: Rows) -> float:
-        return float(np.average(sum(row_losses(tree, valued, rows, STRENGTH)) / 2, weights=rows.weight))
+        return float(np.average(combined(*row_losses(tree, valued, rows, STRENGTH)), weights=rows.weight))
 
     loss = judged.loss()
     if lost(tree, learnt if rows.linear else rows, rows) <= loss.mean() + loss.std() / np.sqrt(len(loss)):
