@@ -189,3 +189,13 @@ def test_the_first_piece_may_show_one_class() -> None:
     model.partial_fit(X[low], y[low] > 0, classes=[False, True])
     model.partial_fit(X[~low], y[~low] > 0)
     assert model.score(X, y > 0) > 0.6
+
+
+def test_a_piece_may_have_its_values_in_a_column() -> None:
+    X, y = table(60)
+    pieces = [(X[:30], y[:30]), (X[30:], y[30:])]
+    expected, model = LCNRegressor(**SETTING), LCNRegressor(**SETTING)
+    for number, (rows, target) in enumerate(pieces):
+        expected.partial_fit(rows, target)
+        model.partial_fit(rows, target[:, None] if number else target)
+    assert np.array_equal(model.predict(X), expected.predict(X))
