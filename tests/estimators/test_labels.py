@@ -185,3 +185,14 @@ def test_what_was_asked_of_scikit_learn_stays() -> None:
     with config_context(enable_metadata_routing=True):
         classifier = LCNClassifier(**FAST).set_fit_request(sample_weight=True).fit(X, y)
         assert classifier.get_metadata_routing().fit.requests["sample_weight"] is True
+
+
+def test_rows_without_weight_are_as_good_as_removed() -> None:
+    X, y = labels()
+    weight = (np.arange(len(X)) % 3 > 0).astype(float)
+    wild = np.where(weight == 0, 1e6, 1.0)[:, None]
+    weighted = LCNClassifier(**FAST).fit(X * wild, y, sample_weight=weight)
+    removed = LCNClassifier(**FAST).fit(X[weight > 0], y[weight > 0])
+    assert np.array_equal(weighted.predict_proba(X), removed.predict_proba(X))
+    with pytest.raises(ValueError, match="one class only in column 0"):
+        LCNClassifier(**FAST).fit(X, y, sample_weight=(y[:, 0] != 1).astype(float))

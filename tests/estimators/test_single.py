@@ -247,6 +247,30 @@ def test_in_one_batch_weights_are_repetitions(estimator_class: type) -> None:
     assert np.allclose(scores(weighted, X), scores(repeated, X), atol=1e-3)
 
 
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_rows_without_weight_are_as_good_as_removed(estimator_class: type, way: str) -> None:
+    """They scale neither features nor targets, and are not held out."""
+    X, y = data_for(estimator_class)
+    weight = (np.arange(len(X)) % 3 > 0).astype(float)
+    wild = np.where(weight == 0, 1e6, 1.0)
+    X_wild, y_wild = X * wild[:, None], y if estimator_class in CLASSIFIERS else y * wild
+    settings = {**FAST, "early_stopping": True}
+    weighted = getattr(estimator_class(**settings), way)(X_wild, y_wild, sample_weight=weight)
+    removed = getattr(estimator_class(**settings), way)(X[weight > 0], y[weight > 0])
+    assert np.array_equal(scores(weighted, X), scores(removed, X))
+
+
+def test_a_class_whose_rows_have_no_weight_is_known_and_not_predicted() -> None:
+    X, y = three_classes()
+    model = LCNClassifier(**{**FAST, "epochs": 30}).fit(X, y, sample_weight=(y != 2).astype(float))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(X).shape == (len(X), 3)
+    assert not (model.predict(X) == 2).any()
+    one = LCNClassifier(**FAST).fit(X, y == 2, sample_weight=(y != 2).astype(float))
+    assert not one.predict(X).any()
+
+
 @pytest.mark.parametrize("estimator_class", CLASSIFIERS)
 @pytest.mark.parametrize("class_weight", [{"no": 1.0, "yes": 5.0}, "balanced"])
 def test_class_weight_is_a_sample_weight(estimator_class: type, class_weight) -> None:

@@ -27,6 +27,7 @@ from treelu.estimators._rows import (
     learned_before,
     plain_gaps,
     refuse_text_columns,
+    rows_that_count,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import NetworkState
@@ -123,10 +124,13 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """Fit to raw input, with the parameters checked."""
         goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
         before = learned_before(self) if goes_on else {}
-        X, y = self._read_rows(X, y, first=True)
-        warn_of_few_rows(X.shape[0])
+        X = self._validated_rows(X, first=True)
+        check_consistent_length(X, y)
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
         check_continues(before, learned_before(self))
+        X, targets = rows_that_count(X, targets)
+        X = self._filled_rows(X, first=True)
+        warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
         return self._fit_sample(Sample(self._scaled_table(X), targets), validation)

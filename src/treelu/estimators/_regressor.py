@@ -119,7 +119,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         columns = values.reshape(len(values), -1)
         if first:
             self.n_outputs_ = None if columns.shape[1] == 1 else columns.shape[1]
-            self.target_scaling_ = fit_scaling(columns, bool(self.standardize), "y")
+            counted = columns if weight is None else columns[weight > 0]
+            self.target_scaling_ = fit_scaling(counted, bool(self.standardize), "y")
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from treelu.estimators._targets import as_weight
 from treelu.nn.missing import MissingValues
 from treelu.training import Sample
+from treelu.training.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
@@ -89,6 +92,14 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     if not weight.max() > 0:
         raise ValueError("sample_weight must have at least one positive value")
     return weight
+
+
+def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Rows and targets without those of weight 0, which would scale the others."""
+    if targets.weight is None or targets.weight.all():
+        return X, targets
+    rows = np.flatnonzero(targets.weight)
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
 
 
 def learned_before(estimator: Any) -> dict[str, Any]:

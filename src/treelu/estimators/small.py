@@ -125,7 +125,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
-            X = self._rows(X, first=True)
+            X = self._rows(X, first=True, sample_weight=sample_weight)
             warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
@@ -295,8 +295,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         """The row of `path_` whose tree was chosen."""
         return int(self.path_["chosen"].to_numpy().argmax())
 
-    def _rows(self, X: Any, *, first: bool = False) -> Matrix:
-        """Validated rows without gaps; `first` learns the features' names and what fills gaps."""
+    def _rows(self, X: Any, *, first: bool = False, sample_weight: Any = None) -> Matrix:
+        """Validated rows without gaps; `first` learns the features' names and, of rows that count, what fills gaps."""
         if not first:
             check_is_fitted(self)
         refuse_text_columns(X)
@@ -306,7 +306,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
         if first:
-            learn_gaps(self, X)
+            weight = check_weight(sample_weight, X)
+            learn_gaps(self, X if weight is None else X[weight > 0])
         return self.missing_values_.fill(X) if self.missing == "indicator" else X
 
 
