@@ -199,3 +199,12 @@ def test_a_piece_may_have_its_values_in_a_column() -> None:
         expected.partial_fit(rows, target)
         model.partial_fit(rows, target[:, None] if number else target)
     assert np.array_equal(model.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("first", [np.asarray, sparse.csr_array])
+def test_dense_and_sparse_pieces_may_follow_each_other(first: Any) -> None:
+    X, y = table(60)
+    other = sparse.csr_array if first is np.asarray else np.asarray
+    expected = LCNRegressor(**SETTING).partial_fit(first(X[:30]), y[:30]).partial_fit(first(X[30:]), y[30:])
+    model = LCNRegressor(**SETTING).partial_fit(first(X[:30]), y[:30]).partial_fit(other(X[30:]), y[30:])
+    assert np.array_equal(model.predict(X), expected.predict(X))
