@@ -479,6 +479,16 @@ def test_warm_start_needs_the_same_shape() -> None:
         classifier.fit(*three_classes())
 
 
+@pytest.mark.parametrize("change", [{"hidden_layers": (3,)}, {"training": {"negative_slope": 0.2}}])
+def test_warm_start_needs_the_same_kind_of_network(change: dict[str, Any]) -> None:
+    X, y = two_classes()
+    model = LCNClassifier(**FAST, warm_start=True).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"warm_start=True continues a network of .* is asked for; set warm_start=False"
+    ):
+        model.set_params(**change).fit(X, y)
+
+
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
 def test_partial_fit_learns_from_pieces(estimator_class: type) -> None:
     X, y = data_for(estimator_class)

@@ -28,6 +28,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     rows_that_count,
+    takes_gaps,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import NetworkState
@@ -127,9 +128,9 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         X = self._validated_rows(X, first=True)
         check_consistent_length(X, y)
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
-        check_continues(before, learned_before(self))
         X, targets = rows_that_count(X, targets)
         X = self._filled_rows(X, first=True)
+        check_continues(before, learned_before(self))
         warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
@@ -290,11 +291,25 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
                     f"{old.out_features} outputs, but {asked[0]} features, depth={asked[1]} and {asked[2]} outputs are "
                     "asked for; set warm_start=False"
                 )
+            self._check_goes_on(self.network_)
             return self._unfolded(self.network_)
         fresh = self._network_for(sample, seed)
         if hasattr(self, "start_from_"):  # a shallower network, from a search over depths
             fresh.start_with(self._unfolded(self.start_from_))
         return fresh
+
+    def _check_goes_on(self, old: NeuronChain) -> None:
+        """Raise where warm_start=True would leave parameters of the network as they were without a word."""
+        pairs = {
+            "hidden_layers": (getattr(old, "hidden_layers", ()), tuple(self.hidden_layers)),
+            "negative_slope": (old.activation.negative_slope, float(self._how.negative_slope)),
+        }
+        for name, (was, asked) in pairs.items():
+            if was != asked:
+                raise ValueError(
+                    f"warm_start=True continues a network of {name}={was}, but {name}={asked} is asked for; set "
+                    "warm_start=False"
+                )
 
     def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
         """The settings to choose among."""
@@ -388,7 +403,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _validated_rows(self, X: Any, *, first: bool) -> Any:
         """X in float32 or float64, dense or CSR; `first` learns the features' names."""
         refuse_text_columns(X)
-        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        finite: bool | str = "allow-nan" if takes_gaps(self, first=first) else True
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             return validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
@@ -398,7 +413,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """The same with gaps filled and marked if `missing="indicator"`; `first` learns what fills them."""
         if first:
             learn_gaps(self, X)
-        return self.missing_values_.fill(X) if self.missing == "indicator" else X
+        return self.missing_values_.fill(X) if takes_gaps(self, first=first) else X
 
     def _read_eval_set(self, eval_set: Any) -> Sample | None:
         if eval_set is None:

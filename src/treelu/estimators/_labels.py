@@ -175,13 +175,13 @@ def fit_labels(
     """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
     X = estimator._validated_rows(X, first=True)
     check_consistent_length(X, y)
-    if before is not None:
-        check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
     weight = check_weight(sample_weight, X)
     if weight is not None and not weight.all():  # rows that do not count must not scale the others
         rows = np.flatnonzero(weight)
         X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
     X = estimator._filled_rows(X, first=True)
+    if before is not None:
+        check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
     estimator.scaling_ = fit_scaling(X, estimator.standardize)
     table = estimator._scaled_table(X)
     valid = None

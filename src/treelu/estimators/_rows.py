@@ -76,6 +76,11 @@ def learn_gaps(estimator: Any, X: Any) -> None:
         estimator.missing_values_ = MissingValues.of(X)
 
 
+def takes_gaps(estimator: Any, *, first: bool) -> bool:
+    """Whether NaN is filled: as `missing` says at the first, and later as it said then."""
+    return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
+
+
 def _is_text(column: Any, dtype: Any) -> bool:
     kind = getattr(dtype, "kind", "O")
     if kind in "biufc":
@@ -103,12 +108,17 @@ def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
 
 
 def learned_before(estimator: Any) -> dict[str, Any]:
-    """The names of the features and the classes that an estimator has learned."""
-    return {"features": getattr(estimator, "feature_names_in_", None), "classes": getattr(estimator, "classes_", None)}
+    """The names of the features, the classes, and the columns with gaps that an estimator has learned."""
+    gaps = getattr(estimator, "missing_values_", None)
+    return {
+        "features": getattr(estimator, "feature_names_in_", None),
+        "classes": getattr(estimator, "classes_", None),
+        "columns with missing values": None if gaps is None else gaps.gaps,
+    }
 
 
 def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise where warm_start=True would go on with the same features or classes under other names."""
+    """Raise where warm_start=True would go on with the same features, classes or indicators under other names."""
     for what, old in before.items():
         new = now[what]
         if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
@@ -120,7 +130,7 @@ def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _few(names: NDArray[Any]) -> str:
     """The first five of some names."""
-    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "")
+    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "") or "(none)"
 
 
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:

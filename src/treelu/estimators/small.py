@@ -32,6 +32,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     summable,
+    takes_gaps,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import PathState
@@ -300,7 +301,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         if not first:
             check_is_fitted(self)
         refuse_text_columns(X)
-        options = {"ensure_all_finite": "allow-nan" if self.missing == "indicator" else True}
+        options = {"ensure_all_finite": "allow-nan" if takes_gaps(self, first=first) else True}
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             X = validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
@@ -308,7 +309,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         if first:
             weight = check_weight(sample_weight, X)
             learn_gaps(self, X if weight is None else X[weight > 0])
-        return self.missing_values_.fill(X) if self.missing == "indicator" else X
+        return self.missing_values_.fill(X) if takes_gaps(self, first=first) else X
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
