@@ -22,6 +22,7 @@ from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_continues,
     check_weight,
+    finite_scores,
     hold_out,
     learn_gaps,
     learned_before,
@@ -49,7 +50,7 @@ from treelu.training import (
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
-from treelu.training.scaling import Scaling, fit_scaling, fold
+from treelu.training.scaling import Scaling, check_scaled, fit_scaling, fold
 from treelu.training.settings import NAMES
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
@@ -365,7 +366,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """The network's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "network_")
         X, _ = self._read_rows(X, first=False)
-        return evaluate(self.network_, Table(X))
+        return finite_scores(evaluate(self.network_, Table(X)))
 
     # Reading input
 
@@ -443,7 +444,9 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         scaled = np.empty(X.shape, np.float32)
         step = max(1, BLOCK // X.shape[1])
         for start in range(0, X.shape[0], step):
-            scaled[start : start + step] = scaling.transform(X[start : start + step])
+            with np.errstate(over="ignore"):  # what overflows is refused
+                scaled[start : start + step] = scaling.transform(X[start : start + step])
+            check_scaled(scaled[start : start + step], start)
         return Table(scaled)
 
     def _patience(self) -> int | None:

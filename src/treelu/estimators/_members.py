@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._rows import check_weight, hold_out, rows_that_count
+from treelu.estimators._rows import check_weight, finite_scores, hold_out, rows_that_count
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack, trainer
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
@@ -217,11 +217,11 @@ class EnsembleMixin(NetworkEstimator):
         """The ensemble's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "ensemble_")
         if self.stack_ is not None:
-            return self.stack_.scores(Table(self._read_rows(X, first=False)[0]))
+            return finite_scores(self.stack_.scores(Table(self._read_rows(X, first=False)[0])))
         scores = np.empty((0, 0))
         for stage in self._staged_scores(X):
             scores = stage
-        return scores
+        return finite_scores(scores)
 
     def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
         for number, visits in enumerate(self.member_visits_):

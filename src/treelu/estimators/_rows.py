@@ -107,6 +107,14 @@ def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
     return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
 
 
+def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of rows, all of them numbers."""
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0, 0])
+        raise ValueError(f"X must be finite: row {row} has numbers too large to add up")
+    return scores
+
+
 def learned_before(estimator: Any) -> dict[str, Any]:
     """The names of the features, the classes, and the columns with gaps that an estimator has learned."""
     gaps = getattr(estimator, "missing_values_", None)
