@@ -365,6 +365,21 @@ def test_partial_fit_takes_one_label() -> None:
 
 
 @pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ([1.0, pd.NA] * 10, "X has <NA>, which is no number, in column 'b'; use NaN for missing values"),
+        (pd.period_range("2020", periods=20, freq="D"), "X has Period.* in column 'b'; turn them into numbers first"),
+        (pd.cut(np.arange(20), 4), "X has Interval.* in column 'b'; turn them into numbers first"),
+    ],
+)
+@pytest.mark.parametrize("name", ["LCNClassifier", "ObliqueTreeClassifier"])
+def test_objects_that_are_no_numbers_are_named(name: str, odd: Any, message: str) -> None:
+    frame = pd.DataFrame({"a": np.arange(20.0), "b": odd})
+    with pytest.raises(ValueError, match=message):
+        getattr(treelu, name)(missing="indicator").fit(frame, [0, 1] * 10)
+
+
+@pytest.mark.parametrize(
     ("name", "remedy"),
     [
         ("LCNClassifier", "missing='indicator' fills and marks missing values"),

@@ -47,6 +47,18 @@ def refuse_text_columns(X: Any) -> None:
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
+    for name, dtype in zip(X.columns, dtypes, strict=True):
+        if getattr(dtype, "kind", "O") == "O" and X[name].ndim == 1:
+            _refuse_odd_values(name, X[name])
+
+
+def _refuse_odd_values(name: Any, column: Any) -> None:
+    """Raise where a column of objects has some that are no numbers: pandas.NA, periods, intervals."""
+    for value in column:
+        if value is not None and not hasattr(value, "__float__"):
+            odd = repr(value)
+            remedy = "turn them into numbers first" if odd != "<NA>" else "use NaN for missing values"
+            raise ValueError(f"X has {odd}, which is no number, in column {name!r}; {remedy}")
 
 
 @contextmanager
