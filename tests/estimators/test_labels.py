@@ -157,7 +157,7 @@ def test_a_fit_that_fails_leaves_the_labels_as_they_were() -> None:
     X, y = labels()
     classifier = LCNClassifier(**FAST, warm_start=True).fit(X, y)
     before, old = classifier.decision_function(X), classifier.estimators_[2].get_params()
-    classifier.set_params(hidden_layers=(4,), learning_rate=1e30)
+    classifier.set_params(epochs=5, learning_rate=1e30)
     with pytest.raises(FloatingPointError):
         classifier.fit(X, y)
     assert np.array_equal(classifier.decision_function(X), before)
