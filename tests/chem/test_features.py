@@ -162,6 +162,32 @@ def test_descriptors_equal_rdkit_and_unknown_ones_are_medians():
     assert features.get_feature_names_out().tolist() == expected.columns.tolist()
 
 
+def test_descriptors_that_only_new_molecules_lack_are_medians_too():
+    training = ["CCO", "CCN", "CC(=O)O", "c1ccccc1O"]  # all of them have all descriptors
+    features = MolecularFeatures(("descriptors",)).fit(training)
+    known = pd.DataFrame([Descriptors.CalcMolDescriptors(read(text)) for text in training]).drop(columns="Ipc")
+    new = pd.DataFrame([Descriptors.CalcMolDescriptors(read("C[Pt]C"))]).drop(columns="Ipc")
+    new = new.replace([np.inf, -np.inf], np.nan)
+    assert new["MaxPartialCharge"].isna().all()
+    np.testing.assert_allclose(features.transform(["C[Pt]C"]).toarray(), new.fillna(known.median()), rtol=1e-12)
+
+
+def test_descriptors_of_a_molecule_without_heavy_atoms():
+    features = MolecularFeatures(("descriptors",)).fit(["CCO", "CCN", "CCCO"])
+    column = features.column_number("SPS")  # RDKit divides by the number of heavy atoms
+    expected = np.median([Descriptors.SPS(read(text)) for text in ("CCO", "CCN", "CCCO")])
+    assert features.transform(["[H+]"]).toarray()[0, column] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("radius", [1, 2])
+def test_dative_bonds_have_no_arrow_that_points_the_wrong_way(radius):
+    smiles = ["N->[Pt](<-N)(Cl)Cl", "[Pt](Cl)(Cl)(N)N", "C1CN(C)(C)->[Pd](Cl)(Cl)<-N1(C)C", "C[N+](C)(C)C"]
+    features = MolecularFeatures(radius=radius, min_molecules=1)
+    found = features.fit_transform(smiles).toarray() > 0
+    np.testing.assert_array_equal(found, has(features, smiles))
+    assert not any("->" in name for name in features.get_feature_names_out())
+
+
 def test_blocks_stand_side_by_side():
     blocks = ("substructures", "maccs", "torsions")
     together = MolecularFeatures(blocks).fit_transform(SMILES).toarray()

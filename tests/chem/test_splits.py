@@ -164,3 +164,9 @@ def test_groups_are_scaffolds(parts):
 def test_groups_need_readable_molecules():
     with pytest.raises(ValueError, match="cannot read 1 of 2 SMILES: rows 1"):
         scaffold_groups(["CC", "C1"])
+
+
+def test_numbers_of_atoms_do_not_tear_a_scaffold_apart():
+    smiles = ["[cH:1]1[cH:2][cH:3][cH:4][cH:5][c:6]1[OH:7]", "C1CC1", "[CH2:3]1[CH2:9]C1", "c1ccccc1C"]
+    assert scaffold_groups(smiles).tolist() == [0, 1, 1, 0]
+    assert [sorted(part) for part in scaffold_split(smiles, (0.5, 0.5, 0.0))] == [[1, 2], [0, 3], []]

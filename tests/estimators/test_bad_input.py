@@ -344,9 +344,39 @@ def test_partial_fit_has_the_same_classes_in_all_pieces(estimator: Any) -> None:
     assert np.array_equal(estimator.predict_proba(X), before)
 
 
+@pytest.mark.parametrize("classes", [["no"], ["no", "no"], [0.0, 1.0, np.nan]])
+def test_partial_fit_needs_two_classes_that_are_known(classes: list[Any]) -> None:
+    X, y = two_classes()
+    with pytest.raises(ValueError, match="classes must be two labels or more, none of them missing, got"):
+        LCNClassifier(**FAST).partial_fit(X, np.full(len(y), classes[0]), classes=classes)
+
+
+@pytest.mark.parametrize("is_ensemble", [False, True])
+def test_partial_fit_checks_the_weights_of_classes(is_ensemble: bool) -> None:
+    estimator: Any = LCNClassifier(**FAST, class_weight={"no": -1.0, "yes": 1.0})
+    estimator = ELCNClassifier(estimator, n_estimators=1, combine="average") if is_ensemble else estimator
+    with pytest.raises(ValueError, match="class_weight must hold positive finite numbers, got -1"):
+        estimator.partial_fit(*two_classes())
+
+
 def test_partial_fit_takes_one_label() -> None:
     with pytest.raises(ValueError, match="partial_fit takes a vector y"):
         LCNClassifier(**FAST).partial_fit(*labels())
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ([1.0, pd.NA] * 10, "X has <NA>, which is no number, in column 'b'; use NaN for missing values"),
+        (pd.period_range("2020", periods=20, freq="D"), "X has Period.* in column 'b'; turn them into numbers first"),
+        (pd.cut(np.arange(20), 4), "X has Interval.* in column 'b'; turn them into numbers first"),
+    ],
+)
+@pytest.mark.parametrize("name", ["LCNClassifier", "ObliqueTreeClassifier"])
+def test_objects_that_are_no_numbers_are_named(name: str, odd: Any, message: str) -> None:
+    frame = pd.DataFrame({"a": np.arange(20.0), "b": odd})
+    with pytest.raises(ValueError, match=message):
+        getattr(treelu, name)(missing="indicator").fit(frame, [0, 1] * 10)
 
 
 @pytest.mark.parametrize(

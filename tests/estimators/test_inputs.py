@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.tree import DecisionTreeRegressor
 
-from tests.estimators.tables import ESTIMATORS, FAST, bits, data_for, scores, two_classes, values
-from treelu import LCNClassifier, LCNRegressor
+from tests.estimators.tables import ESTIMATORS, FAST, REGRESSORS, bits, data_for, scores, two_classes, values
+from treelu import ELCNRegressor, LCNClassifier, LCNRegressor, ObliqueTreeRegressor
 
 NAMES = ["length", "width", "height", "mass"]
 
@@ -117,6 +119,21 @@ def test_a_column_of_classes_is_a_vector_with_a_warning() -> None:
     with pytest.warns(match="column-vector y was passed when a 1d array was expected"):
         classifier = LCNClassifier(**FAST).fit(X, y[:, None])
     assert classifier.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize("form", ["array", "frame"])
+@pytest.mark.parametrize("estimator_class", [*REGRESSORS, ELCNRegressor, ObliqueTreeRegressor])
+def test_a_column_of_values_is_a_vector_as_in_scikit_learn(estimator_class: type, form: str) -> None:
+    X, y = values(n=30)
+    column = pd.DataFrame({"price": y}) if form == "frame" else y[:, None]
+    settings: dict[str, Any] = FAST
+    if estimator_class is ELCNRegressor:
+        settings = {"estimator": LCNRegressor(**FAST), "n_estimators": 2, "combine": "average", "random_state": 0}
+    elif estimator_class is ObliqueTreeRegressor:
+        settings = {"selection": "largest", "max_leaf_nodes": 2, "n_updates": 5, "teacher": None, "random_state": 0}
+    predicted = estimator_class(**settings).fit(X, column).predict(X)
+    assert predicted.shape == DecisionTreeRegressor().fit(X, column).predict(X).shape
+    assert np.array_equal(predicted, estimator_class(**settings).fit(X, y).predict(X))
 
 
 # Names

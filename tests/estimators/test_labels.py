@@ -157,7 +157,7 @@ def test_a_fit_that_fails_leaves_the_labels_as_they_were() -> None:
     X, y = labels()
     classifier = LCNClassifier(**FAST, warm_start=True).fit(X, y)
     before, old = classifier.decision_function(X), classifier.estimators_[2].get_params()
-    classifier.set_params(hidden_layers=(4,), learning_rate=1e30)
+    classifier.set_params(epochs=5, learning_rate=1e30)
     with pytest.raises(FloatingPointError):
         classifier.fit(X, y)
     assert np.array_equal(classifier.decision_function(X), before)
@@ -185,3 +185,14 @@ def test_what_was_asked_of_scikit_learn_stays() -> None:
     with config_context(enable_metadata_routing=True):
         classifier = LCNClassifier(**FAST).set_fit_request(sample_weight=True).fit(X, y)
         assert classifier.get_metadata_routing().fit.requests["sample_weight"] is True
+
+
+def test_rows_without_weight_are_as_good_as_removed() -> None:
+    X, y = labels()
+    weight = (np.arange(len(X)) % 3 > 0).astype(float)
+    wild = np.where(weight == 0, 1e6, 1.0)[:, None]
+    weighted = LCNClassifier(**FAST).fit(X * wild, y, sample_weight=weight)
+    removed = LCNClassifier(**FAST).fit(X[weight > 0], y[weight > 0])
+    assert np.array_equal(weighted.predict_proba(X), removed.predict_proba(X))
+    with pytest.raises(ValueError, match="one class only in column 0"):
+        LCNClassifier(**FAST).fit(X, y, sample_weight=(y[:, 0] != 1).astype(float))

@@ -25,6 +25,7 @@ from treelu.estimators import _large, _leaves
 from treelu.estimators._further import RowWeights, as_sample, start_further
 from treelu.training import History, blocks
 from treelu.training.blocks import Window
+from treelu.training.small.finish import leaf_values
 from treelu.training.store import RowStore
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
@@ -321,6 +322,38 @@ def test_a_small_tree_has_the_leaf_values_of_all_rows(class_weight: Any, monkeyp
     assert model.tree_.n_samples is not None
     np.testing.assert_allclose(model.tree_.n_samples[0], weight.sum())
     assert model.path_trees_[int(model.path_.chosen.to_numpy().argmax())] is model.tree_
+
+
+@pytest.mark.parametrize("target", ["classes", "values"])
+def test_rows_without_weight_do_not_count_in_leaves(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves are shrunk by the number of rows that count."""
+    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    X, y = table()
+    kind: Any = ObliqueTreeRegressor if target == "values" else ObliqueTreeClassifier
+    y = y if target == "values" else y > 0.5
+    weight = (np.arange(len(y)) % 4 == 0).astype(float)
+    model = kind(**{**SMALL, "shrinkage": 100.0})
+    model.fit((X[rows], y[rows], weight[rows]) for rows in np.array_split(np.arange(len(y)), 10))
+    of_all, kept = model.tree_.values, weight > 0
+    targets = np.eye(2)[y.astype(int)] if target == "classes" else y[:, None].astype(float)
+    wanted, _ = leaf_values(model.tree_, X[kept], targets[kept], weight[kept], 100.0, target == "classes")
+    np.testing.assert_allclose(of_all, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [250, 2000])
+def test_a_small_tree_of_pieces_with_gaps(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    X, y = table(n_rows)
+    X[::5, 3] = np.nan
+    with pytest.raises(ValueError, match=r"X must not miss values: fill them .* or give missing='indicator'"):
+        ObliqueTreeRegressor(**SMALL).fit(pieces(X, y))
+    model = ObliqueTreeRegressor(**SMALL, missing="indicator").fit(pieces(X, y))
+    if n_rows <= 300:
+        whole = ObliqueTreeRegressor(**SMALL, missing="indicator").fit(X, y)
+        np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+    leaf = model.apply(X)
+    for place, value in enumerate(model.tree_.values[:, 0]):
+        assert value == pytest.approx(y[leaf == model.tree_.n_splits + place].mean(), abs=1e-6)
 
 
 def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

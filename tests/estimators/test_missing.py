@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 
 from treelu import LCNClassifier, LCNRegressor, ObliqueTreeClassifier
@@ -79,3 +80,58 @@ def test_a_new_fit_forgets_the_gaps_of_the_last(gaps: tuple[np.ndarray, np.ndarr
     model.fit(X, y).set_params(missing="error").fit(np.nan_to_num(X), y)
     assert model.tree_.n_features == 3
     np.testing.assert_array_equal(loads(*dumps(model)).predict(X[:, [2, 2, 2]]), model.predict(X[:, [2, 2, 2]]))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LCNClassifier(depth=2, drop_connect=0, epochs=2, missing="indicator", random_state=0),
+        ObliqueTreeClassifier(n_updates=10, teacher=None, n_jobs=1, missing="indicator", random_state=0),
+    ],
+)
+def test_rows_without_weight_do_not_fill_gaps(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y, weight = (X[:, 0] > 0).astype(int), (np.arange(60) % 2).astype(float)
+    X[5::6, 0] = np.nan
+    X[0::2] += 100
+    X[2::6, 1] = np.nan  # where only rows without weight have gaps
+    weighted = clone(model).fit(X, y, sample_weight=weight)
+    removed = clone(model).fit(X[1::2], y[1::2])
+    np.testing.assert_array_equal(weighted.missing_values_.fills, removed.missing_values_.fills)
+    np.testing.assert_array_equal(weighted.missing_values_.gaps, [0])
+    np.testing.assert_array_equal(weighted.predict_proba(X), removed.predict_proba(X))
+
+
+def test_warm_start_does_not_go_on_with_indicators_of_other_columns(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    model = LCNClassifier(depth=2, drop_connect=0, epochs=2, missing="indicator", warm_start=True).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(
+        ValueError, match=r"columns with missing values 0, 1, but .* are 0, 2 now; set warm_start=False"
+    ):
+        model.fit(X[:, [0, 2, 1]], y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LCNClassifier(depth=2, drop_connect=0, epochs=2, random_state=0),
+        ObliqueTreeClassifier(n_updates=10, teacher=None, n_jobs=1, random_state=0),
+    ],
+)
+def test_a_fitted_model_fills_gaps_as_it_was_fitted(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] > 0
+    whole, gaps = X.copy(), X
+    gaps[::5, 1] = np.nan
+    filling = clone(model).set_params(missing="indicator").fit(gaps, y)
+    before = filling.predict_proba(gaps)
+    np.testing.assert_array_equal(filling.set_params(missing="error").predict_proba(gaps), before)
+    refusing = clone(model).fit(whole, y)
+    before = refusing.predict_proba(whole)
+    np.testing.assert_array_equal(refusing.set_params(missing="indicator").predict_proba(whole), before)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        refusing.predict_proba(gaps)

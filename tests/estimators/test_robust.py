@@ -99,6 +99,28 @@ def test_features_beyond_arithmetic_are_refused(standardize: bool | str, size: f
         LCNClassifier(**QUICK, standardize=standardize).fit(X * size, y)
 
 
+@pytest.mark.parametrize("combine", [None, "average", "stack"])
+def test_one_value_far_beyond_the_others_is_named(combine: str | None) -> None:
+    X, y = some_rows()
+    X[150, 2] = -1e200
+    model: Any = LCNClassifier(**QUICK)
+    model = model if combine is None else ELCNClassifier(model, n_estimators=2, n_trees=5, combine=combine)
+    with pytest.raises(ValueError, match="X cannot be scaled: row 150 has a value in column 2 that is too far from"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [LLNClassifier, ELCNClassifier])
+def test_rows_too_large_to_add_up_are_refused(kind: Any) -> None:
+    """No row is answered by NaN."""
+    X, y = some_rows()
+    member = ALCNClassifier(**QUICK)
+    model = kind(**QUICK) if kind is LLNClassifier else kind(member, n_estimators=2, n_trees=5, random_state=0)
+    model.fit(X, y)
+    large = np.array([[a, b, a, b] for a in (1.7e308, -1.7e308) for b in (1.7e308, -1.7e308)])
+    with pytest.raises(ValueError, match=r"X must be finite: row \d has numbers too large to add up"):
+        model.predict_proba(large)
+
+
 @pytest.mark.parametrize("size", [1e100, 1e30, 1e-30, 1e-100])
 def test_large_and_small_units_are_fine(size: float) -> None:
     X, y = some_rows()

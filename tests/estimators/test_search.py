@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import check_estimator
 
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS
@@ -32,6 +37,34 @@ def test_regression_and_processes() -> None:
     # another split or seed would show; the last digit is the BLAS's, whose sums follow the memory's layout
     np.testing.assert_allclose(alone.cv_results_["mean_loss"], together.cv_results_["mean_loss"], rtol=1e-5)
     np.testing.assert_allclose(alone.predict(X), together.predict(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_rows_held_out_count_by_their_weights(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(90, 3)), rng.integers(0, 3, 90).astype(float)
+    y = X[:, 0] if kind == "values" else (X[:, 0] > 0).astype(int)
+    quick: dict[str, Any] = {"epochs": 3, "random_state": 0}
+    member = LCNRegressor(**quick, smoothing=0) if kind == "values" else LCNClassifier(**quick)
+    search: Any = (LCNRegressorCV if kind == "values" else LCNClassifierCV)(
+        depths=[2], drop_rates=[0.0], cv=KFold(3), estimator=member, random_state=0
+    )
+    counted = np.flatnonzero(weight)
+    losses = []
+    for train, test in KFold(3).split(counted):
+        train, test = counted[train], counted[test]
+        model = clone(member).set_params(depth=2, drop_connect=0.0).fit(X[train], y[train], weight[train])
+        if kind == "values":
+            losses.append(mean_squared_error(y[test], model.predict(X[test]), sample_weight=weight[test]) ** 0.5)
+        else:
+            losses.append(log_loss(y[test], model.predict_proba(X[test]), sample_weight=weight[test]))
+    found = search.fit(X, y, sample_weight=weight).cv_results_["mean_loss"]
+    np.testing.assert_allclose(found, np.mean(losses), rtol=1e-6)
+    same = [(counted[train], counted[test]) for train, test in KFold(3).split(counted)]
+    given = clone(search).set_params(cv=same).fit(X, y, sample_weight=weight).cv_results_["mean_loss"]
+    np.testing.assert_allclose(given, found, rtol=1e-12)
+    with pytest.raises(ValueError, match="sample_weight"):
+        search.fit(X, y, sample_weight=weight[:5])
 
 
 @pytest.mark.parametrize("search", [LCNClassifierCV, LCNRegressorCV])

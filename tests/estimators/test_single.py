@@ -75,7 +75,7 @@ def test_several_targets_of_different_size(estimator_class: type) -> None:
     assert regressor.predict(X).shape == (400, 3)
     assert regressor.score(X, y) > (0.4 if estimator_class is LCNRegressor else 0.7)
     one = estimator_class(**FAST).fit(X, y[:, :1])
-    assert one.predict(X).shape == (400, 1)
+    assert one.predict(X).shape == (400,)
 
 
 def test_an_oblique_tree_beats_a_straight_one_where_the_border_is_oblique() -> None:
@@ -245,6 +245,30 @@ def test_in_one_batch_weights_are_repetitions(estimator_class: type) -> None:
     rows = np.repeat(np.arange(len(X)), weight)
     repeated = estimator_class(**settings).fit(X[rows], y[rows])
     assert np.allclose(scores(weighted, X), scores(repeated, X), atol=1e-3)
+
+
+@pytest.mark.parametrize("estimator_class", ESTIMATORS)
+@pytest.mark.parametrize("way", ["fit", "partial_fit"])
+def test_rows_without_weight_are_as_good_as_removed(estimator_class: type, way: str) -> None:
+    """They scale neither features nor targets, and are not held out."""
+    X, y = data_for(estimator_class)
+    weight = (np.arange(len(X)) % 3 > 0).astype(float)
+    wild = np.where(weight == 0, 1e6, 1.0)
+    X_wild, y_wild = X * wild[:, None], y if estimator_class in CLASSIFIERS else y * wild
+    settings = {**FAST, "early_stopping": True}
+    weighted = getattr(estimator_class(**settings), way)(X_wild, y_wild, sample_weight=weight)
+    removed = getattr(estimator_class(**settings), way)(X[weight > 0], y[weight > 0])
+    assert np.array_equal(scores(weighted, X), scores(removed, X))
+
+
+def test_a_class_whose_rows_have_no_weight_is_known_and_not_predicted() -> None:
+    X, y = three_classes()
+    model = LCNClassifier(**{**FAST, "epochs": 30}).fit(X, y, sample_weight=(y != 2).astype(float))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(X).shape == (len(X), 3)
+    assert not (model.predict(X) == 2).any()
+    one = LCNClassifier(**FAST).fit(X, y == 2, sample_weight=(y != 2).astype(float))
+    assert not one.predict(X).any()
 
 
 @pytest.mark.parametrize("estimator_class", CLASSIFIERS)
@@ -453,6 +477,16 @@ def test_warm_start_needs_the_same_shape() -> None:
         classifier.fit(X[:, :3], y)
     with pytest.raises(ValueError, match=r"warm_start=True continues .* set warm_start=False"):
         classifier.fit(*three_classes())
+
+
+@pytest.mark.parametrize("change", [{"hidden_layers": (3,)}, {"training": {"negative_slope": 0.2}}])
+def test_warm_start_needs_the_same_kind_of_network(change: dict[str, Any]) -> None:
+    X, y = two_classes()
+    model = LCNClassifier(**FAST, warm_start=True).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"warm_start=True continues a network of .* is asked for; set warm_start=False"
+    ):
+        model.set_params(**change).fit(X, y)
 
 
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)

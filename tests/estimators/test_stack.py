@@ -75,6 +75,36 @@ def test_boosted_trees_in_arrays_are_the_boosted_trees() -> None:
     np.testing.assert_allclose(scores, model.predict(near), rtol=1e-9)
 
 
+def test_rows_that_all_trees_have_seen_are_not_held_out() -> None:
+    """scikit-learn says 0 of them."""
+    X, y = load_diabetes(return_X_y=True)
+    sample = Sample(Table(X.astype(np.float32)), Targets("regression", y[:, None].astype(np.float32), 1))
+    model = RandomForestRegressor(4, max_features=1 / 3, oob_score=True, random_state=0)
+    with pytest.warns(UserWarning, match="Some inputs do not have OOB scores"):
+        held_out = grow_forest(sample, 4, 0, None).held_out[:, 0]
+    with pytest.warns(UserWarning, match="Some inputs do not have OOB scores"):
+        model.fit(X.astype(np.float32), y)
+    seen = model.oob_prediction_ == 0
+    assert seen.any()
+    assert np.array_equal(np.isnan(held_out), seen)
+    np.testing.assert_allclose(held_out[~seen], model.oob_prediction_[~seen], rtol=1e-6)
+
+
+def test_a_target_of_one_value_is_that_value() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    member = ALCNRegressor(depth=2, drop_connect=0.0, epochs=2)
+    model = ELCNRegressor(member, n_estimators=5, n_trees=30, random_state=0).fit(X, np.full(60, 3.3))
+    np.testing.assert_allclose(model.predict(X), 3.3, rtol=1e-6)
+
+
+def test_one_row_of_each_class() -> None:
+    X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), ["no", "yes"]
+    member = ALCNClassifier(depth=2, drop_connect=0.0, epochs=2)
+    with pytest.warns(UserWarning, match="too few"):
+        model = ELCNClassifier(member, n_estimators=2, n_trees=5, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
 def noise(n: int = 150) -> Sample:
     """Rows that say nothing of their labels: what has seen a label knows it, what has not is right half of the time."""
     rng = np.random.default_rng(0)

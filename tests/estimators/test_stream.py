@@ -189,3 +189,22 @@ def test_the_first_piece_may_show_one_class() -> None:
     model.partial_fit(X[low], y[low] > 0, classes=[False, True])
     model.partial_fit(X[~low], y[~low] > 0)
     assert model.score(X, y > 0) > 0.6
+
+
+def test_a_piece_may_have_its_values_in_a_column() -> None:
+    X, y = table(60)
+    pieces = [(X[:30], y[:30]), (X[30:], y[30:])]
+    expected, model = LCNRegressor(**SETTING), LCNRegressor(**SETTING)
+    for number, (rows, target) in enumerate(pieces):
+        expected.partial_fit(rows, target)
+        model.partial_fit(rows, target[:, None] if number else target)
+    assert np.array_equal(model.predict(X), expected.predict(X))
+
+
+@pytest.mark.parametrize("first", [np.asarray, sparse.csr_array])
+def test_dense_and_sparse_pieces_may_follow_each_other(first: Any) -> None:
+    X, y = table(60)
+    other = sparse.csr_array if first is np.asarray else np.asarray
+    expected = LCNRegressor(**SETTING).partial_fit(first(X[:30]), y[:30]).partial_fit(first(X[30:]), y[30:])
+    model = LCNRegressor(**SETTING).partial_fit(first(X[:30]), y[:30]).partial_fit(other(X[30:]), y[30:])
+    assert np.array_equal(model.predict(X), expected.predict(X))

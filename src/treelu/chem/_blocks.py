@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -137,7 +137,7 @@ class Descriptors(Block):
 
     def values(self, molecule: Any) -> dict[int, float]:
         with chem_extra("rdkit.rdBase").BlockLogs():
-            values = ((key, _finite(function(molecule))) for key, (_, function) in enumerate(self._functions))
+            values = ((key, _defined(function, molecule)) for key, (_, function) in enumerate(self._functions))
             return {key: value for key, value in values if value != 0.0}
 
     def all_keys(self) -> list[int]:
@@ -190,5 +190,9 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def _finite(value: float) -> float:
+def _defined(descriptor: Callable[[Any], float], molecule: Any) -> float:
+    try:
+        value = descriptor(molecule)
+    except ZeroDivisionError:  # a mean over heavy atoms, of which a proton has none
+        return math.nan
     return float(value) if math.isfinite(value) and abs(value) < 1e12 else math.nan

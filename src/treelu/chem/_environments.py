@@ -16,7 +16,8 @@ import numpy as np
 
 from treelu.chem._molecules import chem_extra
 
-_BOND_SMARTS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":", "DATIVE": "->"}
+_BOND_SMARTS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
+_OTHER_BOND = "!-!=!#!:"  # such as a dative one, whose arrow would depend on the end that is written first
 
 
 class Place(NamedTuple):
@@ -128,7 +129,7 @@ def environment_name(molecule: Any, atom: int, radius: int) -> str:
     """An environment as SMILES, its centre first; atoms beyond it are ``*``, at a bond ``~`` of any type.
 
     Hydrogens are written where the bonds do not tell them, ``;R`` where an atom is in a ring. Small letters stand for
-    atoms with an aromatic bond inside the environment.
+    atoms with an aromatic bond inside the environment. ``~`` also stands for rare bonds, such as dative ones.
 
     Examples
     --------
@@ -157,7 +158,7 @@ def environment_smarts(molecule: Any, atom: int, radius: int) -> str:
     """
     fragment = cut_out(molecule, *environment_parts(molecule, atom, radius))
     symbols = [_query(molecule.GetAtomWithIdx(index)) for index in fragment.number] + ["*"] * len(fragment.stubs)
-    signs = [_BOND_SMARTS.get(str(bond.GetBondType()), "~") for bond in fragment.molecule.GetBonds()]
+    signs = [_BOND_SMARTS.get(str(bond.GetBondType()), _OTHER_BOND) for bond in fragment.molecule.GetBonds()]
     return _write(fragment, symbols, signs, fragment.number[atom], stubs=False)
 
 

@@ -380,9 +380,9 @@ def _all_columns(name: str, block: Block, found: _Read, smiles: list[str | None]
 
 
 def _median(values: np.ndarray, n_zeros: int) -> float:
-    """The median of the values that are known, where some are not; else 0, which is never used."""
-    known = values[~np.isnan(values)]
-    return float(np.median(np.append(known, np.zeros(n_zeros)))) if len(known) < len(values) and len(known) else 0.0
+    """The median of the values that are known; 0 where none is."""
+    known = np.append(values[~np.isnan(values)], np.zeros(n_zeros))
+    return float(np.median(known)) if len(known) else 0.0
 
 
 def _block_matrix(

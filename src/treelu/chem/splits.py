@@ -198,9 +198,12 @@ def load_split(path: str | os.PathLike[str]) -> Split:
 def _scaffolds(smiles: list[str | None]) -> list[str | None]:
     """Bemis–Murcko scaffold SMILES without chirality, None where RDKit refuses the molecule."""
     murcko = chem_extra("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
-    return [
-        None if molecule is None else murcko(mol=molecule, includeChirality=False) for molecule in each_molecule(smiles)
-    ]
+    scaffolds: list[str | None] = []
+    for molecule in each_molecule(smiles):
+        for atom in () if molecule is None else molecule.GetAtoms():
+            atom.SetAtomMapNum(0)  # it would be part of the scaffold, and tear equal molecules apart
+        scaffolds.append(None if molecule is None else murcko(mol=molecule, includeChirality=False))
+    return scaffolds
 
 
 def _largest_first(labels: Iterable[str | None]) -> list[list[int]]:

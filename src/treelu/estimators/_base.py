@@ -22,11 +22,14 @@ from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_continues,
     check_weight,
+    finite_scores,
     hold_out,
     learn_gaps,
     learned_before,
     plain_gaps,
     refuse_text_columns,
+    rows_that_count,
+    takes_gaps,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import NetworkState
@@ -47,7 +50,7 @@ from treelu.training import (
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
-from treelu.training.scaling import Scaling, fit_scaling, fold
+from treelu.training.scaling import Scaling, check_scaled, fit_scaling, fold
 from treelu.training.settings import NAMES
 from treelu.training.sparsity import choose_features, path_step, proximal_step
 from treelu.training.targets import Targets
@@ -123,10 +126,13 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """Fit to raw input, with the parameters checked."""
         goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
         before = learned_before(self) if goes_on else {}
-        X, y = self._read_rows(X, y, first=True)
-        warn_of_few_rows(X.shape[0])
+        X = self._validated_rows(X, first=True)
+        check_consistent_length(X, y)
         targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
+        X, targets = rows_that_count(X, targets)
+        X = self._filled_rows(X, first=True)
         check_continues(before, learned_before(self))
+        warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
         validation = self._read_eval_set(eval_set)
         return self._fit_sample(Sample(self._scaled_table(X), targets), validation)
@@ -286,11 +292,25 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
                     f"{old.out_features} outputs, but {asked[0]} features, depth={asked[1]} and {asked[2]} outputs are "
                     "asked for; set warm_start=False"
                 )
+            self._check_goes_on(self.network_)
             return self._unfolded(self.network_)
         fresh = self._network_for(sample, seed)
         if hasattr(self, "start_from_"):  # a shallower network, from a search over depths
             fresh.start_with(self._unfolded(self.start_from_))
         return fresh
+
+    def _check_goes_on(self, old: NeuronChain) -> None:
+        """Raise where warm_start=True would leave parameters of the network as they were without a word."""
+        pairs = {
+            "hidden_layers": (getattr(old, "hidden_layers", ()), tuple(self.hidden_layers)),
+            "negative_slope": (old.activation.negative_slope, float(self._how.negative_slope)),
+        }
+        for name, (was, asked) in pairs.items():
+            if was != asked:
+                raise ValueError(
+                    f"warm_start=True continues a network of {name}={was}, but {name}={asked} is asked for; set "
+                    "warm_start=False"
+                )
 
     def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
         """The settings to choose among."""
@@ -346,7 +366,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """The network's outputs (n, n_outputs) for raw rows."""
         check_is_fitted(self, "network_")
         X, _ = self._read_rows(X, first=False)
-        return evaluate(self.network_, Table(X))
+        return finite_scores(evaluate(self.network_, Table(X)))
 
     # Reading input
 
@@ -384,7 +404,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _validated_rows(self, X: Any, *, first: bool) -> Any:
         """X in float32 or float64, dense or CSR; `first` learns the features' names."""
         refuse_text_columns(X)
-        finite: bool | str = "allow-nan" if self.missing == "indicator" else True
+        finite: bool | str = "allow-nan" if takes_gaps(self, first=first) else True
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             return validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite
@@ -394,7 +414,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """The same with gaps filled and marked if `missing="indicator"`; `first` learns what fills them."""
         if first:
             learn_gaps(self, X)
-        return self.missing_values_.fill(X) if self.missing == "indicator" else X
+        return self.missing_values_.fill(X) if takes_gaps(self, first=first) else X
 
     def _read_eval_set(self, eval_set: Any) -> Sample | None:
         if eval_set is None:
@@ -424,7 +444,9 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         scaled = np.empty(X.shape, np.float32)
         step = max(1, BLOCK // X.shape[1])
         for start in range(0, X.shape[0], step):
-            scaled[start : start + step] = scaling.transform(X[start : start + step])
+            with np.errstate(over="ignore"):  # what overflows is refused
+                scaled[start : start + step] = scaling.transform(X[start : start + step])
+            check_scaled(scaled[start : start + step], start)
         return Table(scaled)
 
     def _patience(self) -> int | None:

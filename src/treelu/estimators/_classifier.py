@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
@@ -116,6 +117,7 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
         sample_weight : array of shape (n,), optional
         """
         self._check_parameters()
+        check_class_weight(self.class_weight)
         with unchanged_by_failure(self):
             if classes is not None:
                 self._tell_classes(np.unique(classes))
@@ -123,6 +125,8 @@ class NetworkClassifier(ClassifierMixin, NetworkEstimator):
 
     def _tell_classes(self, classes: NDArray[Any]) -> None:
         """Take the classes of all pieces, at the first; later ones must say the same."""
+        if len(classes) < 2 or pd.isna(classes).any():
+            raise ValueError(f"classes must be two labels or more, none of them missing, got {classes.tolist()}")
         if hasattr(self, "scaling_") and isinstance(self.classes_, np.ndarray):  # fitted, and not to several labels
             if not np.array_equal(self.classes_, classes):
                 known, told = self.classes_.tolist(), classes.tolist()

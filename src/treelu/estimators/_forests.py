@@ -56,7 +56,11 @@ def grow_forest(sample: Sample, n_trees: int, seed: int, n_jobs: int | None) -> 
     else:
         y = task.y[:, 0] if task.width == 1 else task.y
         model = RandomForestRegressor(n_trees, max_features=1 / 3, **settings).fit(task.X, y, task.weight)
-        held_out[task.places] = model.oob_prediction_.reshape(len(y), -1)
+        said = model.oob_prediction_.reshape(len(y), -1)
+        known = said.any(axis=1)
+        if not known.all():  # 0 is said, or all of a few trees have seen the row
+            known |= np.any([np.bincount(drawn, minlength=len(y)) == 0 for drawn in model.estimators_samples_], axis=0)
+        held_out[task.places[known]] = said[known]
         forest = random_forest(model)
     return Grown(Trees([forest], np.zeros((1, task.width)), task.is_classification), held_out)
 

@@ -20,6 +20,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_consistent_length
 
 from treelu.estimators._rows import check_continues, check_weight, learned_before
 from treelu.estimators._saved import n_columns, put_missing, take_missing
@@ -172,10 +173,15 @@ def fit_labels(
     estimator: Any, X: Any, y: NDArray[np.float64], sample_weight: Any, eval_set: Any, before: Labels | None
 ) -> Labels:
     """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
-    X, _ = estimator._read_rows(X, y, first=True)
+    X = estimator._validated_rows(X, first=True)
+    check_consistent_length(X, y)
+    weight = check_weight(sample_weight, X)
+    if weight is not None and not weight.all():  # rows that do not count must not scale the others
+        rows = np.flatnonzero(weight)
+        X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
+    X = estimator._filled_rows(X, first=True)
     if before is not None:
         check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
-    weight = check_weight(sample_weight, X)
     estimator.scaling_ = fit_scaling(X, estimator.standardize)
     table = estimator._scaled_table(X)
     valid = None

@@ -35,6 +35,7 @@ class LeafSums:
     counts : array of shape (K,)
         The rows of each class; zeros in regression.
     n_rows : int
+        Those that count: of weight 0 there may be others.
     """
 
     sums: NDArray[np.float64]
@@ -55,7 +56,7 @@ class LeafSums:
         else:
             target = np.asarray(y, np.float64).reshape(len(leaf), -1)
             counts = np.zeros(target.shape[1], np.int64)
-        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts, len(leaf))
+        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts, int(np.count_nonzero(weight)))
 
     def __add__(self, other: LeafSums) -> LeafSums:
         return LeafSums(
@@ -66,7 +67,8 @@ class LeafSums:
 def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any) -> Any:
     """`fit` for what `is_outside_memory`."""
     refuse_linear_leaves(estimator)
-    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator)) as rows:
+    may_miss = estimator.missing == "indicator"
+    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         part = rows.sample(SAMPLE_ROWS, np.random.default_rng(estimator._seed()))
         estimator.fit(part.X, part.y, sample_weight=part.weight)
         if len(part.y) < len(rows):

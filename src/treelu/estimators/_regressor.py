@@ -118,8 +118,9 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
         columns = values.reshape(len(values), -1)
         if first:
-            self.n_outputs_ = None if values.ndim == 1 else values.shape[1]
-            self.target_scaling_ = fit_scaling(columns, bool(self.standardize), "y")
+            self.n_outputs_ = None if columns.shape[1] == 1 else columns.shape[1]
+            counted = columns if weight is None else columns[weight > 0]
+            self.target_scaling_ = fit_scaling(counted, bool(self.standardize), "y")
         elif columns.shape[1] != len(self.target_scaling_.scale):
             raise ValueError(f"y must have {len(self.target_scaling_.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.target_scaling_, weight)
@@ -166,7 +167,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return {"link": "identity"}
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted values, of the shape of y at fit: (n,) or (n, outputs)."""
+        """Predicted values: (n,) for one target, also where y was a column, (n, outputs) for several."""
         values = self._raw_scores(X)
         return values[:, 0] if self.n_outputs_ is None else values
 

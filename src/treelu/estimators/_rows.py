@@ -5,14 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from treelu.estimators._targets import as_weight
 from treelu.nn.missing import MissingValues
 from treelu.training import Sample
+from treelu.training.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
@@ -44,6 +47,18 @@ def refuse_text_columns(X: Any) -> None:
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
+    for name, dtype in zip(X.columns, dtypes, strict=True):
+        if getattr(dtype, "kind", "O") == "O" and X[name].ndim == 1:
+            _refuse_odd_values(name, X[name])
+
+
+def _refuse_odd_values(name: Any, column: Any) -> None:
+    """Raise where a column of objects has some that are no numbers: pandas.NA, periods, intervals."""
+    for value in column:
+        if value is not None and not hasattr(value, "__float__"):
+            odd = repr(value)
+            remedy = "turn them into numbers first" if odd != "<NA>" else "use NaN for missing values"
+            raise ValueError(f"X has {odd}, which is no number, in column {name!r}; {remedy}")
 
 
 @contextmanager
@@ -73,6 +88,11 @@ def learn_gaps(estimator: Any, X: Any) -> None:
         estimator.missing_values_ = MissingValues.of(X)
 
 
+def takes_gaps(estimator: Any, *, first: bool) -> bool:
+    """Whether NaN is filled: as `missing` says at the first, and later as it said then."""
+    return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
+
+
 def _is_text(column: Any, dtype: Any) -> bool:
     kind = getattr(dtype, "kind", "O")
     if kind in "biufc":
@@ -91,13 +111,34 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Rows and targets without those of weight 0, which would scale the others."""
+    if targets.weight is None or targets.weight.all():
+        return X, targets
+    rows = np.flatnonzero(targets.weight)
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
+
+
+def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of rows, all of them numbers."""
+    if not np.isfinite(scores).all():
+        row = int(np.argwhere(~np.isfinite(scores))[0, 0])
+        raise ValueError(f"X must be finite: row {row} has numbers too large to add up")
+    return scores
+
+
 def learned_before(estimator: Any) -> dict[str, Any]:
-    """The names of the features and the classes that an estimator has learned."""
-    return {"features": getattr(estimator, "feature_names_in_", None), "classes": getattr(estimator, "classes_", None)}
+    """The names of the features, the classes, and the columns with gaps that an estimator has learned."""
+    gaps = getattr(estimator, "missing_values_", None)
+    return {
+        "features": getattr(estimator, "feature_names_in_", None),
+        "classes": getattr(estimator, "classes_", None),
+        "columns with missing values": None if gaps is None else gaps.gaps,
+    }
 
 
 def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise where warm_start=True would go on with the same features or classes under other names."""
+    """Raise where warm_start=True would go on with the same features, classes or indicators under other names."""
     for what, old in before.items():
         new = now[what]
         if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
@@ -109,7 +150,7 @@ def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
 
 def _few(names: NDArray[Any]) -> str:
     """The first five of some names."""
-    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "")
+    return ", ".join(map(repr, names[:5].tolist())) + (", …" if len(names) > 5 else "") or "(none)"
 
 
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:

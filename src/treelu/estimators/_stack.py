@@ -123,7 +123,8 @@ def _grow_trees(
     if not estimator.n_trees or len(sample) < 2:
         return []
     grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs)]
-    if sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
+    can_boost = bool((folds < n_folds).any())  # not where each row is the only one of its class
+    if can_boost and sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
         grown.append(grow_boosted(sample, folds, n_folds, seed))
     return grown
 

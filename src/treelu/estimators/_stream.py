@@ -122,11 +122,17 @@ def _read_piece(estimator: NetworkEstimator, X: Any, y: Any, sample_weight: Any,
     X = estimator._validated_rows(X, first=begins)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
-    estimator._read_targets(y, None, first=begins)
-    y = np.searchsorted(estimator.classes_, np.ravel(y)) if is_classifier(estimator) else np.asarray(y, np.float64)
+    estimator._read_targets(y, weight, first=begins)
+    if is_classifier(estimator):
+        y = np.searchsorted(estimator.classes_, np.ravel(y))
+    else:  # a column in one piece and a vector in another are the same
+        outputs = () if estimator.n_outputs_ is None else (estimator.n_outputs_,)
+        y = np.asarray(y, np.float64).reshape(X.shape[0], *outputs)
     keys = np.random.default_rng([estimator._seeds(1)[0], number]).random(X.shape[0])
     X = sparse.csr_array(X) if hasattr(X, "tocsr") else X
-    return Stream(X, y, np.ones(X.shape[0]) if weight is None else weight, keys, X.shape[0], 0, 1)
+    piece = Stream(X, y, np.ones(X.shape[0]) if weight is None else weight, keys, X.shape[0], 0, 1)
+    counted = np.flatnonzero(piece.weight)
+    return piece if len(counted) == len(piece) else replace(piece.take(counted), n_seen=len(counted))
 
 
 def _fit_anew(estimator: NetworkEstimator, stream: Stream) -> None:

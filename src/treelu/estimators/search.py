@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
+from treelu.estimators._rows import check_weight
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
@@ -81,15 +82,20 @@ class _SearchCV(SaveMixin, BaseEstimator):
         base = self._estimator_class() if self.estimator is None else clone(self.estimator)
         base.set_params(random_state=self.random_state)
         y = self._check_target(y)
-        rows, y = indexable(X, y)
-        folds = list(check_cv(self.cv, y, classifier=self._is_classifier).split(rows, y))
+        rows, targets = indexable(X, y)
+        weight = check_weight(sample_weight, rows)
+        splits_are_given = not isinstance(self.cv, Integral | None) and not hasattr(self.cv, "split")  # by row numbers
+        if weight is not None and not weight.all() and not splits_are_given:
+            counted = np.flatnonzero(weight)
+            rows, targets, weight = _safe_indexing(rows, counted), targets[counted], weight[counted]
+        folds = list(check_cv(self.cv, targets, classifier=self._is_classifier).split(rows, targets))
         groups = [[(depth, rate) for depth in depths] for rate in rates]
 
         def run(jobs: list[Any]) -> list[list[float]]:
             parallel = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)
-            return parallel(delayed(_fold_losses)(base, rows, y, sample_weight, *job) for job in jobs)
+            return parallel(delayed(_fold_losses)(base, rows, targets, weight, *job) for job in jobs)
 
-        trial = partial(_fold_losses, base, rows, y, sample_weight)
+        trial = partial(_fold_losses, base, rows, targets, weight)
         found = compare(groups, folds, trial, run=run)
         settings = sorted(found)
         mean_loss, std_error = summarise(found[setting] for setting in settings)
@@ -166,8 +172,8 @@ class _SearchCV(SaveMixin, BaseEstimator):
 def _fold_losses(
     base: Any,
     X: Any,
-    y: Any,
-    sample_weight: Any,
+    y: NDArray[Any],
+    weight: NDArray[np.float64] | None,
     fold: tuple[NDArray[np.int64], NDArray[np.int64]],
     settings: Sequence[tuple[int, float]],
 ) -> list[float]:
@@ -175,24 +181,26 @@ def _fold_losses(
     train, test = fold
     estimator: Any = None
     losses: list[float] = []
-    y = np.asarray(y)
-    weight = None if sample_weight is None else np.asarray(sample_weight)[train]
+    in_train, in_test = (None if weight is None else weight[part] for part in fold)
     for depth, rate in settings:
         shallower: Any = estimator
         estimator = clone(base).set_params(depth=depth, drop_connect=rate, n_jobs=None, verbose=False)
         if shallower is not None:
             estimator.start_from_ = shallower.network_
-        estimator.fit(_safe_indexing(X, train), y[train], sample_weight=weight)
-        losses.append(_held_out_loss(estimator, _safe_indexing(X, test), y[test]))
+        estimator.fit(_safe_indexing(X, train), y[train], sample_weight=in_train)
+        losses.append(_held_out_loss(estimator, _safe_indexing(X, test), y[test], in_test))
     return losses
 
 
-def _held_out_loss(estimator: LCNClassifier | LCNRegressor, X: Any, y: NDArray[Any]) -> float:
+def _held_out_loss(
+    estimator: LCNClassifier | LCNRegressor, X: Any, y: NDArray[Any], weight: NDArray[np.float64] | None
+) -> float:
     """Log-loss or RMSE on held-out rows."""
     if isinstance(estimator, LCNRegressor):
-        return root_mean_squared_error(y, estimator.predict(X))
+        return root_mean_squared_error(y, estimator.predict(X), weight)
     known = np.isin(y, estimator.classes_)
-    return log_loss(np.searchsorted(estimator.classes_, y[known]), estimator.decision_function(X)[known])
+    scores = estimator.decision_function(X)[known]
+    return log_loss(np.searchsorted(estimator.classes_, y[known]), scores, None if weight is None else weight[known])
 
 
 class LCNClassifierCV(ClassifierMixin, _SearchCV):

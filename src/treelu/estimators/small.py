@@ -32,6 +32,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     summable,
+    takes_gaps,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import PathState
@@ -125,7 +126,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
-            X = self._rows(X, first=True)
+            X = self._rows(X, first=True, sample_weight=sample_weight)
             warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
@@ -295,19 +296,20 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         """The row of `path_` whose tree was chosen."""
         return int(self.path_["chosen"].to_numpy().argmax())
 
-    def _rows(self, X: Any, *, first: bool = False) -> Matrix:
-        """Validated rows without gaps; `first` learns the features' names and what fills gaps."""
+    def _rows(self, X: Any, *, first: bool = False, sample_weight: Any = None) -> Matrix:
+        """Validated rows without gaps; `first` learns the features' names and, of rows that count, what fills gaps."""
         if not first:
             check_is_fitted(self)
         refuse_text_columns(X)
-        options = {"ensure_all_finite": "allow-nan" if self.missing == "indicator" else True}
+        options = {"ensure_all_finite": "allow-nan" if takes_gaps(self, first=first) else True}
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
             X = validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
         if first:
-            learn_gaps(self, X)
-        return self.missing_values_.fill(X) if self.missing == "indicator" else X
+            weight = check_weight(sample_weight, X)
+            learn_gaps(self, X if weight is None else X[weight > 0])
+        return self.missing_values_.fill(X) if takes_gaps(self, first=first) else X
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.tree.rows import is_frame, take_rows
+from treelu.tree.rows import dense, is_frame, take_rows
 
 BLOCK_ROWS = 4096  # rows that stay together when the rest is shuffled
 WINDOW_BYTES = 64 * 2**20  # of the rows that are in memory at a time
@@ -135,12 +135,19 @@ def stacked(parts: list[Window]) -> Window:
 
 
 def stacked_rows(parts: Sequence[Any]) -> Any:
-    """The rows of several tables of features, one below the other; DataFrames and sparse tables stay such."""
+    """The rows of several tables of features, one below the other, all of the kind of the first.
+
+    Examples
+    --------
+    >>> stacked_rows([np.array([[1.0, 2.0]]), sparse.csr_array([[0.0, 3.0]])])
+    array([[1., 2.],
+           [0., 3.]])
+    """
     if is_frame(parts[0]):
         import pandas as pd
 
         return pd.concat(parts)
-    return sparse.vstack(parts).tocsr() if sparse.issparse(parts[0]) else np.concatenate(parts)
+    return sparse.vstack(parts).tocsr() if sparse.issparse(parts[0]) else np.concatenate(list(map(dense, parts)))
 
 
 class Ranges:

@@ -108,6 +108,24 @@ def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: s
         )
 
 
+def check_scaled(rows: NDArray[np.float32], start: int = 0) -> None:
+    """Raise where a scaled value is beyond float32; `start` is the number of the first row.
+
+    Examples
+    --------
+    >>> check_scaled(np.array([[1.0, np.inf]], np.float32), 7)
+    Traceback (most recent call last):
+    ...
+    ValueError: X cannot be scaled: row 7 has a value in column 1 that is too far from the others; correct or clip it
+    """
+    if not np.isfinite(rows).all():
+        row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
+        raise ValueError(
+            f"X cannot be scaled: row {start + row} has a value in column {column} that is too far from the others; "
+            "correct or clip it"
+        )
+
+
 def _dense_scaling(X: NDArray[Any], standardize: bool | str) -> Scaling:
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
         center, scale = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
