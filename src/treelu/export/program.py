@@ -40,7 +40,8 @@ class Column:
     decimal, thousands, marks
         How numbers are written where they come as texts: "$1,234.50" with ".", "," and ("$",).
     format : str, optional
-        How dates are written where they come as texts, as for `strptime`; ISO 8601 is read besides.
+        How dates are written where they come as texts, as for `strptime`; ISO 8601 is read besides, without a time of
+        day where the format has none.
     """
 
     name: str
@@ -55,6 +56,11 @@ class Column:
     def is_styled(self) -> bool:
         """Whether it holds numbers that are written otherwise than in programs."""
         return self.kind == "number" and (self.decimal, self.thousands, self.marks) != (".", "", ())
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it holds dates without a time of day."""
+        return self.format is not None and "%H" not in self.format and "%I" not in self.format
 
 
 @dataclass(frozen=True)

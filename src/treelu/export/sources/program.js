@@ -91,6 +91,7 @@ function writtenDate(text, [pattern, letters]) {
   moment.setUTCFullYear(year, month, number("d", 1));
   if (month < 0 || moment.getUTCMonth() !== month || moment.getUTCDate() !== number("d", 1)) return null;
   if (hour > 23 || minute > 59 || second > 59) return null;
+  if (parts.I !== undefined && (number("I") < 1 || number("I") > 12)) return null;
   const zone = /^([-+])(\d{2}):?(\d{2})$/.exec(parts.z ?? "");
   const ahead = zone === null ? 0 : Number(`${zone[1]}1`) * (Number(zone[2]) * 60 + Number(zone[3]));
   const seconds = moment.getTime() / 1000 + hour * 3600 + (minute - ahead) * 60 + second;
@@ -103,6 +104,9 @@ function readDate(name, value, missing, style) {
   if (text === null) return null;
   const moment = (style === null ? null : writtenDate(text, style)) ?? writtenDate(text, ISO);
   if (moment === null) throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} is not a date`);
+  if (style !== null && !/[HI]/.test(style[1]) && moment % 86400000000 !== 0) {
+    throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} has a time of day, in a column of plain dates`);
+  }
   return moment;
 }
 
