@@ -213,6 +213,17 @@ def test_no_molecule_and_no_common_substructure() -> None:
         learn(pd.DataFrame({"smiles": ["C", "O"]}), smiles="smiles")
 
 
+@pytest.mark.parametrize("word", ["now", "today", "Today"])
+def test_words_are_no_dates(word: str) -> None:
+    """pandas reads some of them as the present moment: another answer tomorrow."""
+    days = [f"2021-03-{day:02}" for day in range(1, 20)]
+    encoder, _ = learn(pd.DataFrame({"day": days}))
+    with pytest.raises(TableError, match=f"column 'day', row 2: '{word}' is not a date like %Y-%m-%d"):
+        encode(encoder, pd.DataFrame({"day": ["2021-03-05", word]}))
+    known, _ = learn(pd.DataFrame({"day": [*days, word]}))
+    assert encode(known, pd.DataFrame({"day": [word]}))[0][0, -1] == 1.0  # it counts as missing
+
+
 words = st.text(max_size=4)
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 columns = st.one_of(
