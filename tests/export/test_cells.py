@@ -50,19 +50,62 @@ def exported(engine: str, encoder: TableEncoder, cells: list[Any]) -> list[Featu
     return [None if None in row else row for row in rows]
 
 
+# Numbers
+
+AMOUNTS = (np.random.default_rng(0).integers(1, 10**7, 60) / 100).tolist()
+NUMBERS = [
+    "1.5", "1,5", "1.234", "1,234", "1,23", "12,34,567", "1.234,5", "1,234.5", "1234", "$5", "$ 5", "-$3", "5$", "($7)",
+    "$$5", "$5$", "1$2", "$1,5", "5 kr", "kr 5", "kr", "-kr 5", "5 kr 3", "true", "False", "?", "", "  ", None, " 7\t",
+    "7\n", "\xa07", "-0", "00120", "1_000", "0x10", "(7)", "( 7 )", "- 2", "\u22123", "1..2", "+-3", "1e5", "1E-5",
+    "1e", "e5", "1e5.5", ".e5", ".5", "5.", "-.5", ".", "-", "1e400", "inf", "-inf", "2021-01-01", "12 34", "1 234",
+    "1'234",
+]  # fmt: skip
+STYLES = {
+    "plain": "{}", "missing": "{}", "points": "{:,}", "dollars": "${:,}", "crowns": "{} kr", "commas": "{}",
+    "both": "{:,}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["python", "javascript", "sqlite"])
+@pytest.mark.parametrize("style", STYLES)
+def test_texts_of_numbers_are_read_or_refused_as_by_the_model(engine: str, style: str) -> None:
+    """Where training had gaps a text that is no number was filled by the median in SQLite, and 1.5 may be 15."""
+    swapped = str.maketrans(",.", ".,") if style in ("commas", "both") else {}
+    texts = [STYLES[style].format(amount).translate(swapped) for amount in AMOUNTS]
+    encoder = learn([*texts, None] if style == "missing" else texts)
+    wanted = [encoded(encoder, cell) for cell in NUMBERS]
+    assert 10 < sum(features is None for features in wanted) < len(NUMBERS) - 10
+    assert dict(zip(NUMBERS, exported(engine, encoder, NUMBERS), strict=True)) == dict(
+        zip(NUMBERS, wanted, strict=True)
+    )
+
+
 # Dates
 
 DAYS = pd.date_range("1999-01-01", periods=60, freq="97D")
 
 
-@pytest.mark.parametrize("engine", ["python", "javascript"])
+@pytest.mark.parametrize("style", ["%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%d"])
+def test_sqlite_gives_no_answer_for_what_is_no_date(style: str) -> None:
+    """It would take 2021-02-31 for 3 March, 12:00 for a day of the year 2000, numbers for days since 4714 BC."""
+    encoder = learn([*DAYS.strftime(style), None])
+    cells = ["2021-02-31", "2021-13-01", "now", "12:00", "2459000.5", 2459000.5, "2021", "04.03.2021", "foo", "2021-03"]
+    cells += ["2021-03-04 24:00", "20210231", 20210231]
+    assert exported("sqlite", encoder, cells) == [None] * len(cells)
+    missing = ["NA", "", " ", None]
+    assert exported("sqlite", encoder, missing) == [encoded(encoder, None)] * len(missing)
+    day = pd.Timestamp(2021, 3, 4).strftime(style)
+    assert exported("sqlite", encoder, [f" {day}\n"]) == [encoded(encoder, day)]
+
+
+@pytest.mark.parametrize("engine", ["python", "javascript", "sqlite"])
 @pytest.mark.parametrize("style", ["%Y-%m-%d", "%d.%m.%Y", "%Y%m%d"])
 def test_a_column_of_plain_dates_takes_no_time_of_day(engine: str, style: str) -> None:
     encoder = learn([*DAYS.strftime(style), None])
     times = ["2021-03-04 12:00", "2021-03-04T12:00:00", "2021-03-04T00:00:00+02:00", "2021-03-04 00:00:00.5"]
     assert [encoded(encoder, cell) for cell in times] == [None] * 4
     day = pd.Timestamp(2021, 3, 4).strftime(style)
-    found = exported(engine, encoder, [*times, day, "2021-03-04T00:00:00"])
+    found = exported(engine, encoder, [*times, "2021-03-04", "2021-03-04T00:00:00"])
     assert found == [None] * 4 + [encoded(encoder, day)] * 2
 
 

@@ -35,7 +35,8 @@ def to_sql(
     """A tree or a program as one query that predicts for the rows of a table.
 
     The answers are columns named as in the output of ``treelu predict``: "prediction" and a probability for each class,
-    or values. A missing value is NULL (or NaN); where the tree cannot do without it, the answers are NULL.
+    or values. A missing value is NULL (or NaN); where the tree cannot do without it, the answers are NULL. In SQLite
+    they are NULL, too, where a text is no number or no date; the other databases stop there.
 
     Parameters
     ----------
