@@ -11,6 +11,7 @@ import pytest
 from benchmarks import engines
 from treelu.export.program import Part, Program
 from treelu.export.python import to_python
+from treelu.export.sql import to_sql
 from treelu.tables import TableEncoder, TableError
 from treelu.tables.programs import column_recipes
 from treelu.tree import ObliqueTree
@@ -78,6 +79,27 @@ def test_texts_of_numbers_are_read_or_refused_as_by_the_model(engine: str, style
     assert dict(zip(NUMBERS, exported(engine, encoder, NUMBERS), strict=True)) == dict(
         zip(NUMBERS, wanted, strict=True)
     )
+
+
+# Codes
+
+
+@pytest.mark.parametrize("engine", ["python", "javascript", "sqlite"])
+@pytest.mark.parametrize("codes", [["1", "120", "7.5"], ["1.0", "120.0", "7.5"], ["1", "1.0", "120"]])
+def test_a_number_stands_for_the_category_of_its_code(engine: str, codes: list[str]) -> None:
+    """A gap makes floats of whole numbers: 120.0 is the category 120."""
+    encoder = learn(codes * 5, text=["a"])
+    cells = [120, 120.0, 7.5, 8.0, "120", "120.0", "1", "1.0"] + [1, 1.0] * (engine != "javascript")
+    assert exported(engine, encoder, cells) == [encoded(encoder, cell) for cell in cells]
+
+
+def test_a_column_of_floats_stands_for_codes_in_duckdb() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    encoder = learn(["1", "120", None] * 5, text=["a"])
+    data = duckdb.connect()
+    data.execute("CREATE TABLE data AS SELECT CAST(x AS DOUBLE) AS a FROM (VALUES (1), (120), (7), (NULL)) AS t(x)")
+    found = data.execute(to_sql(features_program(encoder), dialect="duckdb")).fetchall()
+    assert [list(row) for row in found] == [encoded(encoder, cell) for cell in (1.0, 120.0, 7.0, None)]
 
 
 # Dates

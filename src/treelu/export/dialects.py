@@ -30,6 +30,8 @@ class Dialect:
         What removes blanks around the text ``{}``.
     fence : str
         What keeps a common table expression from being copied into each place that uses it.
+    is_number : str
+        Whether ``{}`` is of a type of numbers; empty where this cannot be told.
     has_nan : bool
         Whether numbers may be NaN, which counts as missing.
     exp : bool
@@ -46,6 +48,7 @@ class Dialect:
     timestamp: str = "TIMESTAMP"
     trim: str = "TRIM({})"
     fence: str = ""
+    is_number: str = ""
     has_nan: bool = False
     exp: bool = True
     max_terms: int = 100_000
@@ -72,6 +75,12 @@ class Dialect:
         """The value of a column, NULL where it is missing."""
         if column.kind == "text":
             trimmed = self.trim.format(f"CAST({reference} AS {self.text})")
+            if column.rewritten and self.is_number:
+                cases = " ".join(
+                    f"WHEN {_string(text)} THEN {_string(code)}" for text, code in column.rewritten.items()
+                )
+                other = f"CASE {trimmed} {cases} ELSE {trimmed} END"
+                trimmed = f"CASE WHEN {self.is_number.format(reference)} THEN {other} ELSE {trimmed} END"
             if not column.missing:
                 return f"NULLIF({trimmed}, '')"
             return f"CASE WHEN {trimmed} IN ({_words(column)}) THEN NULL ELSE {trimmed} END"
@@ -265,6 +274,7 @@ DIALECTS = {
         timestamp="TEXT",
         trim=f"TRIM({{}}, CHAR({', '.join(map(str, _CODES))}))",
         fence="MATERIALIZED ",
+        is_number="TYPEOF({}) IN ('integer', 'real')",
         exp=False,
         max_terms=900,
     ),
@@ -275,6 +285,7 @@ DIALECTS = {
         text="VARCHAR",
         trim=f"TRIM({{}}, {' || '.join(f'CHR({code})' for code in _CODES)})",
         fence="MATERIALIZED ",
+        is_number="TYPEOF({}) <> 'VARCHAR'",
         has_nan=True,
         max_terms=900,
     ),
@@ -283,6 +294,7 @@ DIALECTS = {
         _quoted,
         trim=f'(BTRIM({{}}, {_POSTGRES_BLANKS}) COLLATE "C")',
         fence="MATERIALIZED ",
+        is_number="CAST(PG_TYPEOF({}) AS text) NOT IN ('text', 'character varying', 'character')",
         has_nan=True,
         max_terms=3000,
     ),

@@ -3,7 +3,7 @@
 // predict(row) takes an object with a property for each column: numbers, texts, null where one is missing.
 
 const BLANKS = new Set(@BLANKS@);
-// name, kind, texts that count as missing, how numbers or dates are written
+// name, kind, texts that count as missing, how numbers or dates are written, categories that numbers stand for
 const COLUMNS = [
 @COLUMNS@];
 // kind, column, what it is compared with or filled with
@@ -33,6 +33,12 @@ function readText(value, missing) {
   while (end > start && BLANKS.has(text[end - 1])) end -= 1;
   const kept = text.slice(start, end);
   return kept === "" || missing.includes(kept) ? null : kept;
+}
+
+// A text; a number 120 may stand for the category 120.0.
+function readCategory(name, value, missing, codes) {
+  const text = readText(value, missing);
+  return codes !== null && typeof value === "number" && codes.has(text) ? codes.get(text) : text;
 }
 
 // A text as a number, null where it is none.
@@ -118,7 +124,7 @@ function datePart(moment, part) {
   return part === "hour" ? date.getUTCHours() : ((date.getUTCDay() + 6) % 7) + 1;
 }
 
-const READERS = { number: readNumber, text: (name, value, missing) => readText(value, missing), date: readDate };
+const READERS = { number: readNumber, text: readCategory, date: readDate };
 
 /** The features that the trees ask about; NaN where a value is missing and nothing stands in for it. */
 export function encode(row) {
