@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import engines
-from treelu.export.program import Part, Program
+from treelu.export.program import Part, Program, tree_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
 from treelu.tables import TableEncoder, TableError
@@ -49,6 +49,17 @@ def exported(engine: str, encoder: TableEncoder, cells: list[Any]) -> list[Featu
     assert run.failures == 0
     rows = [row[: len(encoder.feature_names)] for row in run.answers]
     return [None if None in row else row for row in rows]
+
+
+# Classes
+
+
+@pytest.mark.parametrize("engine", ["python", "javascript", "sqlite", "onnx"])
+def test_classes_may_be_scalars_of_numpy(engine: str) -> None:
+    classes = np.array([np.str_("it's"), np.str_('"b"')], dtype=object)
+    program = tree_program(ObliqueTree([[1.0]], [0.0], [[1, 2]], [[-1.0], [1.0]], link="logistic", classes=classes))
+    run = getattr(engines, f"run_{engine}")(program, [[-1.0], [1.0]])
+    assert (run.failures, [row[0] for row in run.answers]) == (0, ["it's", '"b"'])
 
 
 # Numbers

@@ -159,7 +159,9 @@ class Part:
     def classes(self) -> list[Any] | None:
         """The labels, plain Python values; None in regression and for one of several labels."""
         classes = self.trees[0].classes
-        return None if classes is None or self.only is not None else classes.tolist()
+        if classes is None or self.only is not None:
+            return None
+        return [label.item() if isinstance(label, np.generic) else label for label in classes.tolist()]
 
     @property
     def link(self) -> str:
