@@ -131,8 +131,14 @@ class _Query:
         columns = self.program.columns
         cells = {number: f"{own}.{quote(columns[number].name)}" for number in self.program.used_columns}
         steps, last = self._steps(source, cells, kept)
+        answers = self._answers()
+        taken = {name.lower() for name, _ in answers}  # names in SQL know no case
+        for name in keep:
+            if name.lower() in taken:
+                raise ValueError(f"keep: the output has a column {name!r} already; leave it out, or rename it in the table")
+            taken.add(name.lower())
         names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
-        names += [f"{text} AS {quote(name)}" for name, text in self._answers()]
+        names += [f"{text} AS {quote(name)}" for name, text in answers]
         return f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {_columns(names)}\nFROM {last}"
 
     def self_test(self) -> str:
