@@ -135,7 +135,7 @@ class _Query:
         taken = {name.lower() for name, _ in answers}  # names in SQL know no case
         for name in keep:
             if name.lower() in taken:
-                raise ValueError(f"keep: the output has a column {name!r} already; leave it out, or rename it in the table")
+                raise ValueError(f"keep: the output has a column {name!r} already; leave it out or rename it")
             taken.add(name.lower())
         names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
         names += [f"{text} AS {quote(name)}" for name, text in answers]
