@@ -92,6 +92,13 @@ def test_texts_of_numbers_are_read_or_refused_as_by_the_model(engine: str, style
     )
 
 
+def test_a_number_too_large_for_a_float_is_refused_by_name_in_python() -> None:
+    module: dict[str, Any] = {"__name__": "model"}
+    exec(to_python(features_program(learn([1.5, 2.5]))), module)
+    with pytest.raises(ValueError, match="column 'a': infinity; None if it is unknown"):
+        module["predict"]({"a": 10**400})
+
+
 # Codes
 
 
