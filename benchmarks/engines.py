@@ -395,7 +395,7 @@ def _call(words: list[str], folder: Path) -> None:
 
 
 def run_onnx(program: Program, rows: Rows, *, dtype: str = "float64") -> Run:
-    """onnxruntime; a row that lacks a number which is asked for is left to it."""
+    """onnxruntime; the answers of a row that lacks a number which is asked for are NaN."""
     import onnxruntime
 
     model = program_to_onnx(program, dtype=dtype)  # type: ignore[arg-type]
@@ -425,7 +425,7 @@ def run_onnx(program: Program, rows: Rows, *, dtype: str = "float64") -> Run:
 
 def _onnx_feed(program: Program, session: Any, rows: Rows, kind: np.dtype[Any]) -> dict[str, np.ndarray]:
     if program.is_plain:
-        return {"X": np.array([[0.0 if cell is None else cell for cell in row] for row in rows], dtype=kind)}
+        return {"X": np.array([[np.nan if cell is None else cell for cell in row] for row in rows], dtype=kind)}
     names = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
     feed = {}
     for number, name in zip(program.used_columns, names, strict=True):

@@ -198,3 +198,16 @@ def test_kept_columns_stand_as_they_stood(model: Path, tmp_path: Path, type_: Ty
     assert kept.to_numpy().tolist() == frame[["article", "id", "age"]].to_numpy().tolist()
     alone = type_("predict", model, tmp_path / "t.csv").out
     assert [line.split(",", 3)[3] for line in out.splitlines()] == alone.splitlines()
+
+
+def test_kept_codes_keep_their_zeros_in_json_and_numbers_stay_numbers(model: Path, tmp_path: Path, type_: Type) -> None:
+    frame = people().head(3).assign(article=["00120", "120", "7"], id=["900719925474099312", "2", "3"])
+    frame = frame.assign(price=["1.50", "", "2"], paid=["True", "False", "True"], count=[3, 4, 5])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    out = type_("predict", model, tmp_path / "t.csv", "--keep", "article,id,price,paid,count", "--json").out
+    rows = [list(json.loads(line).values())[:5] for line in out.splitlines()]
+    assert rows == [
+        ["00120", "900719925474099312", 1.5, True, 3],
+        ["120", "2", None, False, 4],
+        ["7", "3", 2, True, 5],
+    ]

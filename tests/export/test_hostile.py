@@ -199,6 +199,13 @@ def test_what_a_language_cannot_hold_is_refused() -> None:
         to_sql(stump(n=901), dialect="sqlite")
 
 
+@pytest.mark.parametrize("keep", [["id", "prediction"], ["Prediction"], ["id", "ID"]])
+def test_two_columns_of_one_name_are_refused_in_sql(keep: list[str]) -> None:
+    """Whoever reads such an output by name gets one of them."""
+    with pytest.raises(ValueError, match=f"keep: the output has a column '{keep[-1]}' already"):
+        to_sql(stump(), dialect="sqlite", keep=keep)
+
+
 def test_weights_that_overflow_still_have_a_self_test() -> None:
     for weight, bias in ((1e308, 0.0), (1e-308, 0.0), (0.0, 1.0)):
         tree = ObliqueTree([[weight]], [bias], [[1, 2]], [[0], [1]])

@@ -51,12 +51,14 @@ def test_awkward_numbers_come_back_bit_for_bit(numbers):
     assert back.notes == tree.notes
 
 
-@pytest.mark.parametrize("classes", [[0, 1], ["ja", "nein"], [False, True], [1.5, 2.5]])
+@pytest.mark.parametrize(
+    "classes", [[0, 1], ["ja", "nein"], [False, True], [1.5, 2.5], [2, 2**63 + 5], [-1, 2**63 + 5]]
+)
 def test_labels_keep_their_type(classes):
     tree = ObliqueTree([[1.0]], [0], [[1, 2]], [[0], [1]], link="logistic", classes=classes)
     back = ObliqueTree.from_json(tree.to_json())
     assert back.classes.dtype.kind == tree.classes.dtype.kind
-    assert back.predict([[1.0]])[0] == classes[1]
+    assert back.predict([[1.0]]).tolist() == [classes[1]]
 
 
 def test_labels_that_json_has_no_form_for():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,30 @@ def test_float64_model_agrees_to_rounding(kind):
     answer = list(run(tree, rows, dtype="float64").values())[-1]
     np.testing.assert_allclose(answer, tree.link_outputs(tree.decision_function(rows)), rtol=1e-12, atol=1e-12)
     assert compare_onnx(tree, tree.to_onnx(dtype="float64"), rows).n_on_other_leaf == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["identity", "linear", "linear softmax", "logistic", "probability"])
+def test_numbers_without_a_weight_are_not_read_and_others_must_be_finite(kind, dtype):
+    """NaN and infinity: no matter in a column that a row's questions and leaf do not use, else NaN is the answer."""
+    rng = np.random.default_rng(1)
+    full = random_tree(rng, 12, 6, kind)
+    leaf_weights = (
+        None if full.leaf_weights is None else full.leaf_weights * (rng.random(full.leaf_weights.shape) < 0.3)
+    )
+    tree = replace(full, weights=full.weights * (rng.random(full.weights.shape) < 0.3), leaf_weights=leaf_weights)
+    rows = rng.standard_normal((300, 6))
+    rows[np.arange(300), rng.integers(6, size=300)] = rng.choice([np.nan, np.inf, -np.inf], 300)
+    wanted = []
+    for row in rows:
+        try:
+            wanted.append(tree.link_outputs(tree.decision_function(row[None]))[0])
+        except ValueError:
+            wanted.append(np.full(tree.link_outputs(tree.values).shape[1], np.nan))
+    assert 0.2 < np.isnan(np.array(wanted)).any(axis=1).mean() < 0.8
+    with np.errstate(invalid="ignore"):
+        answer = list(run(tree, rows.astype(dtype), dtype=dtype).values())[-1]
+    np.testing.assert_allclose(answer, wanted, atol=1e-5)
 
 
 def test_rows_near_a_hyperplane_are_reported():

@@ -213,6 +213,34 @@ def test_no_molecule_and_no_common_substructure() -> None:
         learn(pd.DataFrame({"smiles": ["C", "O"]}), smiles="smiles")
 
 
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        (pd.to_datetime(["2020-01-01", None]), "dates"),
+        (pd.to_timedelta([1, None], unit="D"), "durations"),
+        (np.array([1.5 + 2j, 0]), "complex numbers"),
+    ],
+)
+def test_dates_in_a_column_of_numbers_are_refused(values: Any, what: str) -> None:
+    """A spreadsheet makes dates of numbers; as nanoseconds or microseconds they would be numbers again."""
+    encoder, _ = learn(pd.DataFrame({"x": [1.5, 2.5, 3.5]}))
+    with pytest.raises(TableError, match=f"column 'x' holds {what}, but held numbers in training; give it as numbers"):
+        encode(encoder, pd.DataFrame({"x": values}))
+    gaps = pd.DataFrame({"x": pd.to_datetime([None, None])})
+    assert encode(encoder, gaps)[0].tolist() == [[2.5], [2.5]]
+
+
+@pytest.mark.parametrize("word", ["now", "today", "Today"])
+def test_words_are_no_dates(word: str) -> None:
+    """pandas reads some of them as the present moment: another answer tomorrow."""
+    days = [f"2021-03-{day:02}" for day in range(1, 20)]
+    encoder, _ = learn(pd.DataFrame({"day": days}))
+    with pytest.raises(TableError, match=f"column 'day', row 2: '{word}' is not a date like %Y-%m-%d"):
+        encode(encoder, pd.DataFrame({"day": ["2021-03-05", word]}))
+    known, _ = learn(pd.DataFrame({"day": [*days, word]}))
+    assert encode(known, pd.DataFrame({"day": [word]}))[0][0, -1] == 1.0  # it counts as missing
+
+
 words = st.text(max_size=4)
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)
 columns = st.one_of(

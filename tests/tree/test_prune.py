@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.convert.networks import fill, networks, random_rows, seeds
+from tests.tree.trees import random_tree
 from treelu.convert import network_to_tree
 from treelu.nn import LocallyConstantNetwork
 from treelu.tree import ObliqueTree
@@ -214,3 +217,17 @@ def test_bad_arguments(arguments, message):
     tree = ObliqueTree([[1.0, 1.0]], [-2.0], [[1, 2]], [[0.0], [1.0]])
     with pytest.raises(ValueError, match=message):
         tree.prune(**arguments)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("known", [False, True])
+def test_without_bounds_the_units_of_the_features_make_no_difference(seed, known):
+    """A feature of the size 1e-8 has narrow regions, which are not empty."""
+    rng = np.random.default_rng(seed)
+    tree = random_tree(rng, 10, 4, "identity")
+    units = 10.0 ** rng.integers(-8, 9, 4)
+    other = replace(tree, weights=tree.weights / units, spreads=units if known else None)
+    X = rng.uniform(-2, 2, (300, 4))
+    pruned = other.prune()
+    assert pruned.n_leaves == tree.prune().n_leaves
+    np.testing.assert_array_equal(pruned.decision_function(X * units), other.decision_function(X * units))

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
+
 from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.prepare import column_names
@@ -39,12 +41,12 @@ def predict_table(
     notes = Notes()
     first = True
     with open_output(out) as file:
-        # In CSV a kept column stands as it stood: an article number 00120 keeps its zeros.
-        for path, piece, first_row in _pieces(data, rows, model, reading, notes, () if as_json else keep):
+        # A kept column stands as it stood: an article number 00120 keeps its zeros.
+        for path, piece, first_row in _pieces(data, rows, model, reading, notes, keep):
             needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
             check_columns(needed, piece, option=path)
             try:
-                result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep)
+                result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep, as_json)
             except TableError as error:
                 raise TableError(str(error) if path == data else f"{path}: {error}") from None
             if as_json:
@@ -63,13 +65,39 @@ def _pieces(
     return iterate_pieces(files, rows, note=notes, text=[*model.encoder.text_columns, *kept], **reading.options())
 
 
-def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str]) -> pd.DataFrame:
+def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str], as_json: bool) -> pd.DataFrame:
     """The output with some columns of the input before it."""
     for place, name in enumerate(column_names(keep, piece, "--keep")):
         if name in result.columns:
             raise InputError(f"--keep {name}: the output has a column of that name; rename it in the table")
-        result.insert(place, name, piece[name].to_numpy())
+        result.insert(place, name, (_typed(piece[name]) if as_json else piece[name]).to_numpy())
     return result
+
+
+# Whole numbers that JSON's readers would change: zeros before them, more digits than a float keeps.
+_CODE = r"[+-]?(?:0[0-9]+|[0-9]{16,})"
+
+
+def _typed(column: pd.Series) -> pd.Series:
+    """A column of texts as the numbers or truth values that it holds, for JSON; codes stay as they stand.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> [_typed(pd.Series(texts)).tolist() for texts in (["7", "1.50"], ["00120", "7"], ["TRUE", "false"])]
+    [[7.0, 1.5], ['00120', '7'], [True, False]]
+    """
+    import pandas as pd
+
+    if column.dtype.kind not in "OTU" or not all(isinstance(text, str) for text in column.dropna()):
+        return column
+    texts = column.str.strip()
+    truth = texts.str.lower().map({"true": True, "false": False})
+    if truth.notna().equals(texts.notna()):
+        return truth
+    numbers = pd.to_numeric(texts, errors="coerce")
+    fits = numbers.notna().equals(texts.notna()) and np.isfinite(numbers.dropna()).all()
+    return numbers if fits and not texts.str.fullmatch(_CODE).any() else column
 
 
 def load_table_model(folder: Path) -> TableModel:

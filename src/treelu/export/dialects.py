@@ -30,6 +30,8 @@ class Dialect:
         What removes blanks around the text ``{}``.
     fence : str
         What keeps a common table expression from being copied into each place that uses it.
+    is_number : str
+        Whether ``{}`` is of a type of numbers; empty where this cannot be told.
     has_nan : bool
         Whether numbers may be NaN, which counts as missing.
     exp : bool
@@ -46,6 +48,7 @@ class Dialect:
     timestamp: str = "TIMESTAMP"
     trim: str = "TRIM({})"
     fence: str = ""
+    is_number: str = ""
     has_nan: bool = False
     exp: bool = True
     max_terms: int = 100_000
@@ -72,15 +75,20 @@ class Dialect:
         """The value of a column, NULL where it is missing."""
         if column.kind == "text":
             trimmed = self.trim.format(f"CAST({reference} AS {self.text})")
+            if column.rewritten and self.is_number:
+                cases = " ".join(
+                    f"WHEN {_string(text)} THEN {_string(code)}" for text, code in column.rewritten.items()
+                )
+                other = f"CASE {trimmed} {cases} ELSE {trimmed} END"
+                trimmed = f"CASE WHEN {self.is_number.format(reference)} THEN {other} ELSE {trimmed} END"
             if not column.missing:
                 return f"NULLIF({trimmed}, '')"
-            words = ", ".join(self.string(text) for text in ("", *column.missing) if "\0" not in text)
-            return f"CASE WHEN {trimmed} IN ({words}) THEN NULL ELSE {trimmed} END"
+            return f"CASE WHEN {trimmed} IN ({_words(column)}) THEN NULL ELSE {trimmed} END"
         if column.kind == "date":
             if self.name == "plain":
                 raise ValueError(f"dates ({column.name[:60]!r}) have no plain SQL; choose sqlite, duckdb or postgresql")
             moment = self._spelled_date(reference) if column.format == COMPACT_DATE else reference
-            return f"NULLIF(TRIM({moment}), '')" if self.name == "sqlite" else f"CAST({moment} AS TIMESTAMP)"
+            return _sqlite_date(moment, column) if self.name == "sqlite" else f"CAST({moment} AS TIMESTAMP)"
         if self.name == "sqlite":
             return _sqlite_number(reference, column)
         number = f"CAST({reference} AS {self.double})"
@@ -88,7 +96,7 @@ class Dialect:
 
     def _spelled_date(self, reference: str) -> str:
         """A column of dates as whole numbers, 20210304, as texts like 2021-03-04; dates of the database stay."""
-        text = f"TRIM(CAST({reference} AS {self.text}))"
+        text = self.trim.format(f"CAST({reference} AS {self.text})")
         whole = f"REPLACE({text}, '.0', '')"
         spelled = " || '-' || ".join(f"SUBSTR({whole}, {first}, {n})" for first, n in ((1, 4), (5, 2), (7, 2)))
         return f"CASE WHEN LENGTH({whole}) = 8 THEN {spelled} ELSE NULLIF({text}, '') END"
@@ -108,35 +116,91 @@ def _string(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_SIGNS = {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\u2212": "-", "(": "-", ")": "", "- ": "-"}
+_SPACES = {"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2019": "'", "\u2212": "-"}
+# Texts of digits, points, signs and exponents that are no number: 1-2, 1.2.3, 1e, e5 and their like.
+_NO_NUMBERS = (
+    "", "*[^0-9.e+-]*", "*[0-9.+-][+-]*", "*e*[.e]*", "*.*.*", "*[e+-]", "e*", "[+-]e*", ".e*", "[+-].e*", ".", "[+-].",
+)  # fmt: skip
+NO_DATE = "no date"  # what SQLite has in place of a text that is no date, and that no answer is given for
 
 
 def _sqlite_number(reference: str, column: Column) -> str:
-    """A column of any type: numbers, and texts that look like them, such as those of an imported CSV file."""
-    trimmed = f"TRIM({reference})"
-    if column.missing:  # of a table, whose texts may have other blanks and minus signs, or the "(7)" of accounts
-        for written, meant in _SIGNS.items():
-            trimmed = f"REPLACE({trimmed}, {_string(written)}, {_string(meant)})"
-        trimmed = f"TRIM({trimmed})"
-    for mark in column.marks:
-        without = f"SUBSTR({trimmed}, 1, LENGTH({trimmed}) - {len(mark)})"
-        if not mark[-1].isalnum():  # a sign, which may stand before or after the number
-            trimmed = f"TRIM(REPLACE({trimmed}, {_string(mark)}, ''))"
-        else:
-            trimmed = (
-                f"TRIM(CASE WHEN SUBSTR({trimmed}, -{len(mark)}) = {_string(mark)} THEN {without} ELSE {trimmed} END)"
-            )
-    if column.thousands:
-        trimmed = f"REPLACE({trimmed}, {_string(column.thousands)}, '')"
-    if column.decimal != ".":
-        trimmed = f"REPLACE({trimmed}, {_string(column.decimal)}, '.')"
-    looks = f"{trimmed} GLOB '*[0-9]*'"
-    for other in ("*[^-+0-9.eE]*", "*[-+0-9.][-+]*", "*.*.*"):  # other letters, a date, points between thousands
-        looks += f" AND {trimmed} NOT GLOB {_string(other)}"
+    """A column of any type: numbers, and texts of them; infinity, which has no answer, where a text is none."""
+    number = f"CASE WHEN TYPEOF({reference}) IN ('integer', 'real') THEN CAST({reference} AS REAL)"
+    if not column.missing:  # a feature of a tree, not a column of a table
+        text = f"LOWER(TRIM({reference}, ' ' || CHAR(9, 10, 13)))"
+        return f"{number} WHEN {text} = '' THEN NULL WHEN {_no_number(text)} THEN 9e999 ELSE CAST({text} AS REAL) END"
+    steps, last = _sqlite_core(reference, column)
     return (
-        f"CASE WHEN TYPEOF({reference}) IN ('integer', 'real') THEN CAST({reference} AS REAL) "
-        f"WHEN {looks} THEN CAST({trimmed} AS REAL) END"
+        f"{number} WHEN {reference} IS NOT NULL THEN ({steps} SELECT CASE "
+        f"WHEN treelu_text IN ({_words(column)}) THEN NULL "
+        "WHEN LOWER(treelu_text) = 'true' THEN 1.0 WHEN LOWER(treelu_text) = 'false' THEN 0.0 "
+        f"WHEN {_no_number('treelu_core')} THEN 9e999 ELSE CAST(treelu_core AS REAL) END FROM {last}) END"
     )
+
+
+def _no_number(text: str) -> str:
+    return " OR ".join(f"{text} GLOB {_string(pattern)}" for pattern in _NO_NUMBERS)
+
+
+def _sqlite_core(reference: str, column: Column) -> tuple[str, str]:
+    """The text of a number (`treelu_text`) and how SQLite writes it (`treelu_core`), "-7" for "($7)".
+
+    Common table expressions and the name of the last: parsers allow few levels of nesting.
+    """
+    core = "treelu_text"
+    for written, meant in _SPACES.items():
+        core = f"REPLACE({core}, {_string(written)}, {_string(meant)})"
+    steps = [core]
+    for mark in column.marks:
+        place = f"INSTR(treelu_core, {_string(mark)})"
+        before, after = f"SUBSTR(treelu_core, 1, {place} - 1)", f"SUBSTR(treelu_core, {place} + {len(mark)})"
+        outside = f"TRIM({before}, '-+( ') = '' OR TRIM({after}, ' )') = ''"  # not between digits
+        steps.append(f"CASE WHEN {place} > 0 AND ({outside}) THEN TRIM({before} || {after}) ELSE treelu_core END")
+    steps.append(
+        "CASE WHEN treelu_core GLOB '(*)' THEN '-' || TRIM(SUBSTR(treelu_core, 2, LENGTH(treelu_core) - 2)) "
+        "ELSE treelu_core END"
+    )
+    steps.append(
+        "LOWER(CASE WHEN treelu_core GLOB '[+-] *' THEN SUBSTR(treelu_core, 1, 1) || TRIM(SUBSTR(treelu_core, 2)) "
+        "ELSE treelu_core END)"
+    )
+    if column.thousands or column.decimal != ".":
+        steps.append(_sqlite_point(column))
+    query = f"treelu_0 AS MATERIALIZED (SELECT {DIALECTS['sqlite'].trim.format(reference)} AS treelu_text)"
+    for n, step in enumerate(steps):
+        query += f", treelu_{n + 1} AS MATERIALIZED (SELECT treelu_text, {step} AS treelu_core FROM treelu_{n})"
+    return f"WITH {query}", f"treelu_{len(steps)}"
+
+
+def _sqlite_point(column: Column) -> str:
+    """The text of a number with a decimal point and nothing between thousands; "" where they are no groups of three."""
+    mark, digit = column.thousands, "[0-9]"
+    if not mark:
+        refused = ["*.*"]
+    else:
+        refused = [f"{mark}*", f"[+-]{mark}*", f"*[{column.decimal}e]*{mark}*", f"*{digit * 4}{mark}*"]
+        refused += [f"*{mark}{digit * n}[^0-9]*" for n in range(3)] + [f"*{mark}{digit * 4}*"]
+    tests = " OR ".join(f"treelu_core || ' ' GLOB {_string(pattern)}" for pattern in refused)
+    plain = f"REPLACE(treelu_core, {_string(mark)}, '')" if mark else "treelu_core"
+    return f"CASE WHEN {tests} THEN '' ELSE REPLACE({plain}, {_string(column.decimal)}, '.') END"
+
+
+def _sqlite_date(moment: str, column: Column) -> str:
+    """A column of texts in ISO 8601, NULL where one is missing, `NO_DATE` where one is no date."""
+    day = "SUBSTR(treelu_text, 1, 10)"
+    tests = f"DATE({day}, '+0 days') = {day} AND treelu_text NOT GLOB '*[T ]24:*' AND "
+    tests += "STRFTIME('%H:%M:%f', treelu_text) " + ("= '00:00:00.000'" if column.is_day else "IS NOT NULL")
+    return (
+        f"(SELECT CASE WHEN treelu_text IN ({_words(column)}) THEN NULL WHEN {tests} THEN treelu_text "
+        f"WHEN treelu_text IS NOT NULL THEN {_string(NO_DATE)} END "
+        f"FROM (SELECT {DIALECTS['sqlite'].trim.format(moment)} AS treelu_text))"
+    )
+
+
+def _words(column: Column) -> str:
+    """The texts that count as missing."""
+    return ", ".join(_string(text) for text in ("", *column.missing) if "\0" not in text)
 
 
 def _exact_digits(value: float) -> str:
@@ -210,6 +274,7 @@ DIALECTS = {
         timestamp="TEXT",
         trim=f"TRIM({{}}, CHAR({', '.join(map(str, _CODES))}))",
         fence="MATERIALIZED ",
+        is_number="TYPEOF({}) IN ('integer', 'real')",
         exp=False,
         max_terms=900,
     ),
@@ -220,6 +285,7 @@ DIALECTS = {
         text="VARCHAR",
         trim=f"TRIM({{}}, {' || '.join(f'CHR({code})' for code in _CODES)})",
         fence="MATERIALIZED ",
+        is_number="TYPEOF({}) <> 'VARCHAR'",
         has_nan=True,
         max_terms=900,
     ),
@@ -228,6 +294,7 @@ DIALECTS = {
         _quoted,
         trim=f'(BTRIM({{}}, {_POSTGRES_BLANKS}) COLLATE "C")',
         fence="MATERIALIZED ",
+        is_number="CAST(PG_TYPEOF({}) AS text) NOT IN ('text', 'character varying', 'character')",
         has_nan=True,
         max_terms=3000,
     ),

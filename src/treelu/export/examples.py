@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +86,10 @@ def _random_rows(program: Program) -> list[list[Cell]]:
         own = [feature for feature in program.features if feature.column == number]
         if column.kind == "number":
             columns.append(_numbers(rng, own, _spread(program, number)))
+        elif column.kind == "text":
+            columns.append(_texts(rng, own))
         else:
-            columns.append(_texts(rng, own) if column.kind == "text" else _dates(rng, own))
+            columns.append(_dates(rng, own, "D" if column.is_day else "s"))
     return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in range(_CANDIDATES)]
 
 
@@ -119,13 +121,13 @@ def _texts(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
     return [choices[place] for place in rng.integers(len(choices), size=_CANDIDATES)]
 
 
-def _dates(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+def _dates(rng: np.random.Generator, features: list[Feature], unit: Literal["D", "s"]) -> list[Cell]:
     days = [feature.fill for feature in features if isinstance(feature, DatePart) and feature.part == "days since 1970"]
     middle = round((days or [18_000.0])[0] * 86_400)
     seconds = middle + (86_400 * 10.0 ** rng.uniform(-1, 3.5, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)).astype(
         int
     )
-    moments = [str(np.datetime64(int(second), "s")) for second in seconds]
+    moments = [str(np.datetime64(int(second), "s").astype(f"datetime64[{unit}]")) for second in seconds]
     return [None if chance < 0.1 else cell for cell, chance in zip(moments, rng.random(_CANDIDATES), strict=True)]
 
 

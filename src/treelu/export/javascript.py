@@ -102,12 +102,14 @@ def _column(program: Program, number: int) -> str:
 
 
 def _style(column: Column) -> str:
-    """How numbers or dates are written as texts: a regular expression and what its groups are."""
+    """How numbers or dates are written as texts (a regular expression and its groups), or the categories of numbers."""
     if column.is_styled:
         return f"[{_text(column.decimal)}, {_text(column.thousands)}, {_texts(column.marks)}]"
     if column.kind == "date" and column.format is not None:
         pattern, groups = _date_pattern(column.format)
         return f"[new RegExp({_text(pattern)}), {_text(groups)}]"
+    if column.rewritten:
+        return f"new Map([{', '.join(f'[{_text(text)}, {_text(code)}]' for text, code in column.rewritten.items())}])"
     return "null"
 
 

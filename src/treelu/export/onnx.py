@@ -23,7 +23,8 @@ def to_onnx(
 
     The input is ``X`` (rows, features). A classifier returns ``label`` (rows,) and ``probabilities``
     (rows, classes), a regression tree ``variable`` (rows, outputs). The model follows each row from node to node, so
-    that a row costs as many products as its path has nodes. Feature names and notes are in the metadata.
+    that a row costs as many products as its path has nodes. Probabilities and values are NaN where a number that the
+    tree reads is NaN, infinite or too large; the label then means nothing. Feature names and notes are in the metadata.
 
     Parameters
     ----------
@@ -51,8 +52,7 @@ def to_onnx(
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")
     graph = _Graph(onnx, np.dtype(dtype))
-    leaf = _route(graph, tree)
-    scores = _leaf_scores(graph, tree, leaf)
+    scores = _leaf_scores(graph, tree, *_route(graph, tree))
     outputs = _regression(graph, tree, scores) if tree.classes is None else _classification(graph, tree, scores)
     value = onnx.helper.make_tensor_value_info("X", graph.elem_type, ["rows", tree.n_features])
     proto = onnx.helper.make_graph(graph.nodes, "oblique_tree", [value], outputs, graph.constants)
@@ -134,27 +134,43 @@ class _Graph:
         return name
 
 
-def _route(graph: _Graph, tree: ObliqueTree) -> str:
-    """The leaf of each row, counted from 0: as many steps as the tree is deep; a row at its leaf stays there."""
+def _route(graph: _Graph, tree: ObliqueTree) -> tuple[str, str | None]:
+    """The leaf of each row, counted from 0: as many steps as the tree is deep; a row at its leaf stays there.
+
+    And what its outputs are to be added to: 0, or NaN where a score on its way is not finite (None: 0 for all rows).
+    """
     rows = graph.node("Shape", graph.rows, start=0, end=1)
     zero = graph.onnx.numpy_helper.from_array(np.zeros(1, dtype=np.int64))
     node = graph.node("ConstantOfShape", rows, value=zero)
     if tree.n_splits == 0:
-        return node
+        return node, None
     stay = np.repeat(np.arange(tree.n_splits, tree.n_nodes)[:, None], 2, axis=1)
     w, b = graph.constant(dense(tree.weights), "weights"), graph.constant(tree.biases, "biases")
     following = graph.constant(np.concatenate([tree.children, stay]).ravel(), "following")
     last = graph.constant(np.array(tree.n_splits - 1), "last_split")
     two = graph.constant(np.array(2), "two")
     null = graph.constant(np.array(0.0), "zero")
+    lost = ""
     for _ in range(tree.depth):
         split = graph.node("Min", node, last)  # at a leaf any split will do
-        products = graph.node("Mul", graph.rows, graph.node("Gather", w, split))
+        products = _products(graph, graph.node("Gather", w, split), graph.rows, dense(tree.weights))
         score = graph.node("Add", _sum_terms(graph, products), graph.node("Gather", b, split))
+        read = graph.node("Where", graph.node("Equal", split, node), score, null)
+        lost = graph.node("Add", lost, read) if lost else read
+        lost = graph.node("Mul", lost, null)  # NaN of what is not finite
         right = graph.node("Cast", graph.node("GreaterOrEqual", score, null), to=graph.onnx.TensorProto.INT64)
         place = graph.node("Add", graph.node("Mul", node, two), right)
         node = graph.node("Gather", following, place)
-    return graph.node("Sub", node, graph.constant(np.array(tree.n_splits), "n_splits"))
+    return graph.node("Sub", node, graph.constant(np.array(tree.n_splits), "n_splits")), lost
+
+
+def _products(graph: _Graph, weights: str, rows: str, numbers: NDArray[np.float64]) -> str:
+    """Weights times features; 0 where the weight is 0, whatever the feature: the tree does not read it."""
+    products = graph.node("Mul", rows, weights)
+    if (numbers != 0).all():
+        return products
+    null = graph.constant(np.array(0.0), "zero")
+    return graph.node("Where", graph.node("Equal", weights, null), null, products)
 
 
 def _sum_terms(graph: _Graph, products: str) -> str:
@@ -172,15 +188,21 @@ def _sum_terms(graph: _Graph, products: str) -> str:
     return graph.node("Squeeze", total, graph.constant(np.array([0]), "outer_axis"))
 
 
-def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str) -> str:
-    """Outputs before the link, (rows, outputs)."""
+def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str, lost: str | None) -> str:
+    """Outputs before the link, (rows, outputs); `leaf` and `lost` as `_route` gives them."""
     scores = graph.node("Gather", graph.constant(tree.values, "values"), leaf)
+    if lost is not None:
+        scores = graph.node("Add", scores, graph.node("Unsqueeze", lost, graph.constant(np.array([1]), "outputs_axis")))
     if tree.leaf_weights is None:
         return scores
     forms = graph.node("Gather", graph.constant(tree.leaf_weights, "leaf_weights"), leaf)  # (rows, outputs, features)
+    rows = graph.node("Unsqueeze", graph.rows, graph.constant(np.array([1]), "outputs_axis"))
+    products = _products(graph, forms, rows, tree.leaf_weights)
     last = graph.constant(np.array([2]), "last_axis")
-    linear = graph.node("MatMul", forms, graph.node("Unsqueeze", graph.rows, last))
-    return graph.node("Add", scores, graph.node("Squeeze", linear, last))
+    linear = graph.node("ReduceSum", products, last, keepdims=0)
+    null, axis = graph.constant(np.array(0.0), "zero"), graph.constant(np.array([1]), "outputs_axis")
+    lost = graph.node("ReduceSum", graph.node("Mul", linear, null), axis)  # NaN for all outputs where one is not finite
+    return graph.node("Add", scores, graph.node("Add", linear, lost))
 
 
 def _regression(graph: _Graph, tree: ObliqueTree, scores: str) -> list[Any]:
@@ -325,7 +347,7 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
     answer = outputs[-1]
     wanted = tree.link_outputs(tree.decision_function(rows))
     difference = np.abs(answer - wanted).max(axis=1, initial=0.0)
-    other = difference > tolerance * (1 + np.abs(wanted).max(initial=0.0))
+    other = ~(difference <= tolerance * (1 + np.abs(wanted).max(initial=0.0)))
     doubt = rows_in_doubt(tree, rows)
     unlike = np.zeros(len(doubt), dtype=bool)
     if tree.classes is not None:

@@ -30,8 +30,8 @@ def program_to_onnx(
     There is an input of shape (rows, 1) for each column that is used, named like it: numbers, NaN where one is missing;
     texts, empty where one is missing; dates as seconds since 1970 in UTC, NaN where one is missing. A program on the
     features of trees alone has one input ``X`` (rows, features).
-    Outputs are as of :func:`treelu.export.onnx.to_onnx`; with several labels ``probabilities`` has one for each. The
-    header, the names of inputs and outputs and the example rows are in the metadata.
+    Outputs are as of :func:`treelu.export.onnx.to_onnx`, NaN included; with several labels ``probabilities`` has one
+    for each. The header, the names of inputs and outputs and the example rows are in the metadata.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def _scores(graph: _Graph, part: Part, scope: str) -> str:
     for number, tree in enumerate(part.trees):
         graph.scope = f"{scope}/{number}/"
         voting = _as_votes(tree) if part.combine == "vote" else tree
-        scores = _leaf_scores(graph, voting, _route(graph, voting))
+        scores = _leaf_scores(graph, voting, *_route(graph, voting))
         total = graph.node("Add", total, scores) if total else scores
     if part.combine == "sum":
         return total

@@ -40,7 +40,10 @@ class Column:
     decimal, thousands, marks
         How numbers are written where they come as texts: "$1,234.50" with ".", "," and ("$",).
     format : str, optional
-        How dates are written where they come as texts, as for `strptime`; ISO 8601 is read besides.
+        How dates are written where they come as texts, as for `strptime`; ISO 8601 is read besides, without a time of
+        day where the format has none.
+    codes : tuple of str
+        Categories that numbers may stand for: 120.0 is "120" where "120.0" is none of them, and the other way round.
     """
 
     name: str
@@ -50,11 +53,23 @@ class Column:
     thousands: str = ""
     marks: tuple[str, ...] = ()
     format: str | None = None
+    codes: tuple[str, ...] = ()
 
     @property
     def is_styled(self) -> bool:
         """Whether it holds numbers that are written otherwise than in programs."""
         return self.kind == "number" and (self.decimal, self.thousands, self.marks) != (".", "", ())
+
+    @property
+    def rewritten(self) -> dict[str, str]:
+        """From the text of a number to the category that it stands for, where they are written in two ways."""
+        others = {code.removesuffix(".0") if code.endswith(".0") else f"{code}.0": code for code in self.codes}
+        return {text: code for text, code in others.items() if text not in self.codes}
+
+    @property
+    def is_day(self) -> bool:
+        """Whether it holds dates without a time of day."""
+        return self.format is not None and "%H" not in self.format and "%I" not in self.format
 
 
 @dataclass(frozen=True)
@@ -144,7 +159,9 @@ class Part:
     def classes(self) -> list[Any] | None:
         """The labels, plain Python values; None in regression and for one of several labels."""
         classes = self.trees[0].classes
-        return None if classes is None or self.only is not None else classes.tolist()
+        if classes is None or self.only is not None:
+            return None
+        return [label.item() if isinstance(label, np.generic) else label for label in classes.tolist()]
 
     @property
     def link(self) -> str:
@@ -292,8 +309,11 @@ class Program:
         trees = [to_json(tree) for tree in self.trees]
         if len(trees) == 1 and self.is_plain and self.parts[0].threshold is None:
             return hashlib.sha256(trees[0].encode()).hexdigest()
+        columns = [asdict(column) for column in self.columns]
+        for column in columns:
+            del column["codes"]  # which are in the features
         recipe = {
-            "columns": [asdict(column) for column in self.columns],
+            "columns": columns,
             "features": [{"kind": type(feature).__name__, **asdict(feature)} for feature in self.features],
             "parts": [[p.combine, list(p.outputs), p.only, p.threshold, len(p.trees)] for p in self.parts],
         }

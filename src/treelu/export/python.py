@@ -66,9 +66,12 @@ def _lines(items: Iterable[str]) -> str:
 
 def _column(program: Program, number: int) -> str:
     column = program.columns[number]
-    style = (column.decimal, column.thousands, column.marks) if column.is_styled else None
-    how = ascii(column.format if column.kind == "date" else style)
-    return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how})"
+    how = {
+        "number": (column.decimal, column.thousands, column.marks) if column.is_styled else None,
+        "date": column.format,
+        "text": column.rewritten or None,
+    }
+    return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how[column.kind]!a})"
 
 
 def _feature(program: Program, feature: Feature) -> str:

@@ -35,7 +35,8 @@ def to_sql(
     """A tree or a program as one query that predicts for the rows of a table.
 
     The answers are columns named as in the output of ``treelu predict``: "prediction" and a probability for each class,
-    or values. A missing value is NULL (or NaN); where the tree cannot do without it, the answers are NULL.
+    or values. A missing value is NULL (or NaN); where the tree cannot do without it, the answers are NULL. In SQLite
+    they are NULL, too, where a text is no number or no date; the other databases stop there.
 
     Parameters
     ----------
@@ -130,8 +131,14 @@ class _Query:
         columns = self.program.columns
         cells = {number: f"{own}.{quote(columns[number].name)}" for number in self.program.used_columns}
         steps, last = self._steps(source, cells, kept)
+        answers = self._answers()
+        taken = {name.lower() for name, _ in answers}  # names in SQL know no case
+        for name in keep:
+            if name.lower() in taken:
+                raise ValueError(f"keep: the output has a column {name!r} already; leave it out or rename it")
+            taken.add(name.lower())
         names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
-        names += [f"{text} AS {quote(name)}" for name, text in self._answers()]
+        names += [f"{text} AS {quote(name)}" for name, text in answers]
         return f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {_columns(names)}\nFROM {last}"
 
     def self_test(self) -> str:

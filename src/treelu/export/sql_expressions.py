@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from treelu.export.dialects import Dialect
+from treelu.export.dialects import NO_DATE, Dialect
 from treelu.export.program import (
     Category,
     DatePart,
@@ -35,13 +35,15 @@ class Expressions:
     cells: dict[int, str]
 
     def guard(self) -> str:
-        """Whether all numbers are there and finite; those that may be missing only finite."""
+        """Whether all numbers are there and finite; those that may be missing only finite. Whether dates are read."""
         filled = {feature.column for feature in self.program.features if not _is_bare(feature)}
         tests = []
         for number in self.program.used_columns:
             if self.program.columns[number].kind == "number":
                 cell = f"COALESCE({self.cells[number]}, 0)" if number in filled else self.cells[number]
                 tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
+            elif self.program.columns[number].kind == "date" and self.dialect.name == "sqlite":
+                tests.append(f"COALESCE({self.cells[number]}, '') <> {self.dialect.string(NO_DATE)}")
         return " AND ".join(tests) or "1 = 1"
 
     def term(self, feature: Feature, weight: float) -> str:

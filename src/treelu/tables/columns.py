@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MISSING, OTHER = "(missing)", "(other)"
 MAX_BITS = 1 << 20
+_NOT_NUMBERS = {"M": "dates", "m": "durations", "c": "complex numbers"}  # by the kind of their dtype
 _NO_ROWS: dict[str, Any] = {"n_rows": 0, "refused": []}  # which training rows were read matters to nobody later
 Note = Callable[[str], None]
 
@@ -70,6 +71,11 @@ class NumberColumn:
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
+        found = _NOT_NUMBERS.get(column.dtype.kind)
+        if found is not None and column.notna().any():
+            raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
+        if found is not None:
+            column = column.astype(object)  # gaps alone
         if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
             column = column.mask(to_texts(column).isin(self.strays))
         values, strays = to_numbers(column, self.style)

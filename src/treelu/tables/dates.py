@@ -147,6 +147,7 @@ def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
 
     if column.dtype.kind != "M":
         texts = whole_texts(column) if style == COMPACT else to_texts(column)
+        texts = texts.where(texts.str.contains("[0-9]", na=False))  # pandas takes "now" and "today" for dates
         moments = pd.to_datetime(texts, format=style or "ISO8601", errors="coerce", utc=True)
     else:
         moments = pd.to_datetime(column, utc=True)

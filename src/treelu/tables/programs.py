@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -138,7 +139,8 @@ def _text(column: TextColumn, place: int) -> tuple[Column, list[Feature]]:
     words = tuple(word for word in MISSING_WORDS if word not in column.categories)
     features: list[Feature] = [Category(place, text) for text in column.categories]
     features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
-    return Column(column.name, "text", words), features
+    codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
+    return Column(column.name, "text", words, codes=codes), features
 
 
 def _date(column: DateColumn, place: int) -> tuple[Column, list[Feature]]:

@@ -153,6 +153,20 @@ def node_children(children: Any, n_splits: int) -> np.ndarray:
     return read_only(array)
 
 
+def labels(classes: Any) -> np.ndarray:
+    """Classes as an array; whole numbers from 2^63 on, of which NumPy makes floats where others are below, stay whole.
+
+    Examples
+    --------
+    >>> labels([2, 2**63 + 5])
+    array([                  2, 9223372036854775813], dtype=uint64)
+    """
+    array = np.asarray(classes)
+    if array.dtype.kind == "f" and isinstance(classes, list | tuple) and all(type(label) is int for label in classes):
+        return np.asarray(classes, dtype=object if min(classes) < 0 else np.uint64)
+    return array
+
+
 def check_outputs(link: str, classes: np.ndarray | None, n_outputs: int, linear_leaves: bool) -> None:
     """Raise unless ``link``, ``classes`` and the width of the leaf values fit together."""
     if n_outputs == 0:

@@ -81,7 +81,7 @@ class ObliqueTree(Doors, Questions):
         leaf_weights = self.leaf_weights
         if leaf_weights is not None:
             leaf_weights = check.float_array("leaf_weights", leaf_weights, (n_splits + 1, n_outputs, n_features))
-        classes = None if self.classes is None else check.read_only(np.asarray(self.classes))
+        classes = None if self.classes is None else check.read_only(check.labels(self.classes))
         check.check_outputs(self.link, classes, n_outputs, leaf_weights is not None)
         n_samples = self.n_samples
         if n_samples is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import linprog
 
 from treelu.tree.oblique_tree import ObliqueTree
@@ -22,7 +23,7 @@ def prune(tree: ObliqueTree, X: Any = None, *, bounds: Any = None, unvisited: bo
 
     - *Unreachable branches* are left out: those that no row within the bounds can come to, decided by linear
       programmes. Outputs stay exact for all rows within the bounds (a region that is narrower than 1e-9 of the
-      bounds and holds no row of X counts as empty).
+      bounds, or of the features' spreads where there are none, and holds no row of X counts as empty).
     - *Equal siblings*: two leaves of one node with the same outputs become one. Exact for all rows.
     - *Unvisited branches*, on request: those that no row of X comes to. Exact on the rows of X and on all that
       follow the branches they take.
@@ -133,8 +134,8 @@ class _Box:
     def __init__(self, tree: ObliqueTree, low: np.ndarray, high: np.ndarray) -> None:
         self.tree = tree
         finite = np.isfinite(low) & np.isfinite(high)
-        # x = origin + width * y, so that margins are in units of the bounds
-        self.width = np.where(finite, high - low, 1.0) if finite.any() else np.ones(len(low))
+        # x = origin + width * y, so that margins are in units of the bounds, or of the features where there are none
+        self.width = np.where(finite, high - low, 1.0 if finite.all() else _units(tree))
         self.origin = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
         width = np.where(self.width > 0, self.width, 1.0)
         self.low, self.high = (low - self.origin) / width, (high - self.origin) / width
@@ -213,6 +214,28 @@ class _Box:
         if result.x is None:
             raise RuntimeError(f"the linear programme of a branch failed: {result.message}")
         return float(result.x[-1]), result.x[:-1]
+
+
+def _units(tree: ObliqueTree) -> np.ndarray:
+    """A size of each feature (n_features,): its spread where the tree knows it, else one that makes weights alike.
+
+    Weights times these sizes have the geometric mean 1 in each column, up to a factor of each node.
+    """
+    if tree.spreads is not None:
+        return np.where(tree.spreads > 0, tree.spreads, 1.0)
+    entries = sparse.coo_array(tree.weights)
+    nodes, features = (place[entries.data != 0] for place in entries.coords)
+    sizes = np.log(np.abs(entries.data[entries.data != 0]))
+    column = np.zeros(tree.n_features)
+    for _ in range(10):
+        row = -_mean(nodes, sizes + column[features], tree.n_splits)
+        column = -_mean(features, sizes + row[nodes], tree.n_features)
+    return np.exp(column)
+
+
+def _mean(places: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
+    """The mean of the values of each place (n,); 0 where there are none."""
+    return np.bincount(places, values, minlength=n) / np.maximum(1, np.bincount(places, minlength=n))
 
 
 # The tree that is left

@@ -3,7 +3,7 @@
 // predict(row) takes an object with a property for each column: numbers, texts, null where one is missing.
 
 const BLANKS = new Set(@BLANKS@);
-// name, kind, texts that count as missing, how numbers or dates are written
+// name, kind, texts that count as missing, how numbers or dates are written, categories that numbers stand for
 const COLUMNS = [
 @COLUMNS@];
 // kind, column, what it is compared with or filled with
@@ -33,6 +33,12 @@ function readText(value, missing) {
   while (end > start && BLANKS.has(text[end - 1])) end -= 1;
   const kept = text.slice(start, end);
   return kept === "" || missing.includes(kept) ? null : kept;
+}
+
+// A text; a number 120 may stand for the category 120.0.
+function readCategory(name, value, missing, codes) {
+  const text = readText(value, missing);
+  return codes !== null && typeof value === "number" && codes.has(text) ? codes.get(text) : text;
 }
 
 // A text as a number, null where it is none.
@@ -91,6 +97,7 @@ function writtenDate(text, [pattern, letters]) {
   moment.setUTCFullYear(year, month, number("d", 1));
   if (month < 0 || moment.getUTCMonth() !== month || moment.getUTCDate() !== number("d", 1)) return null;
   if (hour > 23 || minute > 59 || second > 59) return null;
+  if (parts.I !== undefined && (number("I") < 1 || number("I") > 12)) return null;
   const zone = /^([-+])(\d{2}):?(\d{2})$/.exec(parts.z ?? "");
   const ahead = zone === null ? 0 : Number(`${zone[1]}1`) * (Number(zone[2]) * 60 + Number(zone[3]));
   const seconds = moment.getTime() / 1000 + hour * 3600 + (minute - ahead) * 60 + second;
@@ -103,6 +110,9 @@ function readDate(name, value, missing, style) {
   if (text === null) return null;
   const moment = (style === null ? null : writtenDate(text, style)) ?? writtenDate(text, ISO);
   if (moment === null) throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} is not a date`);
+  if (style !== null && !/[HI]/.test(style[1]) && moment % 86400000000 !== 0) {
+    throw new TypeError(`column ${JSON.stringify(name)}: ${JSON.stringify(value)} has a time of day, in a column of plain dates`);
+  }
   return moment;
 }
 
@@ -114,7 +124,7 @@ function datePart(moment, part) {
   return part === "hour" ? date.getUTCHours() : ((date.getUTCDay() + 6) % 7) + 1;
 }
 
-const READERS = { number: readNumber, text: (name, value, missing) => readText(value, missing), date: readDate };
+const READERS = { number: readNumber, text: readCategory, date: readDate };
 
 /** The features that the trees ask about; NaN where a value is missing and nothing stands in for it. */
 export function encode(row) {
