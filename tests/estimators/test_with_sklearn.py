@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_transformer
-from sklearn.ensemble import StackingClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
@@ -20,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, data_for, labels, three_classes, two_classes, values
-from treelu import LCNClassifier, LCNRegressor, LLNRegressor
+from treelu import LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTreeClassifier
 
 
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
@@ -65,11 +66,20 @@ def test_grid_search_over_numpy_booleans() -> None:
 
 
 @pytest.mark.parametrize("estimator_class", CLASSIFIERS)
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
 def test_cross_val_predict(estimator_class: type, method: str) -> None:
     X, y = three_classes()
     out = cross_val_predict(estimator_class(**FAST), X, y, cv=3, method=method)
     assert out.shape == ((150,) if method == "predict" else (150, 3))
+
+
+@pytest.mark.parametrize("model", [LCNClassifier(**FAST), ObliqueTreeClassifier(n_updates=20, random_state=0)])
+def test_logarithms_of_probabilities_as_of_a_soft_vote(model: Any) -> None:
+    X, y = three_classes()
+    logarithms = clone(model).fit(X, y).predict_log_proba(X)
+    vote = VotingClassifier([("one", model)], voting="soft").fit(X, y)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(logarithms, np.log(vote.predict_proba(X)))
 
 
 def test_sample_weight_in_cross_validation() -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
+from treelu.estimators._log_proba import LogProbabilities
 from treelu.estimators._targets import check_class_weight, class_targets, encode_classes
 from treelu.training import Callback, Settings
 from treelu.training.odd_targets import refuse_odd_targets
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
-class NetworkClassifier(ClassifierMixin, NetworkEstimator):
+class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
     """A classifier around one network."""
 
     classes_: Any  # an array; of several labels one for each

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from treelu.estimators._log_proba import LogProbabilities
 from treelu.estimators._rows import plain_gaps, refuse_text_columns
 from treelu.estimators._showing import SaveMixin
 from treelu.training.odd_targets import refuse_odd_targets
@@ -118,7 +119,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         return tags
 
 
-class TreeClassifier(TreeEstimator):
+class TreeClassifier(LogProbabilities, TreeEstimator):
     """Class probabilities from a tree whose leaf values are class frequencies."""
 
     classes_: NDArray[Any]

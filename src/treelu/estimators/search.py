@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
+from treelu.estimators._log_proba import LogProbabilities
 from treelu.estimators._rows import check_weight
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import is_label_matrix
@@ -203,7 +204,7 @@ def _held_out_loss(
     return log_loss(np.searchsorted(estimator.classes_, y[known]), scores, None if weight is None else weight[known])
 
 
-class LCNClassifierCV(ClassifierMixin, _SearchCV):
+class LCNClassifierCV(ClassifierMixin, LogProbabilities, _SearchCV):
     """`LCNClassifier` with depth and drop rate chosen by cross-validated log-loss.
 
     Parameters
