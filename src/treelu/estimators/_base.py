@@ -126,11 +126,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """Fit to raw input, with the parameters checked."""
         goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
         before = learned_before(self) if goes_on else {}
-        X = self._validated_rows(X, first=True)
-        check_consistent_length(X, y)
-        targets = self._read_targets(y, check_weight(sample_weight, X), first=True)
-        X, targets = rows_that_count(X, targets)
-        X = self._filled_rows(X, first=True)
+        X, targets = self._read_sample(X, y, sample_weight, first=True)
         check_continues(before, learned_before(self))
         warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
@@ -393,6 +389,14 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
         check_device(device)
         return partial(TorchStepper, device=device)
+
+    def _read_sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Targets]:
+        """The rows that count, as of `_read_rows`, and their targets."""
+        X = self._validated_rows(X, first=first)
+        check_consistent_length(X, y)
+        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
+        X, targets = rows_that_count(X, targets)
+        return self._filled_rows(X, first=first), targets
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
         """Validated X (float32 or float64, dense or CSR) without gaps; y only has its length checked."""

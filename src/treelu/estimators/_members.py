@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._rows import check_weight, finite_scores, hold_out, rows_that_count
+from treelu.estimators._rows import finite_scores, hold_out
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack, trainer
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
@@ -113,10 +113,7 @@ class EnsembleMixin(NetworkEstimator):
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """One more member, fitted to a piece of data on top of the earlier ones."""
         first = not hasattr(self, "ensemble_")
-        X = self._validated_rows(X, first=first)
-        check_consistent_length(X, y)
-        X, targets = rows_that_count(X, self._read_targets(y, check_weight(sample_weight, X), first=first))
-        X = self._filled_rows(X, first=first)
+        X, targets = self._read_sample(X, y, sample_weight, first=first)
         if first:
             self.scaling_ = fit_scaling(X, self.standardize)
         n_members = 1 if first else len(self.ensemble_) + 1

@@ -126,13 +126,15 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight)
-            X = self._rows(X, first=True, sample_weight=sample_weight)
+            X = self._validated(X, first=True)
+            weight = check_weight(sample_weight, X)
+            learn_gaps(self, X if weight is None else X[weight > 0])
+            X = self._filled(X)
             warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
-            weight = check_weight(sample_weight, X)
             self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight)
             return self
 
@@ -296,20 +298,23 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         """The row of `path_` whose tree was chosen."""
         return int(self.path_["chosen"].to_numpy().argmax())
 
-    def _rows(self, X: Any, *, first: bool = False, sample_weight: Any = None) -> Matrix:
-        """Validated rows without gaps; `first` learns the features' names and, of rows that count, what fills gaps."""
-        if not first:
-            check_is_fitted(self)
+    def _rows(self, X: Any) -> Matrix:
+        """Validated rows without gaps, for the fitted tree."""
+        check_is_fitted(self)
+        return self._filled(self._validated(X, first=False))
+
+    def _validated(self, X: Any, *, first: bool) -> Matrix:
+        """Rows that may have gaps; `first` learns the features' names."""
         refuse_text_columns(X)
         options = {"ensure_all_finite": "allow-nan" if takes_gaps(self, first=first) else True}
         with plain_gaps(type(self).__name__, GAPS_REMEDY):
-            X = validate_data(
+            return validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
-        if first:
-            weight = check_weight(sample_weight, X)
-            learn_gaps(self, X if weight is None else X[weight > 0])
-        return self.missing_values_.fill(X) if takes_gaps(self, first=first) else X
+
+    def _filled(self, X: Matrix) -> Matrix:
+        """Validated rows with gaps filled and marked as the fit has learned."""
+        return self.missing_values_.fill(X) if takes_gaps(self, first=False) else X
 
 
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
