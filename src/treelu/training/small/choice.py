@@ -32,7 +32,9 @@ REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
 MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
+HEAD_START = 0.5  # standard errors by which trained questions, the best of many, have to be ahead of a linear model
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
+RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 STRENGTH = 3.0  # of the shrinkage while steps are compared
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -122,6 +124,15 @@ def ordinary_families(rows: Rows, budget: Budget, can_teach: bool) -> list[Famil
     return [*found, Family("thresholds")] if budget.max_terms == 1 and is_trainable(rows, budget) else found
 
 
+def score_families(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:
+    """Linear models that a tree may follow; none for one or two terms, where others see more, nor for linear leaves."""
+    few_terms = budget.max_terms == 1 or budget.max_terms < min(3, rows.n_features)
+    if few_terms or rows.linear or rows.signs is not None or not is_trainable(rows, budget):
+        return []
+    taught = (False, True)[: 1 + can_teach]
+    return [Family("scores", penalty=ridge, taught=of) for of in taught for ridge in RIDGES]
+
+
 def is_trainable(rows: Rows, budget: Budget) -> bool:
     """Whether a training takes seconds: each update costs as many products as leaves times outputs, for every row."""
     return budget.max_leaves * rows.target.shape[1] <= MOST_SCORES
@@ -129,6 +140,9 @@ def is_trainable(rows: Rows, budget: Budget) -> bool:
 
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The step of a family's path with the most leaves and terms; its tree with all terms is kept in `first`."""
+    if family.start == "scores":
+        yield next((key, tree) for key, tree in walk(rows, family, budget, grow, seed) if key.terms == budget.max_terms)
+        return
     rows, size = rows.to_question, budget.max_leaves
     tree = first_tree(rows, family, size, budget, grow, seed)
     if first is not None:
@@ -146,7 +160,7 @@ def compare(
     seed: int,
     n_jobs: int,
 ) -> dict[Key, Judged]:
-    """Judge the steps of the best family's path and of ordinary trees, fold by fold.
+    """Judge the steps of the best family's path, of the best linear model's and of ordinary trees, fold by fold.
 
     The best family is the one whose trials lose least on the rows held out: the best start first, then the best way of
     holding weights back. After the first folds only the best few go on. `teach(parts, seeds, n_jobs)` gives each part
@@ -184,6 +198,10 @@ def compare(
         finalists = ranked(trials, [*tried, *others])[:FINALISTS]
         judge_steps(trials, finalists, trial, range(some, len(parts)))
         judge_steps(judged, ranked(trials, finalists)[:1], walk, range(len(parts)))
+    if tried := score_families(rows, budget, bool(taught)):
+        trials = {}
+        judge_steps(trials, tried, trial, range(len(parts)))
+        judge_steps(judged, ranked(trials, tried)[:1], walk, range(len(parts)))
     judge_steps(judged, ordinary_families(rows, budget, bool(taught)), walk, range(len(parts)))
     for train, test in parts:
         judge(judged, Key(Family("constant"), 1, 0), one_leaf(train), train, test)
@@ -202,8 +220,9 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
     the kind that loses least in the mean over its sizes: the largest of them, unless smaller ones are ahead by more
-    than one standard error. Another step has to be ahead by more than two: of many steps that are about as good, the
-    first by chance would be worse than these.
+    than one standard error. Where they are not ahead of the best tree with linear scores by half a standard error, that
+    one is the best. Another step has to be ahead by more than two: of many steps that are about as good, the first by
+    chance would be worse than these.
     """
     loss = {key: found.loss() for key, found in judged.items()}
     mean = smoothed({key: rows.mean() for key, rows in loss.items()})
@@ -222,6 +241,8 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     among = [key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1]
     largest = max(among, key=lambda key: key.leaves)
     best = min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
+    linear = min((key for key in judged if key.family.start == "scores" and key.terms == most), key=rank, default=best)
+    best = best if ahead(best, linear, HEAD_START) else linear
     best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best

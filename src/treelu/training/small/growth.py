@@ -93,9 +93,9 @@ def linear_cut(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
 ) -> Cut | None:
     """The best threshold of a linear regression, scaled to spread 1; None where no question gains anything."""
-    moments, products = _moments(X, target, weight)
+    moments, products = ridge_moments(X, target, weight)
     slopes: Any = np.linalg.solve(moments, products)  # (D, K)
-    return _best_of(slopes.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
+    return best_of(slopes.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
 
 
 def pair_cut(
@@ -109,7 +109,7 @@ def pair_cut(
     """
     some = np.random.default_rng(len(X)).permutation(len(X))[:COMPARED_ROWS]
     sample = X[some], target[some], weight[some], is_classifier
-    moments, products = _moments(X, target, weight)
+    moments, products = ridge_moments(X, target, weight)
     likely = np.sort(np.argsort(-(products**2).sum(axis=1) / np.diag(moments), kind="stable")[:LIKELY_FEATURES])
     singles = np.eye(X.shape[1])[likely]
     first = likely[np.argsort(-rough_gains(singles, *sample), kind="stable")[:FIRST_FEATURES]]
@@ -126,7 +126,7 @@ def pair_cut(
         slopes.append(both)
     tried = np.concatenate(slopes)
     best = np.argsort(-rough_gains(tried, *sample), kind="stable")[:EXACT_CUTS]
-    return _best_of(tried[best], X, target, weight, is_classifier)
+    return best_of(tried[best], X, target, weight, is_classifier)
 
 
 def pair_regressions(
@@ -170,14 +170,14 @@ def rough_gains(
     return lost[2] - (lost[0] + lost[1]).reshape(len(slopes), -1).min(axis=1)
 
 
-def _moments(
-    X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64]
+def ridge_moments(
+    X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], ridge: float = RIDGE
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments of the features (D, D), with a ridge, and their products with the targets (D, K), all centred."""
     total = weight.sum()
     centred, goal = X - weight @ X / total, target - weight @ target / total
     scaled = centred * weight[:, None]
-    return scaled.T @ centred + RIDGE * total * np.eye(X.shape[1]), scaled.T @ goal
+    return scaled.T @ centred + ridge * total * np.eye(X.shape[1]), scaled.T @ goal
 
 
 def _distinct(target: NDArray[np.float64], is_classifier: bool) -> slice:
@@ -185,7 +185,7 @@ def _distinct(target: NDArray[np.float64], is_classifier: bool) -> slice:
     return slice(1, 2) if is_classifier and target.shape[1] == 2 else slice(None)
 
 
-def _best_of(
+def best_of(
     slopes: NDArray[np.float64],
     X: NDArray[np.float64],
     target: NDArray[np.float64],

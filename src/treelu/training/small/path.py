@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.growth import linear_tree
 from treelu.training.small.prune import pruned
+from treelu.training.small.scores import linear_scores, score_tree, strongest
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, one_leaf, trained
 from treelu.training.small.starts import axis_tree, random_tree
 
@@ -60,7 +61,8 @@ class Family(NamedTuple):
     The start is "random" questions, "linear" regressions, a tree of "pairs" of features, an ordinary tree ("gini" and
     "entropy", its criteria, or "squared_error") that is kept as it is, or one from which gradients go on: with all
     terms ("cart"), or its thresholds only ("thresholds"). Weights are left out at random (a share `drop` of them) or
-    penalised (`penalty` times their sizes). Targets are the rows' own or, if `taught`, a teacher's.
+    penalised (`penalty` times their sizes). Trees that follow the "scores" of one linear model are kept as they are;
+    `penalty` is its ridge. Targets are the rows' own or, if `taught`, a teacher's.
     """
 
     start: str
@@ -136,11 +138,27 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, firs
                 tree = (first or {}).get((family, size)) or first_tree(rows, family, size, budget, grow, seed)
                 yield from thinner(tree, rows, family, size, budget, seed)
         return
+    if family.start == "scores":
+        yield from followed(rows, family, budget)
+        return
     for size in sizes(budget.max_leaves):
         if family.start == "thresholds":
             yield Key(family, size, 1), _moved_thresholds(rows, size, budget, grow, seed)
         else:
             yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
+
+
+def followed(rows: Rows, family: Family, budget: Budget) -> Path:
+    """Trees that follow a linear model of all rows: of all features, and of fewer and fewer of the strongest."""
+    scores = None
+    for terms in term_ladder(rows.n_features, budget.max_terms):
+        used = None if scores is None else strongest(scores, terms)
+        scores = linear_scores(rows, family.penalty, used)
+        if terms > budget.max_terms:
+            continue
+        tree = score_tree(rows, scores, budget.max_leaves, budget.max_depth)
+        for size in sizes(budget.max_leaves):
+            yield Key(family, size, terms), pruned(tree, rows, size, budget.min_samples)
 
 
 def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:

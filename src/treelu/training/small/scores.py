@@ -1,0 +1,87 @@
+"""Trees that decide as one linear model of all rows does: a softmax regression of classes, or a regression of values.
+
+On small noisy tables the boundaries of a linear model, which all rows settle together, are better than those that
+questions find for themselves, and a tree of a few leaves follows them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from treelu.training.small.growth import Cut, best_of, grown, ridge_moments
+from treelu.training.small.soft_tree import Rows, SoftTree
+from treelu.training.together import check_not_stopped
+
+MOST_ROWS = 12_000  # from which a linear model is fitted: more hardly move it
+MOST_STEPS = 100  # of L-BFGS
+LEAST_SHARE = 1e-4  # of a class, from which its score starts
+
+
+def linear_scores(rows: Rows, ridge: float, used: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    """Scores (D + 1, K) of a softmax or a ridge regression on the features that are `used` (None: all).
+
+    The mean loss of a row has `ridge` / 2 times the squared weights beside it.
+    """
+    check_not_stopped()
+    used = np.arange(rows.n_features) if used is None else used
+    if len(rows) > MOST_ROWS:
+        rows = rows.part(np.random.default_rng(len(rows)).choice(len(rows), MOST_ROWS, replace=False))
+    part = replace(rows, X=rows.X[:, [*used, -1]])
+    found = np.zeros((rows.X.shape[1], rows.target.shape[1]))
+    found[[*used, -1]] = _softmax(part, ridge) if rows.is_classifier else _regressions(part, ridge)
+    return found
+
+
+def _softmax(rows: Rows, ridge: float) -> NDArray[np.float64]:
+    X, target = rows.X.astype(np.float64), rows.target.astype(np.float64)
+    share = rows.weight.astype(np.float64)[:, None] / rows.weight.sum(dtype=np.float64)
+    start = np.zeros((X.shape[1], target.shape[1]))
+    start[-1] = np.log(np.maximum((share * target).sum(axis=0), LEAST_SHARE))
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = flat.reshape(start.shape)
+        z = X @ weights
+        z -= np.logaddexp.reduce(z, axis=1, keepdims=True)
+        slope = X.T @ (share * (np.exp(z) - target))
+        slope[:-1] += ridge * weights[:-1]
+        return float(ridge / 2 * (weights[:-1] ** 2).sum() - (share * target * z).sum()), slope.ravel()
+
+    best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
+    return np.asarray(best.x).reshape(start.shape)
+
+
+def _regressions(rows: Rows, ridge: float) -> NDArray[np.float64]:
+    X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
+    slopes = np.linalg.solve(*ridge_moments(X, target, weight, ridge))
+    return np.vstack([slopes, weight @ (target - X @ slopes) / weight.sum()])
+
+
+def strongest(scores: NDArray[np.float64], n_features: int) -> NDArray[np.int64]:
+    """The features (of spread 1) whose weights differ most between the scores."""
+    weights = scores[:-1] - scores[:-1].mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores[:-1]
+    return np.sort(np.argsort(-(weights**2).sum(axis=1), kind="stable")[:n_features])
+
+
+def score_tree(rows: Rows, scores: NDArray[np.float64], max_leaves: int, max_depth: int | None = None) -> SoftTree:
+    """The tree that finds the class with the largest score, or the levels of a regression.
+
+    For classes, a node asks which of two scores is larger: of the two classes that have the largest one on most of its
+    rows. The node where most rows come to another class by that is split first, and none where one class has them all.
+    For values, it asks on which side of the best threshold a regression is.
+    """
+    weights, biases = scores[:-1], scores[-1]
+
+    def between_classes(X: NDArray[np.float64], _: Any, weight: NDArray[np.float64], __: bool) -> Cut | None:
+        won = np.bincount((X @ weights + biases).argmax(axis=1), weight, len(biases))
+        first, second = np.argsort(-won, kind="stable")[:2]
+        question = np.append(weights[:, second] - weights[:, first], biases[second] - biases[first])
+        return Cut(float(won[second]), question) if won[second] > 0 else None
+
+    find_cut = between_classes if rows.is_classifier else partial(best_of, weights.T)
+    return grown(rows, max_leaves, max_depth, find_cut)
