@@ -324,8 +324,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     or, for two terms a question, the best pairs of features, on the rows' classes or on what a smooth network says of
     them, whichever does best on rows held out.
     Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
-    loses its weakest questions, and what is left is trained on. Each size is judged on rows held out, and the smallest
-    tree that is about as good as the best is kept.
+    loses its weakest questions, and what is left is trained on. Beside such trees stand ordinary ones, and those that
+    decide as one linear model of all rows does, which is hard to beat where targets are noisy. Each size is judged on
+    rows held out, and the smallest tree that is about as good as the best is kept.
 
     Parameters
     ----------
@@ -367,8 +368,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, and
-        whether it was chosen.
+        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, whether
+        it was chosen, and the start of its training ("scores": one linear model, followed as it is).
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     classes_, n_features_in_, feature_names_in_, feature_importances_
