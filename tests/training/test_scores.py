@@ -12,10 +12,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small import scores as room
-from treelu.training.small.choice import HEAD_START, Judged, choose, score_families
+from treelu.training.small.choice import Judged, choose, score_families
 from treelu.training.small.path import Budget, Family, Key, walk
-from treelu.training.small.scores import linear_scores, score_tree, strongest
-from treelu.training.small.soft_tree import Rows
+from treelu.training.small.scores import linear_scores, score_trees, strongest
+from treelu.training.small.soft_tree import Rows, SoftTree
 
 
 def some_rows(n_classes: int, n: int = 300, n_features: int = 4, seed: int = 0) -> Rows:
@@ -26,6 +26,11 @@ def some_rows(n_classes: int, n: int = 300, n_features: int = 4, seed: int = 0) 
     target = np.eye(n_classes)[noisy.argmax(axis=1)] if n_classes else noisy
     weight = rng.uniform(0.5, 2, n)
     return Rows(X, target.astype(np.float32), weight.astype(np.float32), bool(n_classes))
+
+
+def score_tree(rows: Rows, scores: np.ndarray, max_leaves: int, max_depth: int | None = None) -> SoftTree:
+    """The tree of one size."""
+    return next(score_trees(rows, scores, [max_leaves], max_depth))
 
 
 def differences(scores: np.ndarray) -> np.ndarray:
@@ -97,11 +102,35 @@ def test_a_tree_with_enough_leaves_finds_the_largest_score(seed: int, n_classes:
         assert len(set(winner[there].tolist())) <= 1 or there.sum() < 6  # too few rows to part
 
 
-def test_two_classes_have_one_question() -> None:
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_questions_how_sure_a_row_is_change_no_class(n_classes: int) -> None:
+    rows = some_rows(n_classes, n=600)
+    scores = linear_scores(rows, 0.01)
+
+    def classes(tree: SoftTree) -> np.ndarray:
+        leaf = tree.apply(rows.X)
+        shares = [np.average(rows.target[leaf == one], axis=0, weights=rows.weight[leaf == one]) for one in leaf]
+        return np.argmax(shares, axis=1)
+
+    sizes = range(2, 25)
+    trees = list(score_trees(rows, scores, sizes))
+    assert [tree.n_leaves for tree in trees] == list(sizes)
+    leaf = [tree.apply(rows.X) for tree in trees]
+    whole = next(place for place, of in enumerate(leaf) if all(_one_winner(rows, scores, of)))
+    assert whole < len(trees) - 3
+    for tree in trees[whole + 1 :]:
+        np.testing.assert_array_equal(classes(tree), classes(trees[whole]))
+
+
+def _one_winner(rows: Rows, scores: np.ndarray, leaf: np.ndarray) -> list[bool]:
+    winner = (rows.X @ scores).argmax(axis=1)
+    return [len(set(winner[leaf == one].tolist())) == 1 for one in np.unique(leaf)]
+
+
+def test_two_classes_have_one_boundary() -> None:
     rows = some_rows(2)
     scores = linear_scores(rows, 0.01)
-    tree = score_tree(rows, scores, 16)
-    assert tree.n_leaves == 2
+    tree = score_tree(rows, scores, 2)
     between = scores[:, 1] - scores[:, 0]
     sign = np.sign(between @ tree.questions[0])  # the class with more rows is on the left
     np.testing.assert_allclose(sign * tree.questions[0], between, atol=1e-6)
@@ -113,6 +142,15 @@ def test_a_tree_keeps_to_leaves_and_depth(n_classes: int) -> None:
     scores = linear_scores(rows, 0.01)
     assert score_tree(rows, scores, 5).n_leaves == 5
     assert score_tree(rows, scores, 16, 2).n_leaves <= 4
+
+
+def test_each_size_is_what_the_next_one_was_before() -> None:
+    rows = some_rows(0)
+    scores = linear_scores(rows, 0.01)
+    for size, tree in zip((3, 7), score_trees(rows, scores, (3, 7)), strict=True):
+        alone = score_tree(rows, scores, size)
+        np.testing.assert_array_equal(tree.questions, alone.questions)
+        np.testing.assert_array_equal(tree.children, alone.children)
 
 
 def test_all_questions_about_values_ask_for_the_regression() -> None:
@@ -153,24 +191,25 @@ def test_where_linear_models_are_tried(budget: Budget, change: dict[str, object]
     assert bool(score_families(rows, budget, can_teach=True)) == some
 
 
-@pytest.mark.parametrize(("errors", "start"), [(0.4, "scores"), (0.6, "random"), (-0.5, "scores")])
-def test_trained_questions_have_to_be_ahead_of_a_linear_model(errors: float, start: str) -> None:
-    assert 0.4 < HEAD_START < 0.6
+@pytest.mark.parametrize(("lost", "start"), [(0.299, "scores"), (0.301, "random")])
+def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str) -> None:
     sway = 0.2 * np.where(np.arange(400) % 2, 1.0, -1.0)  # a standard error of 0.01
     judged = {
         Key(Family("random"), 8, 4): Judged([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
-        Key(Family("scores"), 8, 4): Judged([0.3 + 0.01 * errors + sway], [sway], [np.ones(400)], np.zeros(1)),
+        Key(Family("scores"), 4, 4): Judged([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
     }
     assert choose(judged, "best").family.start == start
 
 
-def test_a_noisy_linear_table_has_one_question() -> None:
+def test_a_noisy_linear_table_has_one_boundary() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     y = X @ rng.normal(size=6) + 2 * rng.normal(size=300) > 0
     model = ObliqueTreeClassifier(random_state=0).fit(X, y)
     assert model.path_.loc[model.path_["chosen"], "start"].tolist() == ["scores"]
-    assert model.tree_.n_leaves == 2
+    weights = np.asarray(model.tree_.weights)
+    slopes = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.abs(slopes @ slopes[0]), 1, atol=1e-6)
 
 
 def test_what_no_linear_model_knows_is_learnt_as_before() -> None:

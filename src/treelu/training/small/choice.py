@@ -32,7 +32,6 @@ REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05
 NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
 MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
-HEAD_START = 0.5  # standard errors by which trained questions, the best of many, have to be ahead of a linear model
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 STRENGTH = 3.0  # of the shrinkage while steps are compared
@@ -141,7 +140,8 @@ def is_trainable(rows: Rows, budget: Budget) -> bool:
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The step of a family's path with the most leaves and terms; its tree with all terms is kept in `first`."""
     if family.start == "scores":
-        yield next((key, tree) for key, tree in walk(rows, family, budget, grow, seed) if key.terms == budget.max_terms)
+        largest = Key(family, budget.max_leaves, budget.max_terms)
+        yield next(step for step in walk(rows, family, budget, grow, seed) if step[0] == largest)
         return
     rows, size = rows.to_question, budget.max_leaves
     tree = first_tree(rows, family, size, budget, grow, seed)
@@ -220,9 +220,8 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
     the kind that loses least in the mean over its sizes: the largest of them, unless smaller ones are ahead by more
-    than one standard error. Where they are not ahead of the best tree with linear scores by half a standard error, that
-    one is the best. Another step has to be ahead by more than two: of many steps that are about as good, the first by
-    chance would be worse than these.
+    than one standard error. A tree that follows a linear model takes its place where it loses less. Another step has to
+    be ahead by more than two: of many steps that are about as good, the first by chance would be worse than these.
     """
     loss = {key: found.loss() for key, found in judged.items()}
     mean = smoothed({key: rows.mean() for key, rows in loss.items()})
@@ -241,8 +240,8 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     among = [key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1]
     largest = max(among, key=lambda key: key.leaves)
     best = min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
-    linear = min((key for key in judged if key.family.start == "scores" and key.terms == most), key=rank, default=best)
-    best = best if ahead(best, linear, HEAD_START) else linear
+    linear = [key for key in judged if key.family.start == "scores" and key.terms == most]
+    best = min([best, *linear], key=lambda key: (loss[key].mean(), key.n_numbers))
     best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best

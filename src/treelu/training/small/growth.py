@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import combinations
@@ -53,6 +53,11 @@ def pair_tree(rows: Rows, max_leaves: int, max_depth: int | None = None) -> Soft
 
 def grown(rows: Rows, max_leaves: int, max_depth: int | None, find_cut: FindCut) -> SoftTree:
     """A tree grown best first: the node whose question gains most is split next; other weights than its are 0."""
+    return next(growing(rows, [max_leaves], max_depth, find_cut))
+
+
+def growing(rows: Rows, sizes: Sequence[int], max_depth: int | None, find_cut: FindCut) -> Iterator[SoftTree]:
+    """The tree as `grown` leaves it at each of some numbers of leaves, of which the smallest comes first."""
     X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
     reached, depth = [np.arange(len(X))], [0]
     cuts: dict[int, NDArray[np.float64]] = {}
@@ -69,18 +74,24 @@ def grown(rows: Rows, max_leaves: int, max_depth: int | None, find_cut: FindCut)
             heappush(waiting, (-cut.gain, node))
 
     consider(0)
-    while waiting and len(children) < max_leaves - 1:
-        _, node = heappop(waiting)
-        right = X[reached[node]] @ cuts[node][:-1] + cuts[node][-1] >= 0
-        children[node] = len(reached), len(reached) + 1
-        reached += [reached[node][~right], reached[node][right]]
-        depth += [depth[node] + 1] * 2
-        for child in children[node]:
-            consider(child)
+    for max_leaves in sizes:
+        while waiting and len(children) < max_leaves - 1:
+            _, node = heappop(waiting)
+            right = X[reached[node]] @ cuts[node][:-1] + cuts[node][-1] >= 0
+            children[node] = len(reached), len(reached) + 1
+            reached += [reached[node][~right], reached[node][right]]
+            depth += [depth[node] + 1] * 2
+            for child in children[node]:
+                consider(child)
+        yield _tree_of(rows, children, cuts)
+
+
+def _tree_of(rows: Rows, children: dict[int, tuple[int, int]], cuts: dict[int, NDArray[np.float64]]) -> SoftTree:
+    """The tree of some nodes' children and questions, questions before leaves."""
     if not children:
         return one_leaf(rows)
     splits = sorted(children)
-    leaves = [node for node in range(len(reached)) if node not in children]
+    leaves = sorted(child for pair in children.values() for child in pair if child not in children)
     number = {node: place for place, node in enumerate([*splits, *leaves])}
     pairs = np.array([[number[child] for child in children[node]] for node in splits], np.int64)
     questions = np.array([cuts[node] for node in splits], FLOAT)
@@ -191,24 +202,31 @@ def best_of(
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     is_classifier: bool,
+    keep: bool = False,
 ) -> Cut | None:
-    """Of some slopes (C, D), the one whose best threshold gains most, scaled to spread 1."""
+    """Of some slopes (C, D), the one whose best threshold gains most, scaled to spread 1; `keep` as below."""
     best = None
     for slope in slopes:
         z = X @ slope
         unit = z.std()
         if unit <= 1e-9:
             continue
-        gain, threshold = best_threshold(z / unit, target, weight, is_classifier)
+        gain, threshold = best_threshold(z / unit, target, weight, is_classifier, keep)
         if gain > max(1e-9, 0.0 if best is None else best.gain):
             best = Cut(gain, np.append(slope / unit, -threshold))
     return best
 
 
 def best_threshold(
-    z: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
+    z: NDArray[np.float64],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    is_classifier: bool,
+    keep: bool = False,
 ) -> tuple[float, float]:
     """By how much the best threshold of z lowers the loss, and the threshold; no gain where there is none.
+
+    With `keep`, only thresholds count on both sides of which most rows have the class that most of all have.
 
     Examples
     --------
@@ -221,6 +239,9 @@ def best_threshold(
     sums, mass = np.cumsum(target[order] * weight[order, None], axis=0), np.cumsum(weight[order])
     place = np.flatnonzero(z[1:] > z[:-1])
     place = place[(place + 1 >= LEAST_ROWS) & (len(z) - place - 1 >= LEAST_ROWS)]
+    if keep:
+        most = [side.argmax(axis=1) == sums[-1].argmax() for side in (sums[place], sums[-1] - sums[place])]
+        place = place[most[0] & most[1]]
     if not len(place):
         return 0.0, 0.0
     whole = impurity(sums[-1:], mass[-1:], is_classifier)

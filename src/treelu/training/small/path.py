@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.growth import linear_tree
 from treelu.training.small.prune import pruned
-from treelu.training.small.scores import linear_scores, score_tree, strongest
+from treelu.training.small.scores import linear_scores, score_trees, strongest
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, one_leaf, trained
 from treelu.training.small.starts import axis_tree, random_tree
 
@@ -156,8 +156,8 @@ def followed(rows: Rows, family: Family, budget: Budget) -> Path:
         scores = linear_scores(rows, family.penalty, used)
         if terms > budget.max_terms:
             continue
-        tree = score_tree(rows, scores, budget.max_leaves, budget.max_depth)
-        for size in sizes(budget.max_leaves):
+        upwards = sizes(budget.max_leaves)[::-1]
+        for size, tree in zip(upwards, score_trees(rows, scores, upwards, budget.max_depth), strict=True):
             yield Key(family, size, terms), pruned(tree, rows, size, budget.min_samples)
 
 

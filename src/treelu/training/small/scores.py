@@ -6,15 +6,14 @@ questions find for themselves, and a tree of a few leaves follows them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from treelu.training.small.growth import Cut, best_of, grown, ridge_moments
+from treelu.training.small.growth import Cut, best_of, growing, ridge_moments
 from treelu.training.small.soft_tree import Rows, SoftTree
 from treelu.training.together import check_not_stopped
 
@@ -68,20 +67,33 @@ def strongest(scores: NDArray[np.float64], n_features: int) -> NDArray[np.int64]
     return np.sort(np.argsort(-(weights**2).sum(axis=1), kind="stable")[:n_features])
 
 
-def score_tree(rows: Rows, scores: NDArray[np.float64], max_leaves: int, max_depth: int | None = None) -> SoftTree:
-    """The tree that finds the class with the largest score, or the levels of a regression.
+def score_trees(
+    rows: Rows, scores: NDArray[np.float64], sizes: Sequence[int], max_depth: int | None = None
+) -> Iterator[SoftTree]:
+    """Trees of some numbers of leaves, smallest first, that find the class with the largest score, or the levels of a
+    regression.
 
     For classes, a node asks which of two scores is larger: of the two classes that have the largest one on most of its
-    rows. The node where most rows come to another class by that is split first, and none where one class has them all.
-    For values, it asks on which side of the best threshold a regression is.
+    rows. Where one class has it on all of them, it asks how much larger it is than that of the next class, which sets
+    surer rows apart from others and changes no row's class. The former come first, those by which most rows come to
+    another class before others. For values, a node asks on which side of the best threshold a regression is.
     """
     weights, biases = scores[:-1], scores[-1]
+    before_others = float(rows.weight.sum() * len(biases))  # more than any threshold gains
 
-    def between_classes(X: NDArray[np.float64], _: Any, weight: NDArray[np.float64], __: bool) -> Cut | None:
+    def find_cut(
+        X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
+    ) -> Cut | None:
+        if not is_classifier:
+            return best_of(weights.T, X, target, weight, is_classifier)
         won = np.bincount((X @ weights + biases).argmax(axis=1), weight, len(biases))
         first, second = np.argsort(-won, kind="stable")[:2]
-        question = np.append(weights[:, second] - weights[:, first], biases[second] - biases[first])
-        return Cut(float(won[second]), question) if won[second] > 0 else None
+        if won[second] > 0:
+            question = np.append(weights[:, second] - weights[:, first], biases[second] - biases[first])
+            return Cut(before_others + won[second], question)
+        others = weight @ target
+        others[first] = -1
+        slope = weights[:, others.argmax()] - weights[:, first]
+        return best_of(slope[None], X, target, weight, is_classifier, keep=True)
 
-    find_cut = between_classes if rows.is_classifier else partial(best_of, weights.T)
-    return grown(rows, max_leaves, max_depth, find_cut)
+    return growing(rows, sizes, max_depth, find_cut)
