@@ -161,11 +161,12 @@ def test_all_questions_about_values_ask_for_the_regression() -> None:
     np.testing.assert_allclose(slopes, np.tile(scores[:-1, 0] / np.linalg.norm(scores[:-1, 0]), (7, 1)), atol=1e-5)
 
 
-def test_the_strongest_features_part_the_scores() -> None:
+def test_the_strongest_features_part_the_classes() -> None:
     scores = np.array([[5.0, 5.0], [1.0, -1.0], [0.0, 0.1], [9.0, 0.0]])  # a weight that both have parts nothing
-    assert strongest(scores, 1).tolist() == [1]
-    assert strongest(scores, 2).tolist() == [1, 2]
-    assert strongest(np.array([[0.1], [-2.0], [0.5], [3.0]]), 2).tolist() == [1, 2]
+    assert strongest(scores, 1, is_classifier=True).tolist() == [1]
+    assert strongest(scores, 2, is_classifier=True).tolist() == [1, 2]
+    assert strongest(scores, 1, is_classifier=False).tolist() == [0]  # but moves both of two values
+    assert strongest(np.array([[0.1], [-2.0], [0.5], [3.0]]), 2, is_classifier=False).tolist() == [1, 2]
 
 
 def test_fewer_terms_are_the_same_features_in_all_questions() -> None:

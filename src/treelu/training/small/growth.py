@@ -202,16 +202,16 @@ def best_of(
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     is_classifier: bool,
-    keep: bool = False,
+    keep_class: bool = False,
 ) -> Cut | None:
-    """Of some slopes (C, D), the one whose best threshold gains most, scaled to spread 1; `keep` as below."""
+    """Of some slopes (C, D), the one whose best threshold gains most, scaled to spread 1; `keep_class` as below."""
     best = None
     for slope in slopes:
         z = X @ slope
         unit = z.std()
         if unit <= 1e-9:
             continue
-        gain, threshold = best_threshold(z / unit, target, weight, is_classifier, keep)
+        gain, threshold = best_threshold(z / unit, target, weight, is_classifier, keep_class)
         if gain > max(1e-9, 0.0 if best is None else best.gain):
             best = Cut(gain, np.append(slope / unit, -threshold))
     return best
@@ -222,11 +222,11 @@ def best_threshold(
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     is_classifier: bool,
-    keep: bool = False,
+    keep_class: bool = False,
 ) -> tuple[float, float]:
     """By how much the best threshold of z lowers the loss, and the threshold; no gain where there is none.
 
-    With `keep`, only thresholds count on both sides of which most rows have the class that most of all have.
+    With `keep_class`, only thresholds count on both sides of which most rows have the class that most of all have.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def best_threshold(
     sums, mass = np.cumsum(target[order] * weight[order, None], axis=0), np.cumsum(weight[order])
     place = np.flatnonzero(z[1:] > z[:-1])
     place = place[(place + 1 >= LEAST_ROWS) & (len(z) - place - 1 >= LEAST_ROWS)]
-    if keep:
+    if keep_class:
         most = [side.argmax(axis=1) == sums[-1].argmax() for side in (sums[place], sums[-1] - sums[place])]
         place = place[most[0] & most[1]]
     if not len(place):

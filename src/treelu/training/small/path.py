@@ -152,7 +152,7 @@ def followed(rows: Rows, family: Family, budget: Budget) -> Path:
     """Trees that follow a linear model of all rows: of all features, and of fewer and fewer of the strongest."""
     scores = None
     for terms in term_ladder(rows.n_features, budget.max_terms):
-        used = None if scores is None else strongest(scores, terms)
+        used = None if scores is None else strongest(scores, terms, rows.is_classifier)
         scores = linear_scores(rows, family.penalty, used)
         if terms > budget.max_terms:
             continue

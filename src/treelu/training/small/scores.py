@@ -61,9 +61,9 @@ def _regressions(rows: Rows, ridge: float) -> NDArray[np.float64]:
     return np.vstack([slopes, weight @ (target - X @ slopes) / weight.sum()])
 
 
-def strongest(scores: NDArray[np.float64], n_features: int) -> NDArray[np.int64]:
-    """The features (of spread 1) whose weights differ most between the scores."""
-    weights = scores[:-1] - scores[:-1].mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores[:-1]
+def strongest(scores: NDArray[np.float64], n_features: int, is_classifier: bool) -> NDArray[np.int64]:
+    """The features (of spread 1) with the largest weights; of classes, those whose weights differ most between them."""
+    weights = scores[:-1] - scores[:-1].mean(axis=1, keepdims=True) if is_classifier else scores[:-1]
     return np.sort(np.argsort(-(weights**2).sum(axis=1), kind="stable")[:n_features])
 
 
@@ -94,6 +94,6 @@ def score_trees(
         others = weight @ target
         others[first] = -1
         slope = weights[:, others.argmax()] - weights[:, first]
-        return best_of(slope[None], X, target, weight, is_classifier, keep=True)
+        return best_of(slope[None], X, target, weight, is_classifier, keep_class=True)
 
     return growing(rows, sizes, max_depth, find_cut)
