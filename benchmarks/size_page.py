@@ -212,7 +212,7 @@ def missing_block(cells: Cells, n_tables: int) -> str:
 
 
 def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | None:
-    """Ranks (tables, methods) at a number of leaves, on the tables that all methods have."""
+    """Ranks (tables, methods) at a number of leaves, on the tables that all methods have which have half of them."""
     columns = {
         **{name: (name, f"{leaves}, all terms") for name in ("treelu", "TAO", "obliquetree", "STree", "YDF")},
         "CART": ("CART", f"{leaves}, 1 terms"),
@@ -222,7 +222,8 @@ def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | Non
         label: {table: value for table in cells.get(m, {}) if (value := mean_of(cells, m, table, b)) is not None}
         for label, (m, b) in columns.items()
     }
-    scores = {label: found for label, found in scores.items() if len(found) >= 5}
+    most = max(map(len, scores.values()))
+    scores = {label: found for label, found in scores.items() if len(found) >= max(5, most / 2)}
     shared = set.intersection(*map(set, scores.values())) if scores else set()
     if len(scores) < 3 or len(shared) < 5:
         return None
