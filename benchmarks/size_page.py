@@ -212,7 +212,10 @@ def missing_block(cells: Cells, n_tables: int) -> str:
 
 
 def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | None:
-    """Ranks (tables, methods) at a number of leaves, on the tables that all methods have which have half of them."""
+    """Ranks (tables, methods) at a number of leaves, on the tables that all methods have.
+
+    A method with fewer than half as many tables as another is left out.
+    """
     columns = {
         **{name: (name, f"{leaves}, all terms") for name in ("treelu", "TAO", "obliquetree", "STree", "YDF")},
         "CART": ("CART", f"{leaves}, 1 terms"),

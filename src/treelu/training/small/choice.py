@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
 from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
-from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, thinner, walk
+from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, followed, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 
@@ -140,8 +140,8 @@ def is_trainable(rows: Rows, budget: Budget) -> bool:
 def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
     """The step of a family's path with the most leaves and terms; its tree with all terms is kept in `first`."""
     if family.start == "scores":
-        largest = Key(family, budget.max_leaves, budget.max_terms)
-        yield next(step for step in walk(rows, family, budget, grow, seed) if step[0] == largest)
+        path = followed(rows, family, budget, [budget.max_leaves])
+        yield next(step for step in path if step[0].terms == budget.max_terms)
         return
     rows, size = rows.to_question, budget.max_leaves
     tree = first_tree(rows, family, size, budget, grow, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -139,7 +139,7 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, firs
                 yield from thinner(tree, rows, family, size, budget, seed)
         return
     if family.start == "scores":
-        yield from followed(rows, family, budget)
+        yield from followed(rows, family, budget, sizes(budget.max_leaves)[::-1])
         return
     for size in sizes(budget.max_leaves):
         if family.start == "thresholds":
@@ -148,16 +148,18 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, firs
             yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
 
 
-def followed(rows: Rows, family: Family, budget: Budget) -> Path:
-    """Trees that follow a linear model of all rows: of all features, and of fewer and fewer of the strongest."""
+def followed(rows: Rows, family: Family, budget: Budget, leaves: Sequence[int]) -> Path:
+    """Trees of some numbers of leaves, smallest first, that follow a linear model of all rows.
+
+    The model is one of all features, and then of fewer and fewer of the strongest.
+    """
     scores = None
     for terms in term_ladder(rows.n_features, budget.max_terms):
         used = None if scores is None else strongest(scores, terms, rows.is_classifier)
         scores = linear_scores(rows, family.penalty, used)
         if terms > budget.max_terms:
             continue
-        upwards = sizes(budget.max_leaves)[::-1]
-        for size, tree in zip(upwards, score_trees(rows, scores, upwards, budget.max_depth), strict=True):
+        for size, tree in zip(leaves, score_trees(rows, scores, leaves, budget.max_depth), strict=True):
             yield Key(family, size, terms), pruned(tree, rows, size, budget.min_samples)
 
 
