@@ -131,9 +131,18 @@ def test_two_classes_have_one_boundary() -> None:
     rows = some_rows(2)
     scores = linear_scores(rows, 0.01)
     tree = score_tree(rows, scores, 2)
-    between = scores[:, 1] - scores[:, 0]
-    sign = np.sign(between @ tree.questions[0])  # the class with more rows is on the left
-    np.testing.assert_allclose(sign * tree.questions[0], between, atol=1e-6)
+    np.testing.assert_allclose(tree.questions[0], scores[:, 1] - scores[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_of_two_classes_the_later_is_on_the_right(n_classes: int) -> None:
+    """Whichever has more rows: questions about the same two classes have the same weights, but for their scale."""
+    rows = some_rows(n_classes, n=600)
+    scores = linear_scores(rows, 0.01)
+    pairs = np.array([scores[:-1, j] - scores[:-1, i] for i in range(n_classes) for j in range(i + 1, n_classes)])
+    for question in score_tree(rows, scores, 16).questions[:, :-1]:
+        cosines = pairs @ question / np.linalg.norm(pairs, axis=1) / np.linalg.norm(question)
+        assert np.isclose(cosines, 1, atol=1e-5).sum() == 1
 
 
 @pytest.mark.parametrize("n_classes", [0, 6])
@@ -208,9 +217,10 @@ def test_a_noisy_linear_table_has_one_boundary() -> None:
     y = X @ rng.normal(size=6) + 2 * rng.normal(size=300) > 0
     model = ObliqueTreeClassifier(random_state=0).fit(X, y)
     assert model.path_.loc[model.path_["chosen"], "start"].tolist() == ["scores"]
-    weights = np.asarray(model.tree_.weights)
-    slopes = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.abs(slopes @ slopes[0]), 1, atol=1e-6)
+    for tree, start in zip(model.path_trees_, model.path_["start"], strict=True):
+        if start == "scores":
+            np.testing.assert_array_equal(tree.weights, np.tile(tree.node_weights(0), (tree.n_splits, 1)))
+            assert tree.export_text().count("(terms of node 0)") == tree.n_splits - 1
 
 
 def test_what_no_linear_model_knows_is_learnt_as_before() -> None:

@@ -57,6 +57,36 @@ def test_top_weights_the_rest_and_collapsed_branches():
     assert tree.export_text(max_depth=0) == "… 2 splits, 3 leaves"
 
 
+def test_terms_that_were_shown_are_referred_to():
+    weights = [[2.0, 1.0], [0.0, 3.0], [2.0, 1.0], [0.0, 3.0], [2.0, 1.0]]
+    tree = ObliqueTree(
+        weights, [-5, 1, -4, 2, 0], [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]], [[v] for v in range(6)]
+    )  # fmt: skip
+    assert tree.export_text().splitlines() == [
+        "node 0: 2·x0 + x1 - 5 >= 0",
+        "├─ no:  node 1: 3·x1 + 1 >= 0",
+        "│       ├─ no:  node 3: 3·x1 + 2 >= 0",  # one term is as short as a reference
+        "│       │       ├─ no:  leaf 7: value 2",
+        "│       │       └─ yes: leaf 8: value 3",
+        "│       └─ yes: node 4: (terms of node 0) >= 0",
+        "│               ├─ no:  leaf 9: value 4",
+        "│               └─ yes: leaf 10: value 5",
+        "└─ yes: node 2: (terms of node 0) - 4 >= 0",
+        "        ├─ no:  leaf 5: value 0",
+        "        └─ yes: leaf 6: value 1",
+    ]
+
+
+def test_terms_are_shown_by_the_first_node_in_the_text_that_is_not_hidden():
+    """Node 1 comes after node 3 in the text, though its number is smaller."""
+    weights = [[1.0, 0.0], [1.0, 2.0], [0.0, 1.0], [1.0, 2.0]]
+    tree = ObliqueTree(weights, [0, -1, 0, -2], [[2, 1], [5, 6], [3, 4], [7, 8]], [[v] for v in range(5)])
+    text = tree.export_text()
+    assert "node 3: 2·x1 + x0 - 2 >= 0" in text
+    assert "node 1: (terms of node 3) - 1 >= 0" in text
+    assert "node 1: 2·x1 + x0 - 1 >= 0" in tree.export_text(max_depth=2)
+
+
 def test_linear_and_several_outputs():
     linear = ObliqueTree([[1.0]], [0], [[1, 2]], [[1.0, 0], [2, 3]], leaf_weights=np.ones((2, 2, 1)))
     assert "leaf 2: value x0 + 2; x0 + 3" in linear.export_text()

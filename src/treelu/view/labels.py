@@ -70,9 +70,20 @@ def linear_form(
     rest = int(np.count_nonzero(weights)) - len(named)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
-    if constant is not None and (constant != 0 or not text):
-        text = _append(text, number(abs(constant), digits), constant < 0)
-    return text
+    return text if constant is None else append_constant(text, constant, digits)
+
+
+def append_constant(text: str, constant: float, digits: int) -> str:
+    """A linear form and its constant, which is left out where it is 0.
+
+    Examples
+    --------
+    >>> append_constant("2·x0", -1.5, 3), append_constant("x0", 0.0, 3), append_constant("", 0.0, 3)
+    ('2·x0 - 1.5', 'x0', '0')
+    """
+    if constant == 0 and text:
+        return text
+    return _append(text, number(abs(constant), digits), constant < 0)
 
 
 def _append(text: str, term: str, negative: bool) -> str:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from treelu.tree import ObliqueTree
-from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, linear_form, rows_words
+from treelu.view.labels import (
+    append_constant,
+    check_scale,
+    hidden_words,
+    leaf_words,
+    leaves_below,
+    linear_form,
+    rows_words,
+)
 
 WIDEST = 8 * 40  # characters before a line; deeper branches go on in a block below
 
@@ -14,6 +24,8 @@ def export_text(
     tree: ObliqueTree, *, top: int | None = None, max_depth: int | None = None, digits: int = 3, scale: Any = None
 ) -> str:
     """The tree as indented text, one node a line; what is deeper than 40 levels goes on in blocks below.
+
+    A question with the same weights as one above it in the text refers to that one: ``(terms of node 0) - 3 >= 0``.
 
     Parameters
     ----------
@@ -51,6 +63,7 @@ def export_text(
     """
     lines: list[str] = []
     below, spread = leaves_below(tree), check_scale(tree, scale)
+    shown: dict[bytes, int] = {}  # weights of questions, and the first node that has them
     later = [(0, 0)]  # nodes with a block of their own, and their depths
     for root, depth in later:
         if lines:
@@ -64,7 +77,12 @@ def export_text(
                 words = f"node {node}: goes on below"
                 later.append((node, depth))
             elif node < tree.n_splits:
-                form = linear_form(tree, tree.node_weights(node), tree.biases[node], top, digits, spread)
+                weights, bias = tree.node_weights(node), tree.biases[node]
+                first = shown.setdefault(weights.tobytes(), node)
+                if first == node or np.count_nonzero(weights) < 2:
+                    form = linear_form(tree, weights, bias, top, digits, spread)
+                else:
+                    form = append_constant(f"(terms of node {first})", bias, digits)
                 words = f"node {node}: {form} >= 0"
                 left, right = (int(child) for child in tree.children[node])
                 stack.append((right, f"{indent}└─ yes: ", f"{indent}        ", depth + 1))

@@ -15,6 +15,7 @@ from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
 
 DIGITS = 12  # at most, of rounded weights
+ROUNDING = 1e-6  # of weights in float32, as a share of them
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
     """The questions on raw features, in float64; leaf values are zero.
 
     A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
-    X that reach it. Any other question is divided by the spread of its value over the rows.
+    X that reach it. Any other question is divided by the spread of its value over the rows, and has the very weights of
+    an earlier one from which only the rounding of float32 parts it, so that a reader meets them once.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.questions[:, :-1] / scale.spread
@@ -61,6 +63,8 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
             unit = np.std(_columns(X, slice(None), used) @ weights[node, used]) or 1.0
             weights[node] /= unit
             biases[node] /= unit
+            alike = np.isclose(weights[:node], weights[node], rtol=ROUNDING, atol=0).all(axis=1)
+            weights[node] = weights[alike.argmax()] if alike.any() else weights[node]
             right = _columns(X, rows, used) @ weights[node, used] + biases[node] >= 0
         reached[int(children[node, 0])], reached[int(children[node, 1])] = rows[~right], rows[right]
     kept: Any = sparse.csr_array(weights) if sparse.issparse(X) else weights

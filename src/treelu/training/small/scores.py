@@ -89,11 +89,15 @@ def score_trees(
         won = np.bincount((X @ weights + biases).argmax(axis=1), weight, len(biases))
         first, second = np.argsort(-won, kind="stable")[:2]
         if won[second] > 0:
-            question = np.append(weights[:, second] - weights[:, first], biases[second] - biases[first])
-            return Cut(before_others + won[second], question)
+            return Cut(before_others + won[second], between(first, second))
         others = weight @ target
         others[first] = -1
-        slope = weights[:, others.argmax()] - weights[:, first]
+        slope = between(first, others.argmax())[:-1]
         return best_of(slope[None], X, target, weight, is_classifier, keep_class=True)
+
+    def between(one: np.int64, other: np.int64) -> NDArray[np.float64]:
+        """Of two classes, the score of the later less that of the earlier, so that both orders ask the same."""
+        low, high = sorted((one, other))
+        return scores[:, high] - scores[:, low]
 
     return growing(rows, sizes, max_depth, find_cut)
