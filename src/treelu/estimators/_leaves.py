@@ -14,8 +14,8 @@ from sklearn.base import is_classifier
 
 from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
 from treelu.estimators._targets import encode_classes
-from treelu.training.small.choice import STRENGTH
 from treelu.training.small.finish import values_of_sums
+from treelu.training.small.leaves import STRENGTH
 from treelu.training.small.soft_tree import node_sums, weighted_sums
 
 if TYPE_CHECKING:

@@ -44,7 +44,6 @@ from treelu.estimators._trees import tree_features
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
-    STRENGTH,
     Judged,
     choose,
     compare,
@@ -53,7 +52,7 @@ from treelu.training.small.choice import (
     trial,
 )
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
-from treelu.training.small.leaves import STRENGTHS
+from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.tree import ObliqueTree
@@ -155,11 +154,10 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
             judged, chosen, steps, taught = self._steps(rows, budget, seed)
-        strength = self._strength(judged.get(chosen))
         tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
 
         def finished(key: Key) -> ObliqueTree:
-            tree = raw_tree(steps[key], scale, X)
+            tree, strength = raw_tree(steps[key], scale, X), self._strength(judged.get(key))
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)

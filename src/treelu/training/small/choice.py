@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
-from treelu.training.small.leaves import STRENGTHS, losses_by_strength, row_losses
+from treelu.training.small.leaves import STRENGTH, STRENGTHS, combined, losses_by_strength, mean_loss, row_losses
 from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, followed, thinner, walk
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
@@ -34,7 +34,6 @@ MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lo
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
-STRENGTH = 3.0  # of the shrinkage while steps are compared
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -62,11 +61,6 @@ class Judged:
         return np.concatenate(self.missed) * weight / weight.mean()
 
 
-def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What trees are compared by, for each row: half of the missed classes, half of the squared error."""
-    return (missed + squared) / 2
-
-
 def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test: Rows) -> None:
     """Add what the rows of a fold say of a tree."""
     missed, squared = row_losses(tree, train, test, STRENGTH)
@@ -87,13 +81,10 @@ def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Ro
     teacher's if there is one.
     """
 
-    def lost(tree: SoftTree, valued: Rows, rows: Rows) -> float:
-        return float(np.average(combined(*row_losses(tree, valued, rows, STRENGTH)), weights=rows.weight))
-
     loss = judged.loss()
-    if lost(tree, learnt if rows.linear else rows, rows) <= loss.mean() + loss.std() / np.sqrt(len(loss)):
+    if mean_loss(tree, learnt if rows.linear else rows, rows) <= loss.mean() + loss.std() / np.sqrt(len(loss)):
         return tree
-    return min([tree, *judged.trees], key=lambda tree: lost(tree, learnt, learnt))
+    return min([tree, *judged.trees], key=lambda tree: mean_loss(tree, learnt, learnt))
 
 
 def starts(rows: Rows, budget: Budget, can_teach: bool) -> list[Family]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treelu.training.small.idle import without_idle_terms
 from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
 from treelu.training.small.soft_tree import Rows, SoftTree, node_sums, weighted_sums
 from treelu.tree import ObliqueTree
@@ -37,38 +39,62 @@ class Scale:
 
 
 def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
-    """The questions on raw features, in float64; leaf values are zero.
+    """The questions on raw features, in float64, without idle terms; leaf values are zero.
 
     A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
-    X that reach it. Any other question is divided by the spread of its value over the rows, and has the very weights of
-    an earlier one from which only the rounding of float32 parts it, so that a reader meets them once.
+    X that reach it. Any other question is divided by the spread of its value over the rows. Questions that only the
+    rounding of float32 parts have the very same weights, so that a reader meets them once.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.questions[:, :-1] / scale.spread
     biases = tree.questions[:, -1] - weights[:, scale.columns] @ scale.mean
+    reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
-    reached: dict[int, NDArray[np.int64]] = {0: np.arange(X.shape[0])}
-    for node in range(tree.n_splits):
-        rows = reached[node]
-        used = np.flatnonzero(weights[node])
-        if len(used) == 1:
-            feature, falls = used[0], weights[node, used[0]] < 0
-            threshold = -biases[node] / weights[node, feature]
-            if falls:  # x ≤ threshold goes right; the other way round, x beyond it does
-                threshold, children[node] = np.nextafter(threshold, np.inf), tree.children[node, ::-1]
-            x = _columns(X, rows, used)[:, 0]
-            weights[node, feature], biases[node] = 1.0, -_threshold(x, x >= threshold, threshold)
-            right = x + biases[node] >= 0
-        else:
-            unit = np.std(_columns(X, slice(None), used) @ weights[node, used]) or 1.0
-            weights[node] /= unit
-            biases[node] /= unit
-            alike = np.isclose(weights[:node], weights[node], rtol=ROUNDING, atol=0).all(axis=1)
-            weights[node] = weights[alike.argmax()] if alike.any() else weights[node]
-            right = _columns(X, rows, used) @ weights[node, used] + biases[node] >= 0
-        reached[int(children[node, 0])], reached[int(children[node, 1])] = rows[~right], rows[right]
+    spread = np.zeros(scale.n_features)
+    spread[scale.columns] = scale.spread
+    for nodes, sizes in _alike(weights):
+        used = np.flatnonzero(weights[nodes[0]])
+        tables = [_columns(X, reached[node], used) for node in nodes]
+        biases[nodes] *= sizes[0] / sizes
+        common, biases[nodes] = without_idle_terms(weights[nodes[0], used], biases[nodes], spread[used], tables)
+        weights[np.ix_(nodes, used)] = common
+        left = np.flatnonzero(common)
+        if len(left) != 1:
+            unit = np.std(_columns(X, slice(None), used[left]) @ common[left]) or 1.0
+            weights[nodes] /= unit
+            biases[nodes] /= unit
+            continue
+        for node, table in zip(nodes, tables, strict=True):
+            if common[left[0]] < 0:
+                children[node] = tree.children[node, ::-1]
+            weights[node, used[left]] = 1.0
+            biases[node] = -_nearest_threshold(common[left[0]], biases[node], table[:, left[0]])
     kept: Any = sparse.csr_array(weights) if sparse.issparse(X) else weights
     return ObliqueTree(kept, biases, children, np.zeros((tree.n_leaves, 1)))
+
+
+def _reached(
+    children: NDArray[np.int64], weights: NDArray[np.float64], biases: NDArray[np.float64], X: Any
+) -> dict[int, NDArray[np.int64]]:
+    """The rows of X that reach each node."""
+    reached: dict[int, NDArray[np.int64]] = {0: np.arange(X.shape[0])}
+    for node, (left, right) in enumerate(children.tolist()):
+        rows, used = reached[node], np.flatnonzero(weights[node])
+        yes = _columns(X, rows, used) @ weights[node, used] + biases[node] >= 0
+        reached[left], reached[right] = rows[~yes], rows[yes]
+    return reached
+
+
+def _alike(weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Questions (S, D) of the same direction, and the lengths of their weights."""
+    sizes = np.linalg.norm(weights, axis=1)
+    sizes[sizes == 0] = 1.0
+    directions = weights / sizes[:, None]
+    waiting = np.arange(len(weights))
+    while len(waiting):
+        same = np.isclose(directions[waiting], directions[waiting[0]], rtol=ROUNDING, atol=0).all(axis=1)
+        yield waiting[same], sizes[waiting[same]]
+        waiting = waiting[~same]
 
 
 def _columns(X: Any, rows: Any, used: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -76,10 +102,14 @@ def _columns(X: Any, rows: Any, used: NDArray[np.int64]) -> NDArray[np.float64]:
     return as_csr(part).toarray() if sparse.issparse(part) else np.asarray(part, np.float64)
 
 
-def _threshold(x: NDArray[np.float64], right: NDArray[np.bool_], default: float) -> float:
-    """Half way between the largest value on the left and the smallest on the right."""
+def _nearest_threshold(weight: float, bias: float, x: NDArray[np.float64]) -> float:
+    """The threshold of weight · x + bias ≥ 0, half way between the two nearest of x."""
+    threshold = -bias / weight
+    if weight < 0:  # x ≤ threshold is the other side; x beyond it has to be right
+        threshold = np.nextafter(threshold, np.inf)
+    right = x >= threshold
     if right.all() or not right.any():
-        return float(default)
+        return float(threshold)
     low, high = x[~right].max(), x[right].min()
     middle = low + (high - low) / 2
     return float(middle if middle > low else high)

@@ -11,6 +11,7 @@ from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
+STRENGTH = 3.0  # of the shrinkage while trees are compared
 OWN_ROW = 0.5  # how many rows the chances of the node above count for in a leaf
 LEAST = 1e-4  # chances below are taken for this
 
@@ -147,6 +148,16 @@ def row_losses(
         return squared, squared
     missed = outputs.argmax(axis=1) != test.target.argmax(axis=1)
     return missed.astype(np.float64), squared
+
+
+def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What trees are compared by, for each row: half of the missed classes, half of the squared error."""
+    return (missed + squared) / 2
+
+
+def mean_loss(tree: SoftTree, train: Rows, test: Rows) -> float:
+    """What trees are compared by, in the mean over the test rows, with leaves fitted to the training rows."""
+    return float(np.average(combined(*row_losses(tree, train, test, STRENGTH)), weights=test.weight))
 
 
 def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:

@@ -1,0 +1,65 @@
+"""Idle terms: those without which every row goes the same way, and about as clearly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+AS_CLEARLY = 0.5  # the share of its distance from the boundary that a row keeps
+NEAREST = 256  # rows next to the boundary, which are looked at before the others
+
+Floats = NDArray[np.float64]
+
+
+def without_idle_terms(
+    weights: Floats, biases: Floats, spread: Floats, tables: Sequence[Floats]
+) -> tuple[Floats, Floats]:
+    """Weights and biases of questions without the terms that decide nothing on the rows that reach them.
+
+    The questions share their weights, and go on to do so. A term is idle if its feature may be replaced by its mean
+    over the rows of each question, and every row still goes the same way and keeps half of its distance from the
+    boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried first, and
+    one is left in any case.
+
+    Parameters
+    ----------
+    weights, spread : arrays of shape (D,)
+    biases : array of shape (questions,)
+    tables : arrays of shape (rows, D)
+        The rows that reach each question.
+
+    Examples
+    --------
+    >>> X = np.array([[-2.0, 5.0], [-1.0, 3.0], [1.0, 4.0], [2.0, 4.0]])
+    >>> weights, biases = without_idle_terms(np.array([1.0, 0.1]), np.array([-0.4]), np.ones(2), [X])
+    >>> weights.tolist(), biases.tolist()
+    ([1.0, 0.0], [0.0])
+    """
+    used = np.flatnonzero(weights)
+    kept, moved = weights.copy(), biases.copy()
+    before = [table @ weights + bias for table, bias in zip(tables, biases, strict=True)]
+    nearest = [np.argsort(np.abs(z), kind="stable")[:NEAREST] for z in before]
+    now = before
+    for feature in used[np.argsort(np.abs(weights[used]) * spread[used], kind="stable")]:
+        if np.count_nonzero(kept) == 1:
+            break
+        parts = [weights[feature] * table[:, feature] for table in tables]
+        means = np.array([part.mean() if len(part) else 0.0 for part in parts])
+        near = [z[rows] - part[rows] + mean for z, part, mean, rows in zip(now, parts, means, nearest, strict=True)]
+        if not all(_as_clear(z, old[rows]) for z, old, rows in zip(near, before, nearest, strict=True)):
+            continue
+        after = [z - part + mean for z, part, mean in zip(now, parts, means, strict=True)]
+        if all(_as_clear(z, old) for z, old in zip(after, before, strict=True)):
+            now, kept[feature] = after, 0.0
+            moved += means
+    sides = [table @ kept + bias >= 0 for table, bias in zip(tables, moved, strict=True)]
+    if all(np.array_equal(side, z >= 0) for side, z in zip(sides, before, strict=True)):
+        return kept, moved
+    return weights, biases  # rounding has sent rows on the boundary elsewhere
+
+
+def _as_clear(z: Floats, before: Floats) -> bool:
+    """Whether all rows are on the side where they were, and at least half as far from the boundary."""
+    return bool(np.all((z >= 0) == (before >= 0)) and np.all(np.abs(z) >= AS_CLEARLY * np.abs(before)))
