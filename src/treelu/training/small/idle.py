@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-AS_CLEARLY = 0.5  # the share of its distance from the boundary that a row keeps
+AS_CLEARLY = 0.8  # the share of its distance from the boundary that a row keeps
 NEAREST = 256  # rows next to the boundary, which are looked at before the others
 
 Floats = NDArray[np.float64]
@@ -19,8 +19,8 @@ def without_idle_terms(
     """Weights and biases of questions without the terms that decide nothing on the rows that reach them.
 
     The questions share their weights, and go on to do so. A term is idle if its feature may be replaced by its mean
-    over the rows of each question, and every row still goes the same way and keeps half of its distance from the
-    boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried first, and
+    over the rows of each question, and every row still goes the same way and keeps four fifths of its distance
+    from the boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried first, and
     one is left in any case.
 
     Parameters
@@ -61,5 +61,5 @@ def without_idle_terms(
 
 
 def _as_clear(z: Floats, before: Floats) -> bool:
-    """Whether all rows are on the side where they were, and at least half as far from the boundary."""
+    """Whether all rows are on the side where they were, and about as far from the boundary."""
     return bool(np.all((z >= 0) == (before >= 0)) and np.all(np.abs(z) >= AS_CLEARLY * np.abs(before)))
