@@ -65,6 +65,7 @@ def uci_block(cells: Cells) -> str:
     heads = [
         "at most 16 leaves, test %",
         *(f"{name}, here" for name in methods),
+        "our leaves, terms",
         "CART, here",
         "a forest of 500, here",
         *next(iter(PUBLISHED.values())),
@@ -74,7 +75,8 @@ def uci_block(cells: Cells) -> str:
         shown = [_percent(mean_of(cells, name, table, "16 leaves, all terms")) for name in methods]
         one = _percent(mean_of(cells, "CART", table, "16 leaves, 1 terms"))
         many = _percent(mean_of(cells, "forest", table, "16 leaves, all terms"))
-        lines.append([table, *shown, one, many, *(f"{value:.1f}" for value in published.values())])
+        size = _size(cells, [table], "16 leaves, all terms")
+        lines.append([table, *shown, size, one, many, *(f"{value:.1f}" for value in published.values())])
     error = [_number(mean_of(cells, name, "abalone", "16 leaves, all terms", "rmse")) for name in methods]
     one = _number(mean_of(cells, "CART", "abalone", "16 leaves, 1 terms", "rmse"))
     published = ", ".join(f"{name} {value}" for name, value in ABALONE.items())
@@ -109,8 +111,19 @@ def budget_block(cells: Cells) -> str:
     for budget in budgets:
         line = [_beside(cells, budget, method) for method in others]
         if any(line):
-            lines.append([_words(budget), *line])
-    return markdown(["at most", *(f"treelu : {name}" for name in others)], lines) if lines else "Not run yet."
+            lines.append([_words(budget), _size(cells, cells["treelu"], budget), *line])
+    heads = ["at most", "our leaves, terms", *(f"treelu : {name}" for name in others)]
+    return markdown(heads, lines) if lines else "Not run yet."
+
+
+def _size(cells: Cells, tables: Iterable[str], budget: str) -> str:
+    """ "12.4, 5.5": the leaves of our trees, and the median of their questions' terms, in the mean over the tables."""
+    shown = []
+    for what in ("leaves", "terms"):
+        found = [mean_of(cells, "treelu", table, budget, what) for table in tables]
+        known = [value for value in found if value is not None]
+        shown.append(f"{np.mean(known):.1f}" if known else "")
+    return ", ".join(shown) if all(shown) else ""
 
 
 def _beside(cells: Cells, budget: str, method: str) -> str:

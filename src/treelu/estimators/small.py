@@ -322,7 +322,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     or, for two terms a question, the best pairs of features, on the rows' classes or on what a smooth network says of
     them, whichever does best on rows held out.
     Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
-    loses its weakest questions, and what is left is trained on. Beside such trees stand ordinary ones, and those that
+    loses its weakest questions, and what is left is trained on. Terms that send no row another way are left out of the
+    tree that comes out of it. Beside such trees stand ordinary ones, and those that
     decide as one linear model of all rows does, which is hard to beat where targets are noisy. Each size is judged on
     rows held out, and the smallest tree that is about as good as the best is kept.
 
@@ -341,8 +342,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
         best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
     shrinkage : "auto" or float
-        How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say. The
-        node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes plain shares.
+        How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say of
+        each size. The node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes
+        plain shares.
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional

@@ -20,8 +20,8 @@ def without_idle_terms(
 
     The questions share their weights, and go on to do so. A term is idle if its feature may be replaced by its mean
     over the rows of each question, and every row still goes the same way and keeps four fifths of its distance
-    from the boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried first, and
-    one is left in any case.
+    from the boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried
+    first, and one is left in any case.
 
     Parameters
     ----------
