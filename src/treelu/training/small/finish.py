@@ -60,7 +60,7 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
         weights[np.ix_(nodes, used)] = common
         left = np.flatnonzero(common)
         if len(left) != 1:
-            unit = np.std(_columns(X, slice(None), used[left]) @ common[left]) or 1.0
+            unit = np.std(X @ weights[nodes[0]]) or 1.0
             weights[nodes] /= unit
             biases[nodes] /= unit
             continue
@@ -79,8 +79,8 @@ def _reached(
     """The rows of X that reach each node."""
     reached: dict[int, NDArray[np.int64]] = {0: np.arange(X.shape[0])}
     for node, (left, right) in enumerate(children.tolist()):
-        rows, used = reached[node], np.flatnonzero(weights[node])
-        yes = _columns(X, rows, used) @ weights[node, used] + biases[node] >= 0
+        rows = reached[node]
+        yes = (X @ weights[node] + biases[node])[rows] >= 0
         reached[left], reached[right] = rows[~yes], rows[yes]
     return reached
 
@@ -97,9 +97,10 @@ def _alike(weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], ND
         waiting = waiting[~same]
 
 
-def _columns(X: Any, rows: Any, used: NDArray[np.int64]) -> NDArray[np.float64]:
-    part: Any = X[rows][:, used]
-    return as_csr(part).toarray() if sparse.issparse(part) else np.asarray(part, np.float64)
+def _columns(X: Any, rows: NDArray[np.int64], used: NDArray[np.int64]) -> NDArray[np.float64]:
+    if isinstance(X, np.ndarray):
+        return np.asarray(X[rows] if len(used) == X.shape[1] else X[np.ix_(rows, used)], np.float64)
+    return as_csr(X[rows][:, used]).toarray()
 
 
 def _nearest_threshold(weight: float, bias: float, x: NDArray[np.float64]) -> float:
