@@ -43,14 +43,26 @@ def test_every_tree_is_drawn_once_and_the_chosen_one_is_marked():
     np.testing.assert_allclose(bound.get_ydata(), 0.90)
 
 
-def test_many_numbers_of_terms_make_one_line():
+def test_many_numbers_of_terms_share_lines():
     sizes = np.arange(1, 15)
     ax = plot_sizes(sizes, sizes - 1, 1 - 1 / sizes, np.full(14, 0.01))
-    assert legend(ax) == ["up to 13 terms", "one standard error below the best"]
-    assert [x for x, _ in points(ax)] == sizes.tolist()
+    ranges = ["no question", "1 term", "2 terms", "3 to 4 terms", "5 to 8 terms", "9 to 13 terms"]
+    assert legend(ax) == [*ranges, "one standard error below the best"]
+    assert [y for _, y in points(ax)] == pytest.approx((1 - 1 / sizes).tolist())
     ax.figure.canvas.draw()
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert all(first.x1 < second.x0 for first, second in pairwise(boxes))
+
+
+def test_of_trees_that_share_a_line_the_best_of_each_size_is_drawn():
+    leaves = [1, 2, 2, 2, 2, 2, 2, 4, 4]
+    terms = [0, 1, 2, 3, 6, 9, 12, 10, 20]
+    scores = [0.5, 0.6, 0.7, 0.75, 0.8, 0.95, 0.9, 0.85, 0.86]
+    ax = plot_sizes(leaves, terms, scores, [0.01] * 9, chosen=6)
+    (line,) = [bars.lines[0].get_xydata() for bars in ax.containers if bars.get_label() == "9 to 20 terms"]
+    assert line[:, 1].tolist() == [0.95, 0.86]
+    (mark,) = [line for line in ax.lines if line.get_label() == "chosen: 2 leaves, 12 terms"]
+    assert mark.get_xydata().tolist() == [[2, 0.9]]
 
 
 def test_given_axes_and_one_tree():

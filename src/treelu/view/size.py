@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _INK, _PALE, _CHOSEN = "#1a1a1a", "#6b6b68", "#c2502e"
 _COLORS = ("#2f62a8", "#4a9960", "#8e65ae", "#c99e37", "#4da4b0", "#7a7a7a")
 _MOST_LINES = 6
+_RANGES = (0, 1, 2, 4, 8)  # the most terms of each line, where numbers of terms share one
 
 
 def plot_sizes(
@@ -29,8 +30,9 @@ def plot_sizes(
 ) -> Axes:
     """Draw the scores of trees of several sizes, with one standard error to each side.
 
-    Trees with the same number of terms are joined by a line. A dashed line marks one standard error below the best
-    score: a smaller tree above it is as good as the best, as far as the rows can tell.
+    Trees with the same number of terms are joined by a line; where there are more than six such numbers, those from 3
+    to 4, from 5 to 8 and above share one, and of trees with the same leaves the best is drawn. A dashed line marks one
+    standard error below the best score: a smaller tree above it is as good as the best, as far as the rows can tell.
 
     Parameters
     ----------
@@ -86,17 +88,33 @@ def _whole(name: str, value: Any, length: int | None) -> np.ndarray:
 
 
 def _draw_lines(ax: Axes, leaves: np.ndarray, terms: np.ndarray, scores: np.ndarray, errors: np.ndarray) -> None:
-    """A line for each number of terms; where there are many, one for all of them."""
-    kinds = np.unique(terms)
-    joined = len(kinds) > _MOST_LINES
-    for number, kind in enumerate(kinds[:1] if joined else kinds):
-        part = np.arange(len(leaves)) if joined else np.flatnonzero(terms == kind)
+    """A line for each number of terms; where there are many, for ranges of them."""
+    shared = len(np.unique(terms)) > _MOST_LINES
+    kind_of = np.searchsorted(_RANGES, terms) if shared else terms
+    kinds = np.unique(kind_of)
+    for number, kind in enumerate(kinds):
+        part = np.flatnonzero(kind_of == kind)
+        words = _terms_words(int(terms[part].min()), int(terms[part].max()))
         part = part[np.lexsort((scores[part], leaves[part]))]
+        if shared:
+            part = part[np.append(np.diff(leaves[part]) > 0, True)]  # the last of each size is the best
         # Bars of several lines stand beside each other: sizes are drawn by their logarithm.
-        shift = 1 + 0.02 * (number - (0 if joined else len(kinds) - 1) / 2)
-        words = f"up to {kinds[-1]} terms" if joined else _plural(int(kind), "term", "terms") if kind else "no question"
+        shift = 1 + 0.02 * (number - (len(kinds) - 1) / 2)
         ax.errorbar(leaves[part] * shift, scores[part], errors[part], fmt="o-", color=_COLORS[number], markersize=4.5,
                     linewidth=1.2, elinewidth=0.8, capsize=2, zorder=3, label=words)  # fmt: skip
+
+
+def _terms_words(least: int, most: int) -> str:
+    """The terms of a line's questions.
+
+    Examples
+    --------
+    >>> _terms_words(0, 0), _terms_words(1, 1), _terms_words(3, 4)
+    ('no question', '1 term', '3 to 4 terms')
+    """
+    if not most:
+        return "no question"
+    return _plural(most, "term", "terms") if least == most else f"{least} to {most:,} terms"
 
 
 def _plural(count: int, one: str, several: str) -> str:
