@@ -77,6 +77,20 @@ def test_a_question_of_which_one_term_is_left_has_a_threshold(falls: bool) -> No
     assert tree.children.tolist() == ([[2, 1]] if falls else [[1, 2]])
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_questions_of_any_unit_stay_apart(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2)) * unit
+    scale = Scale(np.arange(2), np.zeros(2), np.full(2, unit), 2)
+    questions = np.array([[1.0, 1.0, 0.1], [1.0, -1.0, 0.2], [2.0, 2.0, 0.8]], np.float32)
+    children = np.array([[1, 2], [3, 4], [5, 6]])
+    soft = SoftTree(children, questions, np.zeros((4, 1), np.float32), np.ones_like(questions))
+    tree = raw_tree(soft, scale, X)
+    np.testing.assert_array_equal(tree.apply(X) - 3, soft.apply(np.column_stack([X / unit, np.ones(200)]).astype("f4")))
+    np.testing.assert_array_equal(tree.node_weights(2), tree.node_weights(0))
+    assert tree.node_weights(1)[1] < 0 < tree.node_weights(1)[0]
+
+
 def test_a_fitted_tree_asks_for_what_decides() -> None:
     """Classes that lie far apart in one feature: the others' weights are not 0 after training, and change nothing."""
     rng = np.random.default_rng(0)

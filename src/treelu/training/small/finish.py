@@ -52,7 +52,7 @@ def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
     spread[scale.columns] = scale.spread
-    for nodes, sizes in _alike(weights):
+    for nodes, sizes in _alike(tree.questions[:, :-1].astype(np.float64)):  # scaled: no unit is too large
         used = np.flatnonzero(weights[nodes[0]])
         tables = [_columns(X, reached[node], used) for node in nodes]
         biases[nodes] *= sizes[0] / sizes
@@ -85,12 +85,12 @@ def _reached(
     return reached
 
 
-def _alike(weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _alike(questions: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Questions (S, D) of the same direction, and the lengths of their weights."""
-    sizes = np.linalg.norm(weights, axis=1)
+    sizes = np.linalg.norm(questions, axis=1)
     sizes[sizes == 0] = 1.0
-    directions = weights / sizes[:, None]
-    waiting = np.arange(len(weights))
+    directions = questions / sizes[:, None]
+    waiting = np.arange(len(questions))
     while len(waiting):
         same = np.isclose(directions[waiting], directions[waiting[0]], rtol=ROUNDING, atol=0).all(axis=1)
         yield waiting[same], sizes[waiting[same]]
