@@ -91,6 +91,12 @@ def test_wrong_fractions(fractions):
         random_split(10, fractions)
 
 
+@pytest.mark.parametrize("n_rows", [-3, 2.5, "10"])
+def test_wrong_number_of_rows(n_rows):
+    with pytest.raises(ValueError, match="n_rows must be a whole number of at least 0"):
+        random_split(n_rows)
+
+
 @given(st.lists(st.integers(2000, 2020), max_size=60))
 def test_time_split_by_fractions_never_trains_on_the_future(years):
     years = np.array(years, dtype=int)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,8 +119,10 @@ def random_split(
     >>> [len(part) for part in random_split(50, random_state=0)]
     [40, 5, 5]
     """
-    n_train, n_valid = _sizes(n_rows, fractions)
-    order = check_random_state(random_state).permutation(n_rows)
+    if not isinstance(n_rows, Integral) or n_rows < 0:
+        raise ValueError(f"n_rows must be a whole number of at least 0, got {n_rows!r}")
+    n_train, n_valid = _sizes(int(n_rows), fractions)
+    order = check_random_state(random_state).permutation(int(n_rows))
     return _cut(order, n_train, n_valid)
 
 
