@@ -109,14 +109,6 @@ class SoftTree:
         """Number of leaves."""
         return len(self.children) + 1
 
-    def n_terms(self) -> int:
-        """The most terms of a question."""
-        return int((self.questions[:, :-1] != 0).sum(axis=1).max(initial=0))
-
-    def n_numbers(self) -> int:
-        """Numbers that a reader meets: terms of all questions, and leaves."""
-        return int((self.questions[:, :-1] != 0).sum()) + self.n_leaves
-
     def apply(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         """The leaf of each row, from 0."""
         if not self.n_splits:
