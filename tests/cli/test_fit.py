@@ -575,6 +575,21 @@ def test_cart_gets_the_same_weights(tmp_path: Path, type_: Type) -> None:
     assert 0.2 < chances.mean() < 0.85  # without weights 0.98, the share of the class
 
 
+@pytest.mark.parametrize("leaves", [2, 5])
+def test_cart_beside_a_small_tree_has_no_more_leaves(leaves: int, tmp_path: Path, type_: Type) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).round(3)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=(X[:, 0] * X[:, 1] > 0).astype(int))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", "--leaves", leaves, "--no-compare"]
+    typed = type_(*words, "--task", "classification")
+    assert typed.code == 0, typed.err
+    model = treelu.load(tmp_path / "m")
+    ((tree,), (cart,)) = model.trees, model.carts
+    assert 2 <= cart.n_leaves <= max(2, tree.n_leaves) <= leaves
+    assert f"CART: {cart.n_leaves} leaves" in typed.out
+
+
 def test_training_rows_are_not_called_hold_out(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
     rows = prepared(table).training.numbers
     assert rows is not None

@@ -161,6 +161,15 @@ def test_frames_keep_their_names_and_missing_targets_are_left_out(tree, hold_out
     assert summary["models"][0]["scores"]["accuracy"]["value"] == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize(("classifier", "n_rows"), [(True, 200), (False, 200), (True, 3)])
+def test_cart_keeps_to_the_leaves(classifier: bool, n_rows: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    y = X[:, 0] * X[:, 1]
+    cart = fit_cart(X, (y > np.median(y)) if classifier else y, classifier=classifier, max_leaf_nodes=5)
+    assert 2 <= cart.get_n_leaves() <= 5
+
+
 def test_regression_has_residuals_and_means():
     X, y = load_diabetes(return_X_y=True)
     cart = fit_cart(X[::2], y[::2], classifier=False)

@@ -249,12 +249,16 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
 
 
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
+    """CART for each target; beside a small tree, with no more leaves than that has."""
     carts = []
+    leaves = max(2, *(tree.n_leaves for tree in model.trees)) if model.method == "tree" else None
     for column in training.y.T if training.y.ndim == 2 else [training.y]:
         known = np.flatnonzero(column == column)  # not NaN
         X = take_rows(training.X, known)
         weight = getattr(model.estimator, "class_weight", None)
-        fitted = fit_cart(X, column[known], classifier=model.task != "regression", class_weight=weight)
+        fitted = fit_cart(
+            X, column[known], classifier=model.task != "regression", max_leaf_nodes=leaves, class_weight=weight
+        )
         cart = ObliqueTree.from_sklearn(fitted)
         carts.append(replace(cart, feature_names=model.encoder.feature_names))
     return tuple(carts)

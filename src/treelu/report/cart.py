@@ -1,5 +1,6 @@
-"""CART of tuned depth, with which the report compares the tree."""
+"""CART of tuned size, with which the report compares the tree."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,12 +8,19 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
+LEAVES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def fit_cart(
-    X: Any, y: Any, *, classifier: bool, class_weight: Any = None, random_state: int = 0
+    X: Any,
+    y: Any,
+    *,
+    classifier: bool,
+    max_leaf_nodes: int | None = None,
+    class_weight: Any = None,
+    random_state: int = 0,
 ) -> DecisionTreeClassifier | DecisionTreeRegressor:
-    """Fit scikit-learn's decision tree, its depth (1 to 12) chosen by five-fold cross-validation.
+    """Fit scikit-learn's decision tree, its depth (1 to 12) or its leaves chosen by five-fold cross-validation.
 
     Parameters
     ----------
@@ -20,8 +28,10 @@ def fit_cart(
         Training rows.
     y : array of shape (n_rows,)
     classifier : bool
-        Whether ``y`` holds classes (the depth of the highest AUC is chosen) or real targets (of the least
+        Whether ``y`` holds classes (the size of the highest AUC is chosen) or real targets (of the least
         squared error).
+    max_leaf_nodes : int, optional
+        The most leaves, 2 or more, for a comparison with a tree of that size; it is grown best first. None: any.
     class_weight : dict or "balanced", optional
         The weights of the model that CART stands beside.
     random_state : int
@@ -35,6 +45,8 @@ def fit_cart(
     >>> from sklearn.datasets import load_diabetes
     >>> fit_cart(*load_diabetes(return_X_y=True), classifier=False).get_depth()
     2
+    >>> int(fit_cart(*load_diabetes(return_X_y=True), classifier=False, max_leaf_nodes=3).get_n_leaves())
+    3
     """
     tree: DecisionTreeClassifier | DecisionTreeRegressor
     if classifier:
@@ -45,6 +57,11 @@ def fit_cart(
     else:
         tree, score = DecisionTreeRegressor(random_state=random_state), "neg_mean_squared_error"
         folds = min(5, len(y))
-    if folds < 2:
-        return tree.set_params(max_depth=DEPTHS[2]).fit(X, y)  # too few rows to hold any out
-    return GridSearchCV(tree, {"max_depth": DEPTHS}, scoring=score, cv=folds).fit(X, y).best_estimator_
+    if max_leaf_nodes is None:
+        tried: dict[str, Sequence[int]] = {"max_depth": DEPTHS}
+    else:
+        tried = {"max_leaf_nodes": [n for n in LEAVES if n < max_leaf_nodes] + [max_leaf_nodes]}
+    if folds < 2:  # too few rows to hold any out
+        tree.set_params(max_depth=DEPTHS[2], max_leaf_nodes=max_leaf_nodes)
+        return tree.fit(X, y)
+    return GridSearchCV(tree, tried, scoring=score, cv=folds).fit(X, y).best_estimator_
