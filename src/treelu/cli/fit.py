@@ -251,7 +251,7 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
     """CART for each target; beside a small tree, with no more leaves than that has."""
     carts = []
-    leaves = max(2, *(tree.n_leaves for tree in model.trees)) if model.method == "tree" else None
+    leaves = max([2, *(tree.n_leaves for tree in model.trees)]) if model.method == "tree" else None
     for column in training.y.T if training.y.ndim == 2 else [training.y]:
         known = np.flatnonzero(column == column)  # not NaN
         X = take_rows(training.X, known)
