@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from benchmarks.quality import PUBLISHED
 from benchmarks.report import fill, markdown, read_json
 
 ABALONE = {"DTSemNet, top-k": 2.126, "DGT": 2.15, "CART": 2.29}
-N_TABLES = 75
 SIZES = (2, 4, 8, 16, 32)
 OTHERS = ("CART", "TAO", "STree", "YDF", "obliquetree")
 # method → table → budget → the lists of a cell
@@ -29,8 +29,8 @@ def refresh(results: Path, page: Path) -> None:
         "uci": uci_block(uci) + more_runs(more),
         "budgets": budget_block(tables),
         "defaults": defaults_block(tables, classes),
+        "run": run_block(tables),
     }
-    blocks["run"] = missing_block(tables, N_TABLES)
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     ranks = rank_matrix(tables, "16 leaves")
     if ranks is not None:
@@ -214,14 +214,19 @@ def _median(cells: Cells, method: str, tables: list[str], what: str) -> str:
     return f"{np.median(found):,.0f}" if found else "–"
 
 
-def missing_block(cells: Cells, n_tables: int) -> str:
-    """How many tables of each method and budget have been run."""
-    budgets = sorted({b for method in cells.values() for table in method.values() for b in table}, key=_order)
+def run_block(cells: Cells) -> str:
+    """How many tables of each method and budget have been run: a line for each number of terms, a column for leaves."""
     lines = []
     for method, found in cells.items():
-        counts = {budget: sum(budget in parts for parts in found.values()) for budget in budgets}
-        lines += [[method, _words(budget), f"{count} of {n_tables}"] for budget, count in counts.items() if count]
-    return markdown(["method", "budget", "tables"], lines) if lines else "Nothing has been run yet."
+        counts = Counter(budget for parts in found.values() for budget in parts)
+        for terms in ("1 terms", "2 terms", "4 terms", "all terms", ""):
+            names = [f"{leaves} leaves, {terms}" for leaves in SIZES] if terms else ["default"]
+            if any(counts[name] for name in names):
+                shown = [str(counts[name] or "") for name in names]
+                line = ["", *shown] if terms else [*shown, *[""] * len(SIZES)]
+                lines.append([method, _words(f" {terms}").strip(), *line])
+    heads = ["method", "terms", "without arguments", *(f"{leaves} leaves" for leaves in SIZES)]
+    return markdown(heads, lines) if lines else "Nothing has been run yet."
 
 
 def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | None:

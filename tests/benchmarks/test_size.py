@@ -61,6 +61,7 @@ def test_the_page_is_filled(tmp_path: Path) -> None:
     assert "Over 2 runs (± standard error), wine-red: treelu 60.0 ± 10.0." in text
     assert "| 16 leaves, all terms | 4.0, 2.0 | 0.850 : 0.800, 6 to 0 of 6 | 0.850 : 0.810, 6 to 0 of 6 |" in text
     assert "6 tables: a median of 4 leaves and of 2 terms" in text
+    assert "| TAO | all terms |  |  |  |  | 6 |  |\n| TAO |  | 6 |  |  |  |  |  |" in text
     assert (tmp_path / "assets" / "size-ranks.svg").exists()
 
 
