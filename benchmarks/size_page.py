@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from scipy.stats import rankdata, studentized_range
 
@@ -32,6 +33,7 @@ def refresh(results: Path, page: Path) -> None:
         "run": run_block(tables),
     }
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+    matplotlib.rcParams["svg.hashsalt"] = "size"  # the same results, the same file
     ranks = rank_matrix(tables, "16 leaves")
     if ranks is not None:
         draw_ranks(*ranks, page.parent / "assets" / "size-ranks.svg")
@@ -277,7 +279,9 @@ def draw_ranks(names: list[str], ranks: np.ndarray, path: Path) -> None:
     axes.xaxis.tick_top()
     for place, method in enumerate(order):
         axes.plot([mean[method], mean[method]], [0.6, -place - 0.6], color="0.4", lw=0.8)
-        axes.text(mean[method] + 0.05, -place - 0.6, f"{names[method]}  {mean[method]:.2f}", va="center", fontsize=9)
+        # to the left, where the lines are shorter, so that none crosses the words
+        words = f"{names[method]}  {mean[method]:.2f}"
+        axes.text(mean[method] - 0.05, -place - 0.6, words, va="center", ha="right", fontsize=9)
     ends = {i: max(j for j in range(len(order)) if mean[order[j]] - mean[order[i]] <= gap) for i in range(len(order))}
     bars = [(i, j) for i, j in ends.items() if j > i and not any(a < i and b >= j for a, b in ends.items())]
     for level, (i, j) in enumerate(bars):
