@@ -320,12 +320,11 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
     Every question has weights of its own. Training starts from random questions, an ordinary tree, linear regressions
     or, for two terms a question, the best pairs of features, on the rows' classes or on what a smooth network says of
-    them, whichever does best on rows held out.
-    Rows are routed softly at first and harder with each update; questions then lose their weakest terms, the tree
-    loses its weakest questions, and what is left is trained on. Terms that send no row another way are left out of the
-    tree that comes out of it. Beside such trees stand ordinary ones, and those that
-    decide as one linear model of all rows does, which is hard to beat where targets are noisy. Each size is judged on
-    rows held out, and the smallest tree that is about as good as the best is kept.
+    them, whichever does best on rows held out. Rows are routed softly at first and harder with each update; questions
+    then lose their weakest terms, the tree loses its weakest questions, and what is left is trained on. Beside such
+    trees stand ordinary ones, and those that decide as one linear model of all rows does, which is hard to beat where
+    targets are noisy. Each size is judged on rows held out, and the smallest tree that is about as good as the best is
+    kept, without terms that send no row another way.
 
     Parameters
     ----------
