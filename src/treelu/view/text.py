@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def export_text(
     """
     lines: list[str] = []
     below, spread = leaves_below(tree), check_scale(tree, scale)
-    shown: dict[bytes, int] = {}  # weights of questions, and the first node that has them
+    shown: dict[bytes, int] = {}  # digests of questions' weights, and the first node that has these
     later = [(0, 0)]  # nodes with a block of their own, and their depths
     for root, depth in later:
         if lines:
@@ -78,7 +79,7 @@ def export_text(
                 later.append((node, depth))
             elif node < tree.n_splits:
                 weights, bias = tree.node_weights(node), tree.biases[node]
-                first = shown.setdefault(weights.tobytes(), node)
+                first = shown.setdefault(blake2b(weights.tobytes(), digest_size=16).digest(), node)
                 if first == node or np.count_nonzero(weights) < 2:
                     form = linear_form(tree, weights, bias, top, digits, spread)
                 else:
