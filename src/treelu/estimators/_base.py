@@ -147,6 +147,13 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         self.__dict__.pop("stream_", None)  # its rows are not these
         return self
 
+    def _choice_for(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+        """The setting and the tempering that `fit` would choose for these rows, without the training that follows."""
+        X, targets = self._read_sample(X, y, sample_weight, first=True)
+        self.scaling_ = fit_scaling(X, self.standardize)
+        sample, seed = Sample(self._scaled_table(X), targets), self._seeds(1)[0]
+        return self._choose_setting(sample, None, seed, self._targets_to_train_on(sample, None, seed))
+
     def _train_network(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """Choose a setting, train a network on scaled rows, and calibrate it."""
         trained_on = self._targets_to_train_on(sample, validation, seed)
@@ -201,10 +208,9 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         if validation is not None:
             scores = evaluate(network, validation.table, validation.index).astype(np.float64)
             tempering = temper(scores, validation.targets, validation.rows).how
-        self._tempering = tempering if self._how.temper else None
-        if self._tempering is not None:
+        if tempering is not None and self._how.temper:
             prior = prior_scores(sample.targets, sample.rows)
-            network.rescale_outputs(1 / self._tempering.temperature, self._tempering.shift(prior))
+            network.rescale_outputs(1 / tempering.temperature, tempering.shift(prior))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
         """One network from one initialisation, on few features where `max_tree_features` asks for it."""

@@ -48,10 +48,10 @@ class Teacher:
             return cls(estimator)
         kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
         with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
-            first = _fitted(kind(random_state=seed), rows)
-        how = first._tempering or AS_IT_IS
-        setting = {"depth": first.depth_, "drop_connect": first.drop_connect_, "training": {"temper": False}}
-        return None if how.temperature >= HOTTEST else cls(kind(**setting), how)
+            setting, how = kind(random_state=seed)._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+        if how is not None and how.temperature >= HOTTEST:
+            return None
+        return cls(kind(depth=setting.depth, drop_connect=setting.rate, training={"temper": False}), how or AS_IT_IS)
 
     def teach(self, parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
         """Each part of the rows with the answers of a teacher that was fitted to it.
@@ -111,13 +111,17 @@ def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArra
 
 def _fitted(model: Any, rows: Rows) -> Any:
     """The model, fitted; Ctrl-C ends it without an answer."""
-    X = rows.X[:, :-1].astype(np.float64)
-    y = rows.target.argmax(axis=1) if rows.is_classifier else rows.target.astype(np.float64)
     weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
-    model.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, **weight)
+    model.fit(*_as_given(rows), **weight)
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
         raise KeyboardInterrupt
     return model
+
+
+def _as_given(rows: Rows) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Rows as an estimator takes them; a single target as a vector."""
+    y = rows.target.argmax(axis=1) if rows.is_classifier else rows.target.astype(np.float64)
+    return rows.X[:, :-1].astype(np.float64), y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
 
 
 def _answers(model: Any, rows: Rows) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -48,13 +50,14 @@ from treelu.training.small.choice import (
     choose,
     compare,
     is_trainable,
+    largest,
     not_worse_than_judged,
-    trial,
 )
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
-from treelu.training.small.path import Budget, Family, Key, walk
+from treelu.training.small.path import Budget, Family, Key, Walk, stretches
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
+from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
 
 LEAVES = 16  # at most by default, or twice the classes
@@ -224,42 +227,47 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         if not is_trainable(rows, budget):
             warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
-            if not is_trainable(rows, budget):
-                path = walk(rows, Family("gini" if rows.is_classifier else "squared_error"), budget, grow, seed)
-            elif budget.max_terms == 1:
-                path = walk(rows, Family("thresholds"), budget, grow, seed)
-            else:
-                family = Family("pairs") if budget.max_terms == 2 else Family("cart", 0.1)
-                path = trial(rows, family, budget, grow, seed)
-            key, tree = next(path)
+            key, tree = next(largest(rows, budget, grow, seed))
             return {}, key, {key: tree}, rows
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
-        teacher = self._teacher(sample, seed) if is_trainable(rows, budget) else None
-        teach = None if teacher is None else teacher.teach
-        judged = compare(sample, folds, shorter, grow, teach, seed, self._threads())
+        parts = [(sample.part(train), sample.part(test)) for train, test in folds]
+        *taught, taught_rows = self._taught(parts, sample, rows, seed) if is_trainable(rows, budget) else [rows]
+        judged = compare(parts, taught, shorter, grow, seed, self._threads())
         chosen = choose(judged, self.selection)
         steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
-        found = list(dict.fromkeys(key.family for key in judged if key.family.start != "constant"))
-        taught = rows
+        families = dict.fromkeys(key.family for key in judged if key.family.start != "constant")
+        walks = [(family, walk) for family in families for walk in stretches(family, budget)]
+
+        def run(of: tuple[Family, Walk]) -> list[tuple[Key, SoftTree]]:
+            family, walk = of
+            learnt = taught_rows if family.taught else rows
+            found = walk(learnt, family, budget, grow, seed)
+            return [(key, not_worse_than_judged(tree, judged[key], rows, learnt)) for key, tree in found]
+
         try:
-            if teacher and any(family.taught for family in found):
-                taught = teacher.teach([rows], [seed], self._threads())[0]
-            for family in found:
-                learnt = taught if family.taught else rows
-                for key, tree in walk(learnt, family, budget, grow, seed):
-                    steps[key] = not_worse_than_judged(tree, judged[key], rows, learnt)
+            with closing(in_order(run, walks, self._threads())) as results:
+                for found in results:
+                    steps |= dict(found)
         except KeyboardInterrupt:
             if len(steps) == 1:
                 raise
             chosen = chosen if chosen in steps else choose({key: judged[key] for key in steps}, self.selection)
             warn_of_interrupt(len(steps), len(judged), "the best of these")
-        return judged, chosen, steps, taught
+        return judged, chosen, steps, taught_rows
 
-    def _teacher(self, rows: Rows, seed: int) -> Teacher | None:
-        if self.teacher is None or len(rows) < LEAST_TAUGHT:
-            return None
-        return Teacher.chosen(rows, None if isinstance(self.teacher, str) else self.teacher, seed)
+    def _taught(self, parts: Sequence[tuple[Rows, Rows]], sample: Rows, rows: Rows, seed: int) -> list[Rows]:
+        """What a teacher says of each part's training rows and of all rows; all rows as they are where it is not asked.
+
+        Each has a teacher of its own, which has not seen the rows held out.
+        """
+        if self.teacher is None or len(sample) < LEAST_TAUGHT:
+            return [rows]
+        teacher = Teacher.chosen(sample, None if isinstance(self.teacher, str) else self.teacher, seed)
+        if teacher is None:
+            return [rows]
+        seeds = [seed + fold for fold in range(len(parts))]
+        return teacher.teach([*(train for train, _ in parts), rows], [*seeds, seed], self._threads())
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -95,12 +95,13 @@ def _go_down(z: Any, children: Any, sharpness: Any, gate: Any, reach: Any) -> No
     for r in range(z.shape[1]):
         reach[0, r] = _F(1)
     for s in range(z.shape[0]):
-        left, right = children[s, 0], children[s, 1]
         for r in range(z.shape[1]):
             t = sharpness * z[s, r]
             e = _exponential(abs(t))
             p = _F(1) / (_F(1) + e)
             gate[s, r] = p if t >= 0 else e * p
+        left, right = children[s, 0], children[s, 1]
+        for r in range(z.shape[1]):  # a loop of its own: in one with the gates, no row would vectorise
             reach[right, r] = reach[s, r] * gate[s, r]
             reach[left, r] = reach[s, r] - reach[right, r]
 

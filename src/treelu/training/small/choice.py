@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,8 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
-from treelu.training.small.leaves import STRENGTH, STRENGTHS, combined, losses_by_strength, mean_loss, row_losses
-from treelu.training.small.path import Budget, Family, First, Grow, Key, Path, first_tree, followed, thinner, walk
+from treelu.training.small.leaves import (
+    STRENGTH,
+    STRENGTHS,
+    combined,
+    mean_loss,
+    outputs_by_strength,
+    row_losses,
+    total_loss,
+)
+from treelu.training.small.path import (
+    Budget,
+    Family,
+    First,
+    Grow,
+    Key,
+    Path,
+    Walk,
+    first_tree,
+    followed,
+    stretches,
+    thinner,
+    walk,
+)
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 
@@ -34,7 +55,6 @@ MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lo
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass
@@ -63,13 +83,14 @@ class Judged:
 
 def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test: Rows) -> None:
     """Add what the rows of a fold say of a tree."""
-    missed, squared = row_losses(tree, train, test, STRENGTH)
+    outputs = list(outputs_by_strength(tree, train, test.X, STRENGTHS))
+    missed, squared = row_losses(outputs[STRENGTHS.index(STRENGTH)], test)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
     found.losses.append(combined(missed, squared))
     found.missed.append(missed)
     found.weights.append(test.weight.astype(np.float64))
-    found.by_strength += losses_by_strength(tree, train, test)
+    found.by_strength += [total_loss(of_one, test) for of_one in outputs]
 
 
 def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Rows) -> SoftTree:
@@ -142,58 +163,73 @@ def trial(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, fir
     yield next((key, small) for key, small in path if key.terms == budget.max_terms)
 
 
+def largest(rows: Rows, budget: Budget, grow: Grow, seed: int) -> Path:
+    """First the step with the most leaves and terms, of a family that is never far behind: nothing is compared."""
+    if not is_trainable(rows, budget):
+        return walk(rows, Family("gini" if rows.is_classifier else "squared_error"), budget, grow, seed)
+    if budget.max_terms == 1:
+        return walk(rows, Family("thresholds"), budget, grow, seed)
+    return trial(rows, Family("pairs") if budget.max_terms == 2 else Family("cart", 0.1), budget, grow, seed)
+
+
 def compare(
-    rows: Rows,
-    folds: Sequence[Fold],
-    budget: Budget,
-    grow: Grow,
-    teach: Callable[[Sequence[Rows], Sequence[int], int], list[Rows]] | None,
-    seed: int,
-    n_jobs: int,
+    parts: Sequence[tuple[Rows, Rows]], taught: Sequence[Rows], budget: Budget, grow: Grow, seed: int, n_jobs: int
 ) -> dict[Key, Judged]:
     """Judge the steps of the best family's path, of the best linear model's and of ordinary trees, fold by fold.
 
     The best family is the one whose trials lose least on the rows held out: the best start first, then the best way of
-    holding weights back. After the first folds only the best few go on. `teach(parts, seeds, n_jobs)` gives each part
-    of the rows with the targets of a teacher that was fitted to it. The result does not depend on `n_jobs`, threads.
+    holding weights back. After the first folds only the best few go on.
+
+    Parameters
+    ----------
+    parts : sequence of pairs of Rows
+        The rows to train on and those held out, for each fold.
+    taught : sequence of Rows
+        For each fold the rows to train on, with the targets of a teacher that was fitted to them; empty without one.
+    budget, grow
+        As of `walk`.
+    seed : int
+    n_jobs : int
+        Threads, on which the result does not depend.
     """
-    parts = [(rows.part(train), rows.part(test)) for train, test in folds]
-    seeds = [seed + fold for fold in range(len(parts))]
-    taught = [] if teach is None else teach([train for train, _ in parts], seeds, n_jobs)
-    first: list[First] = [{} for _ in parts]
+    rows, first = parts[0][0], [First() for _ in parts]
 
-    def run(job: tuple[int, Family, Callable[..., Path]]) -> list[tuple[Key, SoftTree]]:
-        fold, family, steps = job
-        train = taught[fold] if family.taught else parts[fold][0]
-        return list(steps(train, family, budget, grow, seeds[fold], first[fold]))
+    def judge_steps(judged: dict[Key, Judged], walks: Sequence[tuple[int, Family, Walk]]) -> None:
+        def run(of: tuple[int, Family, Walk]) -> list[tuple[Key, SoftTree]]:
+            fold, family, steps = of
+            train = taught[fold] if family.taught else parts[fold][0]
+            return list(steps(train, family, budget, grow, seed + fold, first[fold]))
 
-    def judge_steps(
-        judged: dict[Key, Judged], kinds: Iterable[Family], steps: Callable[..., Path], numbers: Iterable[int]
-    ) -> None:
-        jobs = [(fold, family, steps) for fold in numbers for family in kinds]
-        with closing(in_order(run, jobs, n_jobs)) as results:
-            for (fold, family, _), found in zip(jobs, results, strict=True):
+        with closing(in_order(run, walks, n_jobs)) as results:
+            for (fold, family, _), found in zip(walks, results, strict=True):
                 # constant leaves are means of the rows' own targets, linear ones need many rows or a teacher
                 train = taught[fold] if family.taught and rows.linear else parts[fold][0]
                 for key, tree in found:
                     judge(judged, key, tree, train, parts[fold][1])
 
+    def try_out(trials: dict[Key, Judged], families: Iterable[Family], folds: Iterable[int]) -> None:
+        judge_steps(trials, [(fold, family, trial) for fold in folds for family in families])
+
+    def walk_all(families: Sequence[Family]) -> None:
+        walks = [(family, steps) for family in families for steps in stretches(family, budget)]
+        judge_steps(judged, [(fold, family, steps) for fold in range(len(parts)) for family, steps in walks])
+
     judged: dict[Key, Judged] = {}
     if tried := starts(rows, budget, bool(taught)):
         trials: dict[Key, Judged] = {}
         some = (len(parts) + 1) // 2 if len(parts) > 3 else 1
-        judge_steps(trials, tried, trial, range(some))
+        try_out(trials, tried, range(some))
         best = ranked(trials, tried)[:2]
         others = [family._replace(**hold._asdict()) for family in best for hold in holds(rows)[1:]]
-        judge_steps(trials, others, trial, range(some))
+        try_out(trials, others, range(some))
         finalists = ranked(trials, [*tried, *others])[:FINALISTS]
-        judge_steps(trials, finalists, trial, range(some, len(parts)))
-        judge_steps(judged, ranked(trials, finalists)[:1], walk, range(len(parts)))
+        try_out(trials, finalists, range(some, len(parts)))
+        walk_all(ranked(trials, finalists)[:1])
     if tried := score_families(rows, budget, bool(taught)):
         trials = {}
-        judge_steps(trials, tried, trial, range(len(parts)))
-        judge_steps(judged, ranked(trials, tried)[:1], walk, range(len(parts)))
-    judge_steps(judged, ordinary_families(rows, budget, bool(taught)), walk, range(len(parts)))
+        try_out(trials, tried, range(len(parts)))
+        walk_all(ranked(trials, tried)[:1])
+    walk_all(ordinary_families(rows, budget, bool(taught)))
     for train, test in parts:
         judge(judged, Key(Family("constant"), 1, 0), one_leaf(train), train, test)
     return judged

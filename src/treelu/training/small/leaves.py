@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,23 +57,27 @@ def shrunk_means(
     [[0.663, 0.337], [0.0, 1.0]]
     """
     sums, mass = node_sums(children, sums, mass)
+    least = np.maximum(mass, 1e-12)[:, None]
+    means = sums / least
     n_splits = len(children)
-    means = sums / np.maximum(mass, 1e-12)[:, None]
-    value = np.empty_like(means)
-    value[0] = means[0]
-    for node in range(n_splits):
-        for child in children[node]:
-            step = means[child] - means[node] if mass[child] > 0 else 0.0
-            value[child] = value[node] + step / (1 + strength / max(mass[node], 1e-12))
-            if is_classifier and child >= n_splits:
-                own = mass[child] / (mass[child] + OWN_ROW) if strength else 1.0
-                value[child] = value[node] + own * (value[child] - value[node])
-    return value[n_splits:]
+    parent = np.zeros(2 * n_splits + 1, np.int64)
+    parent[children] = np.arange(n_splits)[:, None]
+    steps = np.where(mass[:, None] > 0, means - means[parent], 0) / (1 + strength / least[parent])
+    value = means  # that of the root stays
+    for pair, above in zip(children, value, strict=False):
+        value[pair] = above + steps[pair]
+    leaves = value[n_splits:]
+    if not is_classifier or not strength or not n_splits:
+        return leaves
+    above, own = value[parent[n_splits:]], mass[n_splits:, None]
+    return above + own / (own + OWN_ROW) * (leaves - above)
 
 
-def shrunk_values(tree: SoftTree, rows: Rows, strength: float, found: Any = None) -> NDArray[np.float64]:
+def shrunk_values(
+    tree: SoftTree, rows: Rows, strength: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> NDArray[np.float64]:
     """The shrunk means of a tree's leaves, in order where the rows ask for it; `found` is `leaf_sums` of the rows."""
-    sums, mass = found or leaf_sums(tree, rows)
+    sums, mass = found
     values = shrunk_means(tree.children, sums, mass, strength, rows.is_classifier)
     return values if rows.signs is None else in_order(tree.children, tree.questions[:, :-1], rows.signs, values, mass)
 
@@ -128,20 +133,22 @@ def linear_leaves(
     return models[n_splits:].transpose(0, 2, 1)
 
 
-def predicted(tree: SoftTree, train: Rows, X: NDArray[np.float32], strength: float) -> NDArray[np.float64]:
-    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows."""
-    leaf = tree.apply(X)
-    if not train.linear:
-        return shrunk_values(tree, train, strength)[leaf]
-    models = linear_leaves(tree.children, tree.apply(train.X), train, strength)
-    return np.einsum("nkd,nd->nk", models[leaf], X)
+def outputs_by_strength(
+    tree: SoftTree, train: Rows, X: NDArray[np.float32], strengths: Sequence[float]
+) -> Iterator[NDArray[np.float64]]:
+    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths."""
+    leaf, of_train = tree.apply(X), tree.apply(train.X)
+    found = None if train.linear else leaf_sums(tree, train, of_train)
+    for strength in strengths:
+        if found is not None:
+            yield shrunk_values(tree, train, strength, found)[leaf]
+        else:
+            models = linear_leaves(tree.children, of_train, train, strength)
+            yield np.einsum("nkd,nd->nk", models[leaf], X)
 
 
-def row_losses(
-    tree: SoftTree, train: Rows, test: Rows, strength: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def row_losses(outputs: NDArray[np.float64], test: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """For each test row 1 where its class is missed, and its squared error; in regression the latter twice."""
-    outputs = predicted(tree, train, test.X, strength)
     squared = ((outputs - test.target) ** 2).sum(axis=1)
     if not test.is_classifier:
         squared /= test.target.shape[1]
@@ -157,20 +164,14 @@ def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArr
 
 def mean_loss(tree: SoftTree, train: Rows, test: Rows) -> float:
     """What trees are compared by, in the mean over the test rows, with leaves fitted to the training rows."""
-    return float(np.average(combined(*row_losses(tree, train, test, STRENGTH)), weights=test.weight))
+    (outputs,) = outputs_by_strength(tree, train, test.X, [STRENGTH])
+    return float(np.average(combined(*row_losses(outputs, test)), weights=test.weight))
 
 
-def losses_by_strength(tree: SoftTree, train: Rows, test: Rows) -> NDArray[np.float64]:
-    """The loss of the test rows for each of `STRENGTHS`: log-loss, or the squared error."""
-    found, leaf, sums = [], tree.apply(test.X), None if train.linear else leaf_sums(tree, train)
-    for strength in STRENGTHS:
-        if sums is None:
-            outputs = predicted(tree, train, test.X, strength)
-        else:
-            outputs = shrunk_values(tree, train, strength, sums)[leaf]
-        if test.is_classifier:
-            loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
-        else:
-            loss = ((outputs - test.target) ** 2).sum(axis=1)
-        found.append(float((loss * test.weight).sum()))
-    return np.array(found)
+def total_loss(outputs: NDArray[np.float64], test: Rows) -> float:
+    """What strengths are compared by: the weighted sum of the test rows' log-losses, or of their squared errors."""
+    if test.is_classifier:
+        loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
+    else:
+        loss = ((outputs - test.target) ** 2).sum(axis=1)
+    return float((loss * test.weight).sum())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -91,6 +92,7 @@ class Key(NamedTuple):
 
 
 Path = Iterator[tuple[Key, SoftTree]]
+Walk = Callable[..., Path]  # `walk` or a part of it
 First = dict[tuple[Family, int], SoftTree]  # trees with all terms that have been trained, by family and leaves
 
 
@@ -130,14 +132,24 @@ def term_ladder(n_features: int, max_terms: int) -> list[int]:
     return steps
 
 
-def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, first: First | None = None) -> Path:
-    """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer."""
+def walk(
+    rows: Rows,
+    family: Family,
+    budget: Budget,
+    grow: Grow,
+    seed: int,
+    first: First | None = None,
+    sizes_to_train: Sequence[int] | None = None,
+) -> Path:
+    """The whole path of a family: sizes from the largest down to two leaves, each with all terms and with fewer.
+
+    Trees that are trained from a start have some of the sizes only, if `sizes_to_train` names those (`stretches`).
+    """
     rows = rows.to_question
     if family.start in TRAINED:
-        for size in range(budget.max_leaves, 1, -1):
-            if size == budget.max_leaves or 2 ** (size.bit_length() - 1) == size:
-                tree = (first or {}).get((family, size)) or first_tree(rows, family, size, budget, grow, seed)
-                yield from thinner(tree, rows, family, size, budget, seed)
+        for size in sizes_to_train or trained_sizes(budget.max_leaves):
+            tree = (first or {}).get((family, size)) or first_tree(rows, family, size, budget, grow, seed)
+            yield from thinner(tree, rows, family, size, budget, seed)
         return
     if family.start == "scores":
         yield from followed(rows, family, budget, sizes(budget.max_leaves)[::-1])
@@ -147,6 +159,24 @@ def walk(rows: Rows, family: Family, budget: Budget, grow: Grow, seed: int, firs
             yield Key(family, size, 1), _moved_thresholds(rows, size, budget, grow, seed)
         else:
             yield Key(family, size, 1), _ordinary(rows, family.start, size, grow, 1.0)
+
+
+def trained_sizes(max_leaves: int) -> list[int]:
+    """Numbers of leaves for which a tree is trained from the start; those between are pruned from these.
+
+    Examples
+    --------
+    >>> trained_sizes(12)
+    [12, 8, 4, 2]
+    """
+    return [size for size in sizes(max_leaves) if size == max_leaves or size.bit_count() == 1]
+
+
+def stretches(family: Family, budget: Budget) -> list[Walk]:
+    """Walks that together are the family's, in its order, and do not depend on one another: for threads."""
+    if family.start not in TRAINED:
+        return [walk]
+    return [partial(walk, sizes_to_train=[size]) for size in trained_sizes(budget.max_leaves)]
 
 
 def followed(rows: Rows, family: Family, budget: Budget, leaves: Sequence[int]) -> Path:

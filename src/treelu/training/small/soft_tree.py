@@ -140,11 +140,12 @@ def with_values(tree: SoftTree, rows: Rows) -> SoftTree:
     return replace(tree, values=values.astype(FLOAT))
 
 
-def leaf_sums(tree: SoftTree, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted sums of the targets (leaves, K), and the weight (leaves,), in each leaf."""
-    leaf = tree.apply(rows.X)
-    weight = rows.weight.astype(np.float64)
-    return weighted_sums(leaf, rows.target, weight, tree.n_leaves)
+def leaf_sums(
+    tree: SoftTree, rows: Rows, leaf: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted sums of the targets (leaves, K), and the weight (leaves,), in each leaf; `leaf` is that of each row."""
+    leaf = tree.apply(rows.X) if leaf is None else leaf
+    return weighted_sums(leaf, rows.target, rows.weight.astype(np.float64), tree.n_leaves)
 
 
 def weighted_sums(
