@@ -32,7 +32,7 @@ def press(moment, number=1):
             pressed.set()
     if now:
         os.kill(os.getpid(), signal.SIGINT)
-    if pressed.is_set() and threading.current_thread() is not threading.main_thread():
+    if ARMED[0] and pressed.is_set() and threading.current_thread() is not threading.main_thread():
         stopped.wait(60)
 
 stopped = threading.Event()
@@ -49,7 +49,8 @@ import treelu.training.together as together
 class Stop(threading.Event().__class__):  # tells the hook that the pool has heard of it
     def set(self):
         super().set()
-        stopped.set()
+        if pressed.is_set():  # not where the threads of a comparison end
+            stopped.set()
 together.threading = type("threading", (), {**vars(threading), "Event": Stop})
 
 rng = np.random.default_rng(0)
@@ -65,6 +66,7 @@ def attempt(model, *rows):
             ended = "kept"
         except KeyboardInterrupt:
             ended = "KeyboardInterrupt"
+    ARMED[0] = False
     said = [str(one.message) for one in said if "interrupted" in str(one.message)]
     return {"ended": ended, "said": said, "after": len(AFTER), "fitted": hasattr(model, "tree_")}
 """
@@ -89,11 +91,12 @@ def test_while_sizes_are_compared_nothing_is_there_to_keep(n_jobs: int) -> None:
     assert 1 <= left["after"] <= n_jobs  # of each thread the training that was about to begin; the others never do
 
 
-def test_trees_of_all_rows_are_kept() -> None:
+@pytest.mark.parametrize(("n_jobs", "number"), [(1, 3), (2, 8)])
+def test_trees_of_all_rows_are_kept(n_jobs: int, number: int) -> None:
     left = what_is_left(
         "path",
-        """
-model = ObliqueTreeClassifier(**QUICK)
+        f"""
+model = ObliqueTreeClassifier(**QUICK, n_jobs={n_jobs})
 left = attempt(model, X, y)
 left["path"] = len(model.path_)
 left["chosen"] = int(model.path_.chosen.sum())
@@ -102,7 +105,7 @@ left["is_chosen"] = model.path_trees_[int(model.path_.chosen.argmax())] is model
 left["whole"] = len(ObliqueTreeClassifier(**QUICK).fit(X, y).path_)
 print(json.dumps(left))
 """,
-        number=3,
+        number=number,
     )
     assert left["ended"] == "kept"
     assert len(left["said"]) == 1

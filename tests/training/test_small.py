@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -257,25 +256,21 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     truth = (rows.X[:, 0] - rows.X[:, 1] >= 0).astype(int)
     noisy = np.where(rng.random(400) < 1 / 3, 1 - truth, truth)
     rows = replace(rows, target=np.eye(2, dtype=np.float32)[noisy])
-    taught_of: list[int] = []
-
-    def teach(parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
-        taught_of.extend(len(part) for part in parts)
-        knows = [(part.X[:, 0] - part.X[:, 1] >= 0).astype(int) for part in parts]
-        targets = [(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32) for known in knows]
-        return [replace(part, target=target, taught=True) for part, target in zip(parts, targets, strict=True)]
-
     order = rng.permutation(400)
-    folds = [(np.sort(order[200:]), np.sort(order[:200])), (np.sort(order[:200]), np.sort(order[200:]))]
+    parts = [(rows.part(np.sort(order[200:])), rows.part(np.sort(order[:200])))]
+    parts += [(held_out, train) for train, held_out in parts]
+    taught = []
+    for train, _ in parts:
+        known = (train.X[:, 0] - train.X[:, 1] >= 0).astype(int)
+        taught.append(replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), taught=True))
     budget = Budget(8, 62, 6, n_updates=200)
     grow = Grower(8, None, 1, 0)
-    judged = compare(rows, folds, budget, grow, teach, seed=0, n_jobs=2)
-    assert taught_of == [200, 200]  # never of rows held out
+    judged = compare(parts, taught, budget, grow, seed=0, n_jobs=2)
     assert next(key.family.taught for key in judged if key.is_trained)
-    alone = compare(rows, folds, budget, grow, None, seed=0, n_jobs=1)
+    alone = compare(parts, [], budget, grow, seed=0, n_jobs=1)
     assert not any(key.family.taught for key in alone)
     best, best_alone = choose(judged, "best"), choose(alone, "best")
     assert judged[best].loss().mean() < alone[best_alone].loss().mean()
-    again = compare(rows, folds, budget, grow, teach, seed=0, n_jobs=1)  # threads do not matter
+    again = compare(parts, taught, budget, grow, seed=0, n_jobs=1)  # threads do not matter
     assert list(again) == list(judged)
     assert all((again[key].loss() == judged[key].loss()).all() for key in again)

@@ -234,27 +234,34 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         parts = [(sample.part(train), sample.part(test)) for train, test in folds]
         *taught, taught_rows = self._taught(parts, sample, rows, seed) if is_trainable(rows, budget) else [rows]
         judged = compare(parts, taught, shorter, grow, seed, self._threads())
-        chosen = choose(judged, self.selection)
-        steps = {Key(Family("constant"), 1, 0): one_leaf(rows)}
-        families = dict.fromkeys(key.family for key in judged if key.family.start != "constant")
-        walks = [(family, walk) for family in families for walk in stretches(family, budget)]
-
-        def run(of: tuple[Family, Walk]) -> list[tuple[Key, SoftTree]]:
-            family, walk = of
-            learnt = taught_rows if family.taught else rows
-            found = walk(learnt, family, budget, grow, seed)
-            return [(key, not_worse_than_judged(tree, judged[key], rows, learnt)) for key, tree in found]
-
-        try:
-            with closing(in_order(run, walks, self._threads())) as results:
-                for found in results:
-                    steps |= dict(found)
-        except KeyboardInterrupt:
-            if len(steps) == 1:
-                raise
-            chosen = chosen if chosen in steps else choose({key: judged[key] for key in steps}, self.selection)
-            warn_of_interrupt(len(steps), len(judged), "the best of these")
+        chosen, steps = self._walked(judged, rows, taught_rows, budget, grow, seed)
         return judged, chosen, steps, taught_rows
+
+    def _walked(
+        self, judged: dict[Key, Judged], rows: Rows, taught: Rows, budget: Budget, grow: Grower, seed: int
+    ) -> tuple[Key, dict[Key, SoftTree]]:
+        """The key that is chosen, and the trees of the path, trained on all rows."""
+        chosen, constant = choose(judged, self.selection), Key(Family("constant"), 1, 0)
+        found = {constant: one_leaf(rows)}
+        families = dict.fromkeys(key.family for key in judged if key != constant)
+
+        def run(of: tuple[Family, Walk]) -> None:
+            family, walk = of
+            learnt = taught if family.taught else rows
+            for key, tree in walk(learnt, family, budget, grow, seed):
+                found[key] = not_worse_than_judged(tree, judged[key], rows, learnt)
+
+        walks = [(family, walk) for family in families for walk in stretches(family, budget)]
+        try:
+            with closing(in_order(run, walks, self._threads())) as finished:
+                for _ in finished:
+                    pass
+        except KeyboardInterrupt:
+            if len(found) == 1:
+                raise
+            chosen = chosen if chosen in found else choose({key: judged[key] for key in found}, self.selection)
+            warn_of_interrupt(len(found), len(judged), "the best of these")
+        return chosen, {key: found[key] for key in (constant, *judged) if key in found}  # whichever thread came first
 
     def _taught(self, parts: Sequence[tuple[Rows, Rows]], sample: Rows, rows: Rows, seed: int) -> list[Rows]:
         """What a teacher says of each part's training rows and of all rows; all rows as they are where it is not asked.
