@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -47,6 +48,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "size"
 LEAVES, TERMS = (2, 4, 8, 16, 32), (1, 2, 4, None)
 LARGE = 10_000  # rows of a table that is left to the end
 RUNS = 10  # of the literature's tables
+APART, MOST_SECONDS = ("obliquetree",), 300  # methods that run in a process of their own, and how long a cell may take
 
 
 class Budget(NamedTuple):
@@ -305,6 +307,26 @@ def run_cell(task: Task, method: str, budget: Budget) -> dict[str, list[float]]:
     return found
 
 
+def run_apart(task: Task, method: str, budget: Budget, seconds: float) -> dict[str, list[float]] | str:
+    """`run_cell` in a process of its own, which may crash or take too long; then a word on that."""
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_cell, args=(sender, task, method, budget))
+    process.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(seconds) else f"more than {seconds:g} s"
+    except EOFError:
+        return "ended the process"
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send_cell(sender: Any, task: Task, method: str, budget: Budget) -> None:
+    sender.send(run_cell(task, method, budget))
+
+
 def score(task: Task, model: Any, test: np.ndarray) -> dict[str, float]:
     """Size and scores of a fitted model."""
     predicted = np.asarray(model.predict(task.X[test])).ravel()
@@ -332,14 +354,23 @@ def run(task: Task, methods: list[str], budgets: list[Budget], console: Console)
     for method in methods:
         path = RESULTS / task.suite / f"{task.name}-{method}.json"
         done = read_json(path)
-        open_ones = [b for b in budgets if suits(method, b, task) and b.title not in done["parts"]]
+        failed = done.setdefault("failed", {}) if method in APART else {}
+        open_ones = [b for b in budgets if suits(method, b, task) and b.title not in {*done["parts"], *failed}]
         groups, is_path = [[budget] for budget in open_ones], method == "treelu" and not task.is_literature
         if is_path:  # one fit for all sizes up to 16 leaves, one beyond; one and two terms have their own
             kinds = {budget: (budget.leaves > 16, _own_terms(budget).get("max_terms")) for budget in open_ones}
             groups = [[b for b in open_ones if kinds[b] == kind] for kind in dict.fromkeys(kinds.values())]
         for group in groups:
-            cells = from_path(task, group) if is_path else {group[0]: run_cell(task, method, group[0])}
+            cells: dict[Budget, Any]
+            if method in APART:
+                cells = {group[0]: run_apart(task, method, group[0], MOST_SECONDS)}
+            else:
+                cells = from_path(task, group) if is_path else {group[0]: run_cell(task, method, group[0])}
             for budget, cell in cells.items():
+                if isinstance(cell, str):
+                    failed[budget.title] = cell
+                    console.print(f"{task.name}, {method}, {budget.title}: {cell}")
+                    continue
                 done["parts"][budget.title] = cell
                 console.print(
                     f"{task.name}, {method}, {budget.title}: {np.mean(cell['score']):.4f} ± "

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks import complexity, growth, limits, machine, prediction, startup, training
+from benchmarks import complexity, growth, limits, machine, prediction, small, startup, training
 from benchmarks.comparison import Part
 from benchmarks.page import refresh
 from benchmarks.report import read_json, screen_table, write_json
@@ -41,9 +41,13 @@ class Run:
         bace, hiv = self.data("bace"), self.data("hiv")
         settings: dict[str, Any] = {"epochs": 3, "rounds": 1, "steps": 2} if self.quick else {}
         trees = 20 if self.quick else 500
-        small, _ = training.measure(bace, 12, **settings)
-        large, self.forests["hiv"] = training.measure(hiv, 7, trees=trees, **{"rounds": 4, **settings})
-        return _joined({"bace": small, "hiv": large})
+        bace_part, _ = training.measure(bace, 12, **settings)
+        hiv_part, self.forests["hiv"] = training.measure(hiv, 7, trees=trees, **{"rounds": 4, **settings})
+        return _joined({"bace": bace_part, "hiv": hiv_part})
+
+    def small(self) -> Part:
+        """Small trees of three sizes of table."""
+        return small.measure([(100, 5)], trees=4, rounds=1) if self.quick else small.measure()
 
     def prediction(self) -> Part:
         """Bace and HIV at depth 12."""
@@ -75,7 +79,7 @@ class Run:
         return limits.measure(self.data("bace"), **settings)
 
 
-PARTS = ("training", "prediction", "growth", "complexity", "startup", "limits")
+PARTS = ("training", "small", "prediction", "growth", "complexity", "startup", "limits")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,35 @@ def test_cells_are_written_and_not_run_again(tmp_path: Path, monkeypatch: pytest
     assert list(found["parts"]) == ["2 leaves, 1 terms"]  # an ordinary tree has one term
     assert found["parts"]["2 leaves, 1 terms"]["leaves"] == [2, 2]
     monkeypatch.setattr(size, "run_cell", lambda *_: pytest.fail("a cell was run again"))
+    size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
+
+
+def crash(*_: Any) -> None:
+    """As a library does that has overwritten its memory."""
+    os.abort()
+
+
+def sleep(*_: Any) -> None:
+    """Longer than anybody waits."""
+    time.sleep(60)
+
+
+@pytest.mark.parametrize(("cell", "word"), [(crash, "ended the process"), (sleep, "more than 0.5 s")])
+def test_a_method_that_crashes_or_takes_too_long_loses_its_cell_only(
+    cell: Any, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size, "RESULTS", tmp_path)
+    monkeypatch.setattr(size, "APART", ("CART",))
+    monkeypatch.setattr(size, "MOST_SECONDS", 60)
+    budgets = [size.Budget(2, 1), size.Budget(4, 1)]
+    size.run(tiny_task(), ["CART"], budgets[:1], Console(quiet=True))
+    monkeypatch.setattr(size, "_send_cell", cell)
+    monkeypatch.setattr(size, "MOST_SECONDS", 60 if cell is crash else 0.5)
+    size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
+    found = read_json(tmp_path / "tables" / "tiny-CART.json")
+    assert found["parts"]["2 leaves, 1 terms"]["leaves"] == [2, 2]
+    assert found["failed"] == {"4 leaves, 1 terms": word}
+    monkeypatch.setattr(size, "run_apart", lambda *_: pytest.fail("a cell was run again"))
     size.run(tiny_task(), ["CART"], budgets, Console(quiet=True))
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 pytest.importorskip("lightgbm", reason="the bench extra is not installed")
 
-from benchmarks import complexity, growth, limits, machine, prediction, speed, startup, training
+from benchmarks import complexity, growth, limits, machine, prediction, small, speed, startup, training
 from benchmarks.comparison import Comparison, Measure, Part
 from benchmarks.page import refresh
 from benchmarks.report import cells, fill, read_json, screen_table, write_json
@@ -29,7 +29,7 @@ from treelu.nn import LocallyConstantNetwork
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run beside each other: a second thread would wait for a core."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for module in (training, prediction, limits):
+    for module in (training, small, prediction, limits):
         monkeypatch.setattr(module, "THREADS", 1)
 
 
@@ -47,6 +47,14 @@ def check(part: Part) -> list[str]:
         assert Comparison.from_dict(json.loads(json.dumps(comparison.to_dict()))) == comparison
     json.dumps(part.details)
     return [comparison.b.name for comparison in part.comparisons]
+
+
+def test_small_trees() -> None:
+    part = small.measure([(60, 4)], trees=4, rounds=2)
+    assert check(part) == ["random forest of 4", "CART, leaves by five folds", "LCNClassifier()"]
+    times = part.details["seconds"]["60 × 4"]
+    assert [len(seconds) for seconds in times.values()] == [2, 2, 2, 2]
+    assert part.comparisons[0].b.value == sum(times["forest"])  # two rounds of two trees
 
 
 def test_training(data: Data) -> None:
@@ -193,7 +201,7 @@ def test_page_has_a_place_for_every_part() -> None:
 def test_command_line_names_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         speed.main(["--only", "training,speed"])
-    assert "'speed' is no part; take some of training, prediction" in capsys.readouterr().err
+    assert "'speed' is no part; take some of training, small, prediction" in capsys.readouterr().err
 
 
 def test_command_line_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
