@@ -20,6 +20,7 @@ from treelu.training.small.choice import Judged, choose, compare, judge, not_wor
 from treelu.training.small.finish import Scale, raw_tree, rounded
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, trained
@@ -259,18 +260,19 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     order = rng.permutation(400)
     parts = [(rows.part(np.sort(order[200:])), rows.part(np.sort(order[:200])))]
     parts += [(held_out, train) for train, held_out in parts]
-    taught = []
-    for train, _ in parts:
+    with_teacher = []
+    for train, held_out in parts:
         known = (train.X[:, 0] - train.X[:, 1] >= 0).astype(int)
-        taught.append(replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), taught=True))
+        taught = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), taught=True)
+        with_teacher.append((Lessons(train, taught), held_out))
     budget = Budget(8, 62, 6, n_updates=200)
     grow = Grower(8, None, 1, 0)
-    judged = compare(parts, taught, budget, grow, seed=0, n_jobs=2)
+    judged = compare(with_teacher, budget, grow, seed=0, n_jobs=2)
     assert next(key.family.taught for key in judged if key.is_trained)
-    alone = compare(parts, [], budget, grow, seed=0, n_jobs=1)
+    alone = compare([(Lessons(train), test) for train, test in parts], budget, grow, seed=0, n_jobs=1)
     assert not any(key.family.taught for key in alone)
     best, best_alone = choose(judged, "best"), choose(alone, "best")
     assert judged[best].loss().mean() < alone[best_alone].loss().mean()
-    again = compare(parts, taught, budget, grow, seed=0, n_jobs=1)  # threads do not matter
+    again = compare(with_teacher, budget, grow, seed=0, n_jobs=1)  # threads do not matter
     assert list(again) == list(judged)
     assert all((again[key].loss() == judged[key].loss()).all() for key in again)

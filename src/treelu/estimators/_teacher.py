@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from treelu.estimators.single import ALCNClassifier, ALCNRegressor
+from treelu.estimators.single import ALCNClassifier, ALCNRegressor, LLNRegressor
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import HOTTEST, Tempering
-from treelu.training.small.soft_tree import Rows
+from treelu.training.small.soft_tree import Rows, SoftTree, no_values
 from treelu.training.targets import probabilities
 from treelu.training.together import in_order
 
 TINY = np.finfo(np.float64).tiny
 NETWORKS, FEW_ROWS = 3, 500  # whose answers are averaged where there are fewer rows: single ones differ much
 AS_IT_IS = Tempering(1.0)
+DEPTHS = (6, 10)  # neurons of linear networks, whose pieces are the leaves of a tree
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,42 @@ class Teacher:
             return rows
         target = tempered(np.mean(answers, axis=0), self.tempering, rows)
         return replace(rows, target=np.ascontiguousarray(target, np.float32), taught=True)
+
+
+def linear_networks(
+    parts: Sequence[Rows], sample: Rows, seeds: Sequence[int], max_depth: int, n_jobs: int
+) -> list[dict[int, Rows]]:
+    """Each part of the rows with the answers and the pieces of locally linear networks fitted to it, by their depth.
+
+    Such a network of a few neurons is a tree with linear leaves already, and a continuous one. Drop rate and decay are
+    chosen on the sample.
+    """
+    depths = sorted({min(depth, max_depth) for depth in DEPTHS})
+    with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
+        choice = LLNRegressor(depth=depths[-1], random_state=seeds[-1])._choice_for(
+            *_as_given(sample), sample.weight.astype(np.float64)
+        )
+    how = choice.tempering or AS_IT_IS
+    held: dict[str, Any] = {"drop_connect": choice.setting.rate, "weight_decay": choice.setting.decay}
+    held["training"] = {"temper": False}
+
+    def answered(job: tuple[int, int]) -> Rows:
+        place, depth = job
+        rows = parts[place]
+        with limited(max(1, n_threads() // n_jobs)):
+            network = _fitted(LLNRegressor(depth=depth, random_state=seeds[place], **held), rows)
+        tree = network.to_tree(visited_by=rows.X[:, :-1].astype(np.float64))
+        questions = np.column_stack([tree.weights, tree.biases]).astype(np.float32)
+        pieces = SoftTree(tree.children, questions, no_values(tree.n_splits, rows), np.ones_like(questions))
+        target = np.ascontiguousarray(tempered(_answers(network, rows), how, rows), np.float32)
+        return replace(rows, target=target, taught=True, pieces=pieces)
+
+    jobs = [(place, depth) for place in range(len(parts)) for depth in depths]
+    found: list[dict[int, Rows]] = [{} for _ in parts]
+    with warnings.catch_warnings(action="ignore"), closing(in_order(answered, jobs, n_jobs)) as results:
+        for (place, depth), rows in zip(jobs, results, strict=True):
+            found[place][depth] = rows
+    return found
 
 
 def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArray[np.float64]:

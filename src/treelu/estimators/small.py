@@ -41,7 +41,7 @@ from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, encode_classes
-from treelu.estimators._teacher import Teacher
+from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import tree_features
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
@@ -55,6 +55,7 @@ from treelu.training.small.choice import (
 )
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
+from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import Budget, Family, Key, Walk, stretches
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
@@ -156,7 +157,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         budget = self._budget(rows)
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-            judged, chosen, steps, taught = self._steps(rows, budget, seed)
+            judged, chosen, steps, lessons = self._steps(rows, budget, seed)
         tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
 
         def finished(key: Key) -> ObliqueTree:
@@ -165,8 +166,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 tree = rounded(tree, X, self.round_weights)
             values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
             if rows.linear:
-                basis = taught if key.family.taught else rows
-                values, tags["leaf_weights"] = linear_outputs(tree, X, basis, scale, strength)
+                learnt = lessons.of(key.family)
+                values, tags["leaf_weights"] = linear_outputs(tree, X, learnt, scale, strength)
             return replace(tree, values=values, n_samples=counts, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
@@ -218,38 +219,40 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Rows]:
-        """What was judged, the key that was chosen, the trees of the path, trained on all rows, and the taught rows."""
+    def _steps(
+        self, rows: Rows, budget: Budget, seed: int
+    ) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Lessons]:
+        """What was judged, the key that was chosen, the path's trees, trained on all rows, and what they learnt."""
         grow = Grower(budget.max_leaves, self.max_depth, self.min_samples_leaf, seed)
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
             constant = Key(Family("constant"), 1, 0)
-            return {}, constant, {constant: one_leaf(rows)}, rows
+            return {}, constant, {constant: one_leaf(rows)}, Lessons(rows)
         if not is_trainable(rows, budget):
             warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
             key, tree = next(largest(rows, budget, grow, seed))
-            return {}, key, {key: tree}, rows
+            return {}, key, {key: tree}, Lessons(rows)
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
-        parts = [(sample.part(train), sample.part(test)) for train, test in folds]
-        *taught, taught_rows = self._taught(parts, sample, rows, seed) if is_trainable(rows, budget) else [rows]
-        judged = compare(parts, taught, shorter, grow, seed, self._threads())
-        chosen, steps = self._walked(judged, rows, taught_rows, budget, grow, seed)
-        return judged, chosen, steps, taught_rows
+        *of_folds, lessons = self._lessons([*(sample.part(train) for train, _ in folds), rows], sample, budget, seed)
+        parts = [(of_fold, sample.part(test)) for of_fold, (_, test) in zip(of_folds, folds, strict=True)]
+        judged = compare(parts, shorter, grow, seed, self._threads())
+        chosen, steps = self._walked(judged, lessons, budget, grow, seed)
+        return judged, chosen, steps, lessons
 
     def _walked(
-        self, judged: dict[Key, Judged], rows: Rows, taught: Rows, budget: Budget, grow: Grower, seed: int
+        self, judged: dict[Key, Judged], lessons: Lessons, budget: Budget, grow: Grower, seed: int
     ) -> tuple[Key, dict[Key, SoftTree]]:
         """The key that is chosen, and the trees of the path, trained on all rows."""
         chosen, constant = choose(judged, self.selection), Key(Family("constant"), 1, 0)
-        found = {constant: one_leaf(rows)}
+        found = {constant: one_leaf(lessons.own)}
         families = dict.fromkeys(key.family for key in judged if key != constant)
 
         def run(of: tuple[Family, Walk]) -> None:
             family, walk = of
-            learnt = taught if family.taught else rows
+            learnt = lessons.of(family)
             for key, tree in walk(learnt, family, budget, grow, seed):
-                found[key] = not_worse_than_judged(tree, judged[key], rows, learnt)
+                found[key] = not_worse_than_judged(tree, judged[key], lessons.own, learnt)
 
         walks = [(family, walk) for family in families for walk in stretches(family, budget)]
         try:
@@ -263,18 +266,22 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             warn_of_interrupt(len(found), len(judged), "the best of these")
         return chosen, {key: found[key] for key in (constant, *judged) if key in found}  # whichever thread came first
 
-    def _taught(self, parts: Sequence[tuple[Rows, Rows]], sample: Rows, rows: Rows, seed: int) -> list[Rows]:
-        """What a teacher says of each part's training rows and of all rows; all rows as they are where it is not asked.
+    def _lessons(self, parts: Sequence[Rows], sample: Rows, budget: Budget, seed: int) -> list[Lessons]:
+        """Each part, the folds' training rows and then all rows, with what teachers of its own say of it.
 
-        Each has a teacher of its own, which has not seen the rows held out.
+        These have not seen the rows held out; their settings are chosen on the sample.
         """
-        if self.teacher is None or len(sample) < LEAST_TAUGHT:
-            return [rows]
+        if self.teacher is None or len(sample) < LEAST_TAUGHT or not is_trainable(sample, budget):
+            return [Lessons(part) for part in parts]
+        seeds = [*(seed + fold for fold in range(len(parts) - 1)), seed]
         teacher = Teacher.chosen(sample, None if isinstance(self.teacher, str) else self.teacher, seed)
-        if teacher is None:
-            return [rows]
-        seeds = [seed + fold for fold in range(len(parts))]
-        return teacher.teach([*(train for train, _ in parts), rows], [*seeds, seed], self._threads())
+        taught: list[Any] = [None] * len(parts)
+        if teacher is not None:
+            taught = teacher.teach(parts, seeds, self._threads())
+        networks: list[dict[int, Rows]] = [{}] * len(parts)
+        if sample.linear and isinstance(self.teacher, str) and budget.max_terms == sample.n_features:
+            networks = linear_networks(parts, sample, seeds, budget.max_depth, self._threads())
+        return [Lessons(*of_part) for of_part in zip(parts, taught, networks, strict=True)]
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -460,8 +467,9 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
-        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too. Not
-        together with `monotonic_cst`.
+        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too, and
+        are drawn a tenth as much. The pieces of small locally linear networks are compared beside trained questions
+        (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
 
     Attributes
     ----------

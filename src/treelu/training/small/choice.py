@@ -20,7 +20,9 @@ from treelu.training.small.leaves import (
     row_losses,
     total_loss,
 )
+from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import (
+    MOST_LINEAR,
     Budget,
     Family,
     First,
@@ -36,8 +38,6 @@ from treelu.training.small.path import (
 )
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
-
-MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
 
 
 class Hold(NamedTuple):
@@ -173,39 +173,37 @@ def largest(rows: Rows, budget: Budget, grow: Grow, seed: int) -> Path:
 
 
 def compare(
-    parts: Sequence[tuple[Rows, Rows]], taught: Sequence[Rows], budget: Budget, grow: Grow, seed: int, n_jobs: int
+    parts: Sequence[tuple[Lessons, Rows]], budget: Budget, grow: Grow, seed: int, n_jobs: int
 ) -> dict[Key, Judged]:
-    """Judge the steps of the best family's path, of the best linear model's and of ordinary trees, fold by fold.
+    """Judge the steps of the best family's path, of the best linear model's, of linear networks' pieces and of ordinary
+    trees, fold by fold.
 
     The best family is the one whose trials lose least on the rows held out: the best start first, then the best way of
     holding weights back. After the first folds only the best few go on.
 
     Parameters
     ----------
-    parts : sequence of pairs of Rows
+    parts : sequence of pairs (Lessons, Rows)
         The rows to train on and those held out, for each fold.
-    taught : sequence of Rows
-        For each fold the rows to train on, with the targets of a teacher that was fitted to them; empty without one.
     budget, grow
         As of `walk`.
     seed : int
     n_jobs : int
         Threads, on which the result does not depend.
     """
-    rows, first = parts[0][0], [First() for _ in parts]
+    rows, can_teach = parts[0][0].own, parts[0][0].taught is not None
+    first = [First() for _ in parts]
 
     def judge_steps(judged: dict[Key, Judged], walks: Sequence[tuple[int, Family, Walk]]) -> None:
         def run(of: tuple[int, Family, Walk]) -> list[tuple[Key, SoftTree]]:
             fold, family, steps = of
-            train = taught[fold] if family.taught else parts[fold][0]
-            return list(steps(train, family, budget, grow, seed + fold, first[fold]))
+            return list(steps(parts[fold][0].of(family), family, budget, grow, seed + fold, first[fold]))
 
         with closing(in_order(run, walks, n_jobs)) as results:
             for (fold, family, _), found in zip(walks, results, strict=True):
-                # constant leaves are means of the rows' own targets, linear ones need many rows or a teacher
-                train = taught[fold] if family.taught and rows.linear else parts[fold][0]
+                lessons, test = parts[fold]
                 for key, tree in found:
-                    judge(judged, key, tree, train, parts[fold][1])
+                    judge(judged, key, tree, lessons.to_leaves(family), test)
 
     def try_out(trials: dict[Key, Judged], families: Iterable[Family], folds: Iterable[int]) -> None:
         judge_steps(trials, [(fold, family, trial) for fold in folds for family in families])
@@ -215,7 +213,7 @@ def compare(
         judge_steps(judged, [(fold, family, steps) for fold in range(len(parts)) for family, steps in walks])
 
     judged: dict[Key, Judged] = {}
-    if tried := starts(rows, budget, bool(taught)):
+    if tried := starts(rows, budget, can_teach):
         trials: dict[Key, Judged] = {}
         some = (len(parts) + 1) // 2 if len(parts) > 3 else 1
         try_out(trials, tried, range(some))
@@ -225,13 +223,14 @@ def compare(
         finalists = ranked(trials, [*tried, *others])[:FINALISTS]
         try_out(trials, finalists, range(some, len(parts)))
         walk_all(ranked(trials, finalists)[:1])
-    if tried := score_families(rows, budget, bool(taught)):
+    if tried := score_families(rows, budget, can_teach):
         trials = {}
         try_out(trials, tried, range(len(parts)))
         walk_all(ranked(trials, tried)[:1])
-    walk_all(ordinary_families(rows, budget, bool(taught)))
-    for train, test in parts:
-        judge(judged, Key(Family("constant"), 1, 0), one_leaf(train), train, test)
+    walk_all([Family("network", depth=depth) for depth in parts[0][0].networks])
+    walk_all(ordinary_families(rows, budget, can_teach))
+    for lessons, test in parts:
+        judge(judged, Key(Family("constant"), 1, 0), one_leaf(lessons.own), lessons.own, test)
     return judged
 
 
@@ -247,8 +246,8 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
 
     The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
     the kind that loses least in the mean over its sizes: the largest of them, unless smaller ones are ahead by more
-    than one standard error. A tree that follows a linear model takes its place where it loses less. Another step has to
-    be ahead by more than two: of many steps that are about as good, the first by chance would be worse than these.
+    than one standard error. A tree that follows a linear model or network takes its place where it loses less. Another
+    step has to be ahead by more than two: of many steps that are about as good, the first by chance would be worse.
     """
     loss = {key: found.loss() for key, found in judged.items()}
     mean = smoothed({key: rows.mean() for key, rows in loss.items()})
@@ -261,14 +260,18 @@ def choose(judged: dict[Key, Judged], rule: str) -> Key:
     def rank(key: Key) -> tuple[float, int]:
         return mean[key], key.n_numbers
 
+    def of_family(family: Family) -> Key:
+        """The step with the most leaves, of those with the most terms, unless smaller ones are ahead."""
+        among = [key for key in judged if (key.family == family and key.terms == most) or key.leaves == 1]
+        largest = max(among, key=lambda key: key.leaves)
+        return min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
+
     candidates = [key for key in judged if key.is_trained] or list(judged)
     most = max(key.terms for key in candidates)
     kind = ranked(judged, dict.fromkeys(key.family for key in candidates if key.terms == most))[0]
-    among = [key for key in judged if (key.family == kind and key.terms == most) or key.leaves == 1]
-    largest = max(among, key=lambda key: key.leaves)
-    best = min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
-    linear = [key for key in judged if key.family.start == "scores" and key.terms == most]
-    best = min([best, *linear], key=lambda key: (loss[key].mean(), key.n_numbers))
+    others = [of_family(family) for family in dict.fromkeys(key.family for key in judged) if family.start == "network"]
+    others += [key for key in judged if key.family.start == "scores" and key.terms == most]
+    best = min([of_family(kind), *others], key=lambda key: (loss[key].mean(), key.n_numbers))
     best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
     if rule == "best":
         return best

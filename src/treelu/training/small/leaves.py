@@ -14,6 +14,7 @@ from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 STRENGTH = 3.0  # of the shrinkage while trees are compared
 OWN_ROW = 0.5  # how many rows the chances of the node above count for in a leaf
+NOISE = 0.1  # of a teacher's answers, as a share of that of targets: linear leaves are shrunk the less
 LEAST = 1e-4  # chances below are taken for this
 
 
@@ -108,8 +109,9 @@ def linear_leaves(
         The leaf of each row, from 0.
     rows : Rows
     strength : float
-        As of `shrunk_means`; above the root stands 0.
+        As of `shrunk_means`, for targets as noisy as the rows' own; above the root stands 0.
     """
+    strength *= NOISE if rows.taught else 1.0
     n_splits, width = len(children), rows.X.shape[1]
     models = np.zeros((2 * n_splits + 1, width, rows.target.shape[1]))
     reached: dict[int, NDArray[np.int64]] = {}

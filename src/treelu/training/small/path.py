@@ -21,6 +21,8 @@ from treelu.training.small.starts import axis_tree, random_tree
 TERMS = (8, 4, 2)  # terms a question on the path, after all
 FEWER = 4  # a question loses at most three of four terms at once
 UPDATES = 800
+MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
+MOST_ROWS = 12_000  # on which pieces of linear networks are compared
 TRAINED = ("random", "cart", "linear", "pairs")  # starts from which questions are trained
 STEEPNESS = 2.0  # of an ordinary tree's questions, from which gradients go on
 
@@ -64,13 +66,15 @@ class Family(NamedTuple):
     "entropy", its criteria, or "squared_error") that is kept as it is, or one from which gradients go on: with all
     terms ("cart"), or its thresholds only ("thresholds"). Weights are left out at random (a share `drop` of them) or
     penalised (`penalty` times their sizes). Trees that follow the "scores" of one linear model are kept as they are;
-    `penalty` is its ridge. Targets are the rows' own or, if `taught`, a teacher's.
+    `penalty` is its ridge. Targets are the rows' own or, if `taught`, a teacher's. A tree of the pieces of a linear
+    "network" of some `depth` learns from that.
     """
 
     start: str
     drop: float = 0.0
     penalty: float = 0.0
     taught: bool = False
+    depth: int = 0
 
 
 class Key(NamedTuple):
@@ -154,6 +158,9 @@ def walk(
     if family.start == "scores":
         yield from followed(rows, family, budget, sizes(budget.max_leaves)[::-1])
         return
+    if rows.pieces is not None:
+        yield from fewer_pieces(rows.some(MOST_ROWS), rows.pieces, family, budget)
+        return
     for size in sizes(budget.max_leaves):
         if family.start == "thresholds":
             yield Key(family, size, 1), _moved_thresholds(rows, size, budget, grow, seed)
@@ -192,6 +199,14 @@ def followed(rows: Rows, family: Family, budget: Budget, leaves: Sequence[int]) 
             continue
         for size, tree in zip(leaves, score_trees(rows, scores, leaves, budget.max_depth), strict=True):
             yield Key(family, size, terms), pruned(tree, rows, size, budget.min_samples)
+
+
+def fewer_pieces(rows: Rows, pieces: SoftTree, family: Family, budget: Budget) -> Path:
+    """A linear network's pieces and fewer of them; each has as many rows as a linear function has numbers."""
+    least = max(budget.min_samples, rows.n_features + 1)
+    for size in sizes(budget.max_leaves):
+        pieces = pruned(pieces, rows, size, least, linear=rows.n_features <= MOST_LINEAR)
+        yield Key(family, size, rows.n_features), pieces
 
 
 def first_tree(rows: Rows, family: Family, size: int, budget: Budget, grow: Grow, seed: int) -> SoftTree:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treelu.training.small.soft_tree import (
     Rows,
@@ -17,16 +18,18 @@ from treelu.training.small.soft_tree import (
     with_values,
 )
 
+RIDGE = 1e-3  # of the linear functions that questions are compared by
 LEAST_WEIGHT = 0.5  # of a leaf, where rows have weight 1 in the mean
 
 
-def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0) -> SoftTree:
+def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0, *, linear: bool = False) -> SoftTree:
     """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows: the weakest questions go.
 
-    A question above two leaves becomes a leaf where that costs least on the rows. A leaf with too few rows is taken
-    away, and its sibling moves up to their parent's place.
+    A question above two leaves becomes a leaf where that costs least on the rows: with a constant in each leaf or, if
+    `linear`, with a linear function. A leaf with too few rows is taken away, and its sibling moves up to their parent's
+    place.
     """
-    cut = _Cut(tree, rows)
+    cut = _Cut(tree, rows, linear)
     while (question := cut.above_a_small_leaf(min_samples)) is not None:
         cut.lift(*question)
     while cut.n_splits() >= max_leaves:
@@ -34,16 +37,31 @@ def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0
     return cut.result()
 
 
+def linear_losses(tree: SoftTree, rows: Rows, leaf: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What each node loses with a linear function of the features in it: weighted squared errors."""
+    reached: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * tree.n_splits
+    reached += [np.flatnonzero(leaf == number) for number in range(tree.n_leaves)]
+    for node in range(tree.n_splits - 1, -1, -1):
+        reached[node] = np.concatenate([reached[int(child)] for child in tree.children[node]])
+    losses = np.zeros(len(reached))
+    for node, index in enumerate(reached):
+        X, y = rows.X[index].astype(np.float64), rows.target[index].astype(np.float64)
+        weighted = X.T * rows.weight[index]
+        slopes = np.linalg.solve(weighted @ X + RIDGE * np.eye(X.shape[1]), weighted @ y)
+        losses[node] = ((y - X @ slopes) ** 2 * rows.weight[index, None]).sum()
+    return losses
+
+
 class _Cut:
     """A tree from which questions are taken: which nodes have become leaves, and which stand in another's place."""
 
-    def __init__(self, tree: SoftTree, rows: Rows) -> None:
+    def __init__(self, tree: SoftTree, rows: Rows, linear: bool) -> None:
         self.tree, self.rows = tree, rows
         leaf = tree.apply(rows.X)
         ones = np.bincount(leaf, minlength=tree.n_leaves).astype(np.float64)
         _, self.count = node_sums(tree.children, np.zeros((tree.n_leaves, 1)), ones)
-        sums, self.mass = node_sums(tree.children, *leaf_sums(tree, rows))
-        self.loss = impurity(sums, self.mass, rows.is_classifier)
+        sums, self.mass = node_sums(tree.children, *leaf_sums(tree, rows, leaf))
+        self.loss = linear_losses(tree, rows, leaf) if linear else impurity(sums, self.mass, rows.is_classifier)
         self.children = tree.children.copy()
         self.root = 0
         self.is_leaf = np.arange(2 * tree.n_splits + 1) >= tree.n_splits

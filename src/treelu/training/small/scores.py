@@ -29,8 +29,7 @@ def linear_scores(rows: Rows, ridge: float, used: NDArray[np.int64] | None = Non
     """
     check_not_stopped()
     used = np.arange(rows.n_features) if used is None else used
-    if len(rows) > MOST_ROWS:
-        rows = rows.part(np.random.default_rng(len(rows)).choice(len(rows), MOST_ROWS, replace=False))
+    rows = rows.some(MOST_ROWS)
     part = replace(rows, X=rows.X[:, [*used, -1]])
     found = np.zeros((rows.X.shape[1], rows.target.shape[1]))
     found[[*used, -1]] = _softmax(part, ridge) if rows.is_classifier else _regressions(part, ridge)

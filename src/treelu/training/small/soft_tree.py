@@ -35,6 +35,8 @@ class Rows:
         1 where the output must not fall with a feature, −1 where it must not rise, 0 elsewhere.
     linear : bool
         Whether leaves are judged with a linear function of the features instead of a constant.
+    pieces : SoftTree, optional
+        Of a linear network, whose answers the targets are: in each leaf they are a linear function.
     """
 
     X: NDArray[np.float32]
@@ -44,6 +46,7 @@ class Rows:
     taught: bool = False
     signs: NDArray[np.float32] | None = None
     linear: bool = False
+    pieces: SoftTree | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -72,6 +75,12 @@ class Rows:
         X, weight = self.X.astype(np.float64), self.weight[:, None].astype(np.float64)
         trend = np.linalg.solve((X * weight).T @ X + np.eye(X.shape[1]), (X * weight).T @ self.target)
         return replace(self, target=(self.target - X @ trend).astype(FLOAT))
+
+    def some(self, most: int) -> Rows:
+        """At most so many of the rows, drawn at random, always the same ones."""
+        if len(self) <= most:
+            return self
+        return self.part(np.random.default_rng(len(self)).choice(len(self), most, replace=False))
 
     def part(self, index: NDArray[np.int64]) -> Rows:
         """Some of the rows."""
