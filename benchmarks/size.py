@@ -315,7 +315,7 @@ def run_apart(task: Task, method: str, budget: Budget, seconds: float) -> dict[s
     process.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(seconds) else f"more than {seconds:g} s"
+        return receiver.recv() if receiver.poll(seconds) else f"took more than {seconds:g} s"
     except EOFError:
         return "ended the process"
     finally:

@@ -30,7 +30,7 @@ def refresh(results: Path, page: Path) -> None:
         "uci": uci_block(uci) + more_runs(more),
         "budgets": budget_block(tables),
         "defaults": defaults_block(tables, classes),
-        "run": run_block(tables),
+        "run": run_block(tables) + failures(results / "tables"),
     }
     page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
     matplotlib.rcParams["svg.hashsalt"] = "size"  # the same results, the same file
@@ -229,6 +229,20 @@ def run_block(cells: Cells) -> str:
                 lines.append([method, _words(f" {terms}").strip(), *line])
     heads = ["method", "terms", "without arguments", *(f"{leaves} leaves" for leaves in SIZES)]
     return markdown(heads, lines) if lines else "Nothing has been run yet."
+
+
+def failures(folder: Path) -> str:
+    """A sentence on the cells of each method that could not be had, and why."""
+    found: dict[str, Counter[str]] = {}
+    for path in sorted(folder.glob("*.json")):
+        words = read_json(path).get("failed", {}).values()
+        found.setdefault(path.stem.rsplit("-", 1)[1], Counter()).update(words)
+    told = [
+        f"{method}: " + ", ".join(f"{count} cells {word}" for word, count in sorted(words.items()))
+        for method, words in found.items()
+        if words
+    ]
+    return f"\n\nNot to be had: {'; '.join(told)}." if told else ""
 
 
 def rank_matrix(cells: Cells, leaves: str) -> tuple[list[str], np.ndarray] | None:
