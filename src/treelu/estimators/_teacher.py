@@ -8,16 +8,17 @@ the rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from treelu.estimators._setting import Choice
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor, LLNRegressor
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import HOTTEST, Tempering
@@ -25,6 +26,8 @@ from treelu.training.small.soft_tree import Rows, SoftTree, no_values
 from treelu.training.targets import probabilities
 from treelu.training.together import in_order
 
+S = TypeVar("S")
+T = TypeVar("T")
 TINY = np.finfo(np.float64).tiny
 NETWORKS, FEW_ROWS = 3, 500  # whose answers are averaged where there are fewer rows: single ones differ much
 AS_IT_IS = Tempering(1.0)
@@ -48,8 +51,7 @@ class Teacher:
                 raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
             return cls(estimator)
         kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
-        with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
-            setting, how = kind(random_state=seed)._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+        setting, how = _choice(kind(random_state=seed), rows)
         if how is not None and how.temperature >= HOTTEST:
             return None
         return cls(kind(depth=setting.depth, drop_connect=setting.rate, training={"temper": False}), how or AS_IT_IS)
@@ -69,15 +71,12 @@ class Teacher:
 
         def asked(job: tuple[int, Any]) -> NDArray[np.float64]:
             place, model = job
-            with limited(max(1, n_threads() // n_jobs)):
-                return _answers(_fitted(model, parts[place]), parts[place])
+            return _answers(_fitted(model, parts[place]), parts[place])
 
-        n_jobs = n_jobs if self._is_ours else 1
         said: list[list[NDArray[np.float64]]] = [[] for _ in parts]
-        # no warnings: it is the tree that the user has asked for
-        with warnings.catch_warnings(action="ignore"), closing(in_order(asked, jobs, n_jobs)) as results:
-            for (place, _), answers in zip(jobs, results, strict=True):
-                said[place].append(answers)
+        results = _side_by_side(asked, jobs, n_jobs if self._is_ours else 1)
+        for (place, _), answers in zip(jobs, results, strict=True):
+            said[place].append(answers)
         return [self._taught(rows, answers) for rows, answers in zip(parts, said, strict=True)]
 
     @property
@@ -109,30 +108,23 @@ def linear_networks(
     chosen on the sample.
     """
     depths = sorted({min(depth, max_depth) for depth in DEPTHS})
-    with warnings.catch_warnings(action="ignore"):  # it is the tree that the user has asked for
-        choice = LLNRegressor(depth=depths[-1], random_state=seeds[-1])._choice_for(
-            *_as_given(sample), sample.weight.astype(np.float64)
-        )
-    how = choice.tempering or AS_IT_IS
-    held: dict[str, Any] = {"drop_connect": choice.setting.rate, "weight_decay": choice.setting.decay}
-    held["training"] = {"temper": False}
+    setting, how = _choice(LLNRegressor(depth=depths[-1], random_state=seeds[-1]), sample)
+    held: dict[str, Any] = {"drop_connect": setting.rate, "weight_decay": setting.decay, "training": {"temper": False}}
 
     def answered(job: tuple[int, int]) -> Rows:
         place, depth = job
         rows = parts[place]
-        with limited(max(1, n_threads() // n_jobs)):
-            network = _fitted(LLNRegressor(depth=depth, random_state=seeds[place], **held), rows)
+        network = _fitted(LLNRegressor(depth=depth, random_state=seeds[place], **held), rows)
         tree = network.to_tree(visited_by=rows.X[:, :-1].astype(np.float64))
         questions = np.column_stack([tree.weights, tree.biases]).astype(np.float32)
         pieces = SoftTree(tree.children, questions, no_values(tree.n_splits, rows), np.ones_like(questions))
-        target = np.ascontiguousarray(tempered(_answers(network, rows), how, rows), np.float32)
+        target = np.ascontiguousarray(tempered(_answers(network, rows), how or AS_IT_IS, rows), np.float32)
         return replace(rows, target=target, taught=True, pieces=pieces)
 
     jobs = [(place, depth) for place in range(len(parts)) for depth in depths]
     found: list[dict[int, Rows]] = [{} for _ in parts]
-    with warnings.catch_warnings(action="ignore"), closing(in_order(answered, jobs, n_jobs)) as results:
-        for (place, depth), rows in zip(jobs, results, strict=True):
-            found[place][depth] = rows
+    for (place, depth), rows in zip(jobs, _side_by_side(answered, jobs, n_jobs), strict=True):
+        found[place][depth] = rows
     return found
 
 
@@ -144,6 +136,23 @@ def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArra
     with np.errstate(divide="ignore"):  # classes that the rows lack keep a chance of zero
         scores = how.of(np.log(answers), np.log(np.maximum(shares, TINY)))
     return probabilities(scores)
+
+
+def _choice(model: Any, rows: Rows) -> Choice:
+    """What a network would choose for the rows; no warnings, as it is the tree that the user has asked for."""
+    with warnings.catch_warnings(action="ignore"):
+        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+
+
+def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list[T]:
+    """What `run` returns for each job, in `n_jobs` threads that share the processors; no warnings here either."""
+
+    def limited_run(job: S) -> T:
+        with limited(max(1, n_threads() // n_jobs)):
+            return run(job)
+
+    with warnings.catch_warnings(action="ignore"), closing(in_order(limited_run, jobs, n_jobs)) as results:
+        return list(results)
 
 
 def _fitted(model: Any, rows: Rows) -> Any:

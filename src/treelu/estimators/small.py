@@ -56,7 +56,7 @@ from treelu.training.small.choice import (
 from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Budget, Family, Key, Walk, stretches
+from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stretches
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
@@ -225,8 +225,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         """What was judged, the key that was chosen, the path's trees, trained on all rows, and what they learnt."""
         grow = Grower(budget.max_leaves, self.max_depth, self.min_samples_leaf, seed)
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
-            constant = Key(Family("constant"), 1, 0)
-            return {}, constant, {constant: one_leaf(rows)}, Lessons(rows)
+            return {}, CONSTANT, {CONSTANT: one_leaf(rows)}, Lessons(rows)
         if not is_trainable(rows, budget):
             warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
@@ -244,9 +243,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self, judged: dict[Key, Judged], lessons: Lessons, budget: Budget, grow: Grower, seed: int
     ) -> tuple[Key, dict[Key, SoftTree]]:
         """The key that is chosen, and the trees of the path, trained on all rows."""
-        chosen, constant = choose(judged, self.selection), Key(Family("constant"), 1, 0)
-        found = {constant: one_leaf(lessons.own)}
-        families = dict.fromkeys(key.family for key in judged if key != constant)
+        chosen = choose(judged, self.selection)
+        found = {CONSTANT: one_leaf(lessons.own)}
+        families = dict.fromkeys(key.family for key in judged if key != CONSTANT)
 
         def run(of: tuple[Family, Walk]) -> None:
             family, walk = of
@@ -264,7 +263,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 raise
             chosen = chosen if chosen in found else choose({key: judged[key] for key in found}, self.selection)
             warn_of_interrupt(len(found), len(judged), "the best of these")
-        return chosen, {key: found[key] for key in (constant, *judged) if key in found}  # whichever thread came first
+        return chosen, {key: found[key] for key in (CONSTANT, *judged) if key in found}  # whichever thread came first
 
     def _lessons(self, parts: Sequence[Rows], sample: Rows, budget: Budget, seed: int) -> list[Lessons]:
         """Each part, the folds' training rows and then all rows, with what teachers of its own say of it.

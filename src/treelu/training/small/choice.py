@@ -22,6 +22,7 @@ from treelu.training.small.leaves import (
 )
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import (
+    CONSTANT,
     MOST_LINEAR,
     Budget,
     Family,
@@ -230,7 +231,7 @@ def compare(
     walk_all([Family("network", depth=depth) for depth in parts[0][0].networks])
     walk_all(ordinary_families(rows, budget, can_teach))
     for lessons, test in parts:
-        judge(judged, Key(Family("constant"), 1, 0), one_leaf(lessons.own), lessons.own, test)
+        judge(judged, CONSTANT, one_leaf(lessons.own), lessons.own, test)
     return judged
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.small.monotone import directions, ordered_values
-from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums
+from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums, reached_rows
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 STRENGTH = 3.0  # of the shrinkage while trees are compared
@@ -65,8 +65,8 @@ def shrunk_means(
     parent[children] = np.arange(n_splits)[:, None]
     steps = np.where(mass[:, None] > 0, means - means[parent], 0) / (1 + strength / least[parent])
     value = means  # that of the root stays
-    for pair, above in zip(children, value, strict=False):
-        value[pair] = above + steps[pair]
+    for node, pair in enumerate(children):
+        value[pair] = value[node] + steps[pair]
     leaves = value[n_splits:]
     if not is_classifier or not strength or not n_splits:
         return leaves
@@ -114,13 +114,7 @@ def linear_leaves(
     strength *= NOISE if rows.taught else 1.0
     n_splits, width = len(children), rows.X.shape[1]
     models = np.zeros((2 * n_splits + 1, width, rows.target.shape[1]))
-    reached: dict[int, NDArray[np.int64]] = {}
-    order = np.argsort(leaf, kind="stable")
-    starts = np.searchsorted(leaf[order], np.arange(n_splits + 2))
-    for number in range(n_splits + 1):
-        reached[n_splits + number] = order[starts[number] : starts[number + 1]]
-    for node in range(n_splits - 1, -1, -1):
-        reached[node] = np.concatenate([reached[int(child)] for child in children[node]])
+    reached = reached_rows(children, leaf)
 
     def moved(node: int, parent: NDArray[np.float64]) -> NDArray[np.float64]:
         X, weight = rows.X[reached[node]].astype(np.float64), rows.weight[reached[node], None].astype(np.float64)

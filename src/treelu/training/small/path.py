@@ -14,7 +14,7 @@ from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.growth import linear_tree
 from treelu.training.small.leaves import mean_loss
 from treelu.training.small.prune import pruned
-from treelu.training.small.scores import linear_scores, score_trees, strongest
+from treelu.training.small.scores import MOST_ROWS, linear_scores, score_trees, strongest
 from treelu.training.small.soft_tree import Rows, SoftTree, masked, one_leaf, trained
 from treelu.training.small.starts import axis_tree, random_tree
 
@@ -22,7 +22,6 @@ TERMS = (8, 4, 2)  # terms a question on the path, after all
 FEWER = 4  # a question loses at most three of four terms at once
 UPDATES = 800
 MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
-MOST_ROWS = 12_000  # on which pieces of linear networks are compared
 TRAINED = ("random", "cart", "linear", "pairs")  # starts from which questions are trained
 STEEPNESS = 2.0  # of an ordinary tree's questions, from which gradients go on
 
@@ -95,6 +94,7 @@ class Key(NamedTuple):
         return self.family.start in (*TRAINED, "thresholds")
 
 
+CONSTANT = Key(Family("constant"), 1, 0)  # the tree without questions
 Path = Iterator[tuple[Key, SoftTree]]
 Walk = Callable[..., Path]  # `walk` or a part of it
 First = dict[tuple[Family, int], SoftTree]  # trees with all terms that have been trained, by family and leaves

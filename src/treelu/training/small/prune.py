@@ -15,6 +15,7 @@ from treelu.training.small.soft_tree import (
     no_values,
     node_sums,
     one_leaf,
+    reached_rows,
     with_values,
 )
 
@@ -39,10 +40,7 @@ def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0
 
 def linear_losses(tree: SoftTree, rows: Rows, leaf: NDArray[np.int64]) -> NDArray[np.float64]:
     """What each node loses with a linear function of the features in it: weighted squared errors."""
-    reached: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * tree.n_splits
-    reached += [np.flatnonzero(leaf == number) for number in range(tree.n_leaves)]
-    for node in range(tree.n_splits - 1, -1, -1):
-        reached[node] = np.concatenate([reached[int(child)] for child in tree.children[node]])
+    reached = reached_rows(tree.children, leaf)
     losses = np.zeros(len(reached))
     for node, index in enumerate(reached):
         X, y = rows.X[index].astype(np.float64), rows.target[index].astype(np.float64)

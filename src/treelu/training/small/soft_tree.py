@@ -178,6 +178,17 @@ def node_sums(
     return sums, mass
 
 
+def reached_rows(children: NDArray[np.int64], leaf: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """The numbers of the rows that reach each node, from the leaf of each row."""
+    n_splits = len(children)
+    order = np.argsort(leaf, kind="stable")
+    of_leaves = np.split(order, np.searchsorted(leaf[order], np.arange(1, n_splits + 1)))
+    reached = [order] * n_splits + of_leaves
+    for node in range(n_splits - 1, -1, -1):
+        reached[node] = np.concatenate([reached[child] for child in children[node]])
+    return reached
+
+
 def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
     """What each node loses as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
     mass = np.maximum(mass, 1e-12)[:, None]
