@@ -337,7 +337,7 @@ ONE_PROCESS = """
 import json, sys, time
 from benchmarks.large import make_rows
 from treelu import LCNClassifier
-from treelu.training.store import RowStore
+from treelu.data.store import RowStore
 n_rows, folder, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 n_parts = max(2, n_rows // 1_000_000)
 with RowStore.create(folder, 30, are_classes=True) as store:

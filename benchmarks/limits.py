@@ -20,9 +20,9 @@ from benchmarks.timing import interleaved, medians
 from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_threads
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.cpu.kernels import LANES
-from treelu.training import KernelStepper, Sample, batches
+from treelu.training import KernelStepper, Dataset, batches
 from treelu.training.loop import UPDATES_AT_ONCE
-from treelu.training.targets import Targets
+from treelu.data.targets import Targets
 
 BIG, SMALL = 32_000_000, 65_536  # float32 numbers: far beyond the caches, and about the size of a network's tables
 PIECES = ("forward kernel", "loss", "backward kernel", "optimiser")
@@ -134,7 +134,7 @@ def _fits(data: Data, depth: int, epochs: int) -> dict[str, Callable[[], object]
 def _stepper(data: Data, depth: int) -> KernelStepper:
     table, y = Table(data.train.X), data.train.y.astype(np.float32)[:, None]
     network = LocallyConstantNetwork(table.shape[1], depth, 1, drop_connect=DROP, dtype=np.float32, seed=0)
-    return KernelStepper(network, Sample(table, Targets("binary", y, 1)), "sgd")
+    return KernelStepper(network, Dataset(table, Targets("binary", y, 1)), "sgd")
 
 
 def _a_step(data: Data, depth: int, rounds: int) -> float:
@@ -158,7 +158,7 @@ def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
         index, ticks = next(stream), [time.perf_counter()]
         output = arrays.forward(sample.table.rows(index), 0.5, DropConnect(DROP, step))
         ticks.append(time.perf_counter())
-        _, gradient = sample.targets.loss_and_gradient(output, index)
+        _, gradient = loss_and_gradient(sample.targets, output, index)
         ticks.append(time.perf_counter())
         arrays.backward(gradient)
         ticks.append(time.perf_counter())

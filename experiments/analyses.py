@@ -13,9 +13,9 @@ from experiments.patterns import pattern_analysis
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
 from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.training import KernelStepper, Sample, batches, evaluate, learning_rate_factor, run_epoch
+from treelu.training import KernelStepper, Dataset, batches, evaluate, learning_rate_factor, run_epoch
 from treelu.training.settings import nested
-from treelu.training.targets import Targets
+from treelu.data.targets import Targets
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
 _TOP = 3  # bits drawn at each node of Figure 3
@@ -40,7 +40,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     )
     tables = {part: Table(X, np.float32) for part, (X, _) in parts.items()}
     y = parts["train"][1].astype(np.float32)[:, None]
-    sample = Sample(tables["train"], Targets("binary", y, 1))
+    sample = Dataset(tables["train"], Targets("binary", y, 1))
     stepper = KernelStepper(network, sample, "sgd")
     rng = np.random.default_rng(run.seed)
     stream = batches(sample, _BATCH, rng)

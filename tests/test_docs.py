@@ -18,7 +18,7 @@ import treelu
 from docs.numbers import fill
 from docs.outputs import blocks, pages, run_page
 from tests.report.browser import NoChromiumError, start_chromium
-from treelu.estimators import _plan
+from treelu.training import plan
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"

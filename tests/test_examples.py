@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from treelu.estimators import _plan
+from treelu.training import plan
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # what a script prints, and the files it writes

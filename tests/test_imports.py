@@ -175,7 +175,7 @@ def test_the_tree_loads_neither_torch_nor_sklearn() -> None:
 
 
 def test_networks_load_no_sklearn() -> None:
-    assert not loaded_after("import treelu.nn, treelu.training, treelu.training.scaling") & {
+    assert not loaded_after("import treelu.nn, treelu.training, treelu.data.scaling") & {
         "sklearn",
         "pandas",
         "matplotlib",

@@ -35,7 +35,7 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators._further import (
+from treelu.training.continuing import (
     RowWeights,
     Start,
     as_sample,
@@ -47,8 +47,8 @@ from treelu.estimators._further import (
 from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
-from treelu.training.blocks import MOST_CLASSES, Window, stacked
-from treelu.training.store import checked_weight, names_of, targets_of
+from treelu.data.blocks import MOST_CLASSES, Window, stacked
+from treelu.data.store import checked_weight, names_of, targets_of
 
 try:
     import dask

@@ -22,7 +22,7 @@ from treelu.cli.prepare import Rows
 from treelu.estimators import _large, _leaves
 from treelu.training import blocks, store_folder
 from treelu.training import store as stores
-from treelu.training.store import RowStore
+from treelu.data.store import RowStore
 
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:

@@ -13,8 +13,8 @@ from scipy import sparse
 from tests.convert.networks import fill, networks, pre_activations, random_rows, seeds, tell_apart
 from treelu.convert import network_to_tree
 from treelu.nn import Activation, CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
-from treelu.training import Sample, train
-from treelu.training.targets import Targets
+from treelu.training import Dataset, train
+from treelu.data.targets import Targets
 
 
 def pattern_codes(patterns: np.ndarray) -> np.ndarray:
@@ -207,7 +207,7 @@ def test_lemma_6_and_proposition_7_on_a_trained_network(kind):
     activation = Activation(kind, 0.1 if kind == "leaky_relu" else 0.0)
     network = LocallyConstantNetwork(8, 5, 1, activation=activation, seed=0)
     start = network.weight.copy()
-    sample = Sample(Table(x), Targets("binary", y, 1))
+    sample = Dataset(Table(x), Targets("binary", y, 1))
     train(network, sample, epochs=60, batch_size=300, optimizer="sgd", learning_rate=0.1, schedule="constant", rng=rng)
     assert np.abs(network.weight - start).max() > 0.1  # it did learn
     check_shared_parameters(network_to_tree(network), 5)

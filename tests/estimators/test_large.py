@@ -22,11 +22,11 @@ from treelu import (
     ObliqueTreeRegressor,
 )
 from treelu.estimators import _large, _leaves
-from treelu.estimators._further import RowWeights, as_sample, start_further
+from treelu.training.continuing import RowWeights, as_sample, start_further
 from treelu.training import History, blocks
-from treelu.training.blocks import Window
+from treelu.data.blocks import Window
 from treelu.training.small.finish import leaf_values
-from treelu.training.store import RowStore
+from treelu.data.store import RowStore
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 

@@ -17,7 +17,7 @@ from sklearn.datasets import load_breast_cancer
 
 from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 from treelu.nn.cpu.threads import limited
-from treelu.training.scaling import Scaling, fit_scaling
+from treelu.data.scaling import Scaling, fit_scaling
 
 QUICK = {
     "depth": 3,
@@ -47,7 +47,7 @@ def test_whole_numbers_of_any_kind_count(number: type) -> None:
 
 
 def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
-    from treelu.estimators._setting import Choice, Setting
+    from treelu.training.hyper_parameters import Choice, Setting
     from treelu.training.calibration import Tempering
 
     X, y = some_rows()

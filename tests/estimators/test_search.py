@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import LCNClassifier, LCNClassifierCV, LCNRegressor, LCNRegressorCV
-from treelu.estimators._plan import plan_training
+from treelu.training.plan import plan_training
 
 QUICK = {"depths": [1, 3], "drop_rates": [0.0, 0.25], "cv": 3, "random_state": 0}
 

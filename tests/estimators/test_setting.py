@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
-from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
+from treelu.training.hyper_parameters import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
-from treelu.training import Sample
+from treelu.training import Dataset
 from treelu.training.calibration import Tempering
-from treelu.training.targets import Targets
+from treelu.data.targets import Targets
 
 SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
 
 
-def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Sample:
+def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Dataset:
     X = np.zeros((len(labels), 1)) if X is None else X
-    return Sample(Table(X, np.float32), Targets("binary", labels.astype(np.float32)[:, None], 1))
+    return Dataset(Table(X, np.float32), Targets("binary", labels.astype(np.float32)[:, None], 1))
 
 
 def step_of(height: float) -> NeuronChain:
@@ -30,7 +30,7 @@ def step_of(height: float) -> NeuronChain:
     return network
 
 
-def noisy_signs(seed: int) -> Sample:
+def noisy_signs(seed: int) -> Dataset:
     """Rows of ±1 whose class is their sign in eight cases of ten."""
     rng = np.random.default_rng(seed)
     X = rng.choice([-1.0, 1.0], size=(500, 1))
@@ -51,7 +51,7 @@ def test_a_lone_row_of_a_class_stays_in_training() -> None:
     labels = np.repeat([0, 1, 2], [60, 60, 1])
     sample = sample_of(labels)
     classes = Targets("multiclass", labels, 3)
-    parts = list(folds(Sample(sample.table, classes), seed=0))
+    parts = list(folds(Dataset(sample.table, classes), seed=0))
     assert sorted(np.concatenate([part.rows for _, part in parts])) == list(range(120))
     assert all(120 in train.rows for train, _ in parts)
 
@@ -65,7 +65,7 @@ def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
 def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
     tried = []
 
-    def trial(setting: Setting, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Dataset) -> NeuronChain:
         """The two lower rates know the same, the highest nothing."""
         tried.append(setting)
         return step_of(1.0 if setting != SETTINGS[-1] else 0.0)
@@ -76,7 +76,7 @@ def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])
 def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
-    def trial(setting: Setting, sample: Sample) -> NeuronChain:
+    def trial(setting: Setting, sample: Dataset) -> NeuronChain:
         raise AssertionError
 
     assert choose_setting(trial, SETTINGS, sample_of(labels), None, seed=0) == (SETTINGS[0], None)
@@ -87,7 +87,7 @@ def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
 def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right: Setting, own_rows: bool) -> None:
     sample = noisy_signs(0)
 
-    def trial(setting: Setting, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Dataset) -> NeuronChain:
         """Far too sure, the right way round or not."""
         return step_of(10.0 if setting == right else -10.0)
 
@@ -97,7 +97,7 @@ def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(ri
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
-    def trial(setting: Setting, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Dataset) -> NeuronChain:
         """The low rate has a worse log-loss than the constant of the others, before tempering."""
         return step_of(50.0 if setting == SETTINGS[0] else 0.0)
 
@@ -180,7 +180,7 @@ def test_threads_change_no_bit() -> None:
 @pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_what_ends_a_trial_ends_the_fit(n_threads: int, error: type[BaseException]) -> None:
-    def trial(setting: Setting, part: Sample) -> NeuronChain:
+    def trial(setting: Setting, part: Dataset) -> NeuronChain:
         raise error(f"depth {setting.depth}")
 
     with limited(n_threads), pytest.raises(error, match="depth 16"):
@@ -223,7 +223,7 @@ def test_trials_of_very_many_classes_are_shorter(monkeypatch: pytest.MonkeyPatch
     assert set(lengths[:-1]) == {10}
     assert lengths[-1] == 20
     lengths.clear()
-    monkeypatch.setattr("treelu.estimators._setting.MANY_OUTPUTS", 2)
+    monkeypatch.setattr("treelu.training.hyper_parameters.MANY_OUTPUTS", 2)
     LCNClassifier(depth=2, epochs=20, random_state=0).fit(X, y)
     assert set(lengths[:-1]) == {5}
     assert lengths[-1] == 20

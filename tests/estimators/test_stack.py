@@ -16,16 +16,16 @@ from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier
 from treelu.estimators import _base, _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
-from treelu.estimators._plan import Plan, plan_training
+from treelu.training.plan import Plan, plan_training
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
-from treelu.training import EpochRecord, History, Sample
+from treelu.training import EpochRecord, History, Dataset
 from treelu.training.boosting import Ensemble, Member
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.forest import boosted_trees, random_forest
-from treelu.training.scaling import Scaling
+from treelu.data.scaling import Scaling
 from treelu.training.stacking import HOLD, combined, find_weights
-from treelu.training.targets import Targets, cross_entropies
+from treelu.data.targets import Targets, cross_entropies
 
 FEW: dict[str, Any] = {"n_estimators": 4, "n_trees": 30, "random_state": 0}
 
@@ -78,7 +78,7 @@ def test_boosted_trees_in_arrays_are_the_boosted_trees() -> None:
 def test_rows_that_all_trees_have_seen_are_not_held_out() -> None:
     """scikit-learn says 0 of them."""
     X, y = load_diabetes(return_X_y=True)
-    sample = Sample(Table(X.astype(np.float32)), Targets("regression", y[:, None].astype(np.float32), 1))
+    sample = Dataset(Table(X.astype(np.float32)), Targets("regression", y[:, None].astype(np.float32), 1))
     model = RandomForestRegressor(4, max_features=1 / 3, oob_score=True, random_state=0)
     with pytest.warns(UserWarning, match="Some inputs do not have OOB scores"):
         held_out = grow_forest(sample, 4, 0, None).held_out[:, 0]
@@ -105,11 +105,11 @@ def test_one_row_of_each_class() -> None:
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
-def noise(n: int = 150) -> Sample:
+def noise(n: int = 150) -> Dataset:
     """Rows that say nothing of their labels: what has seen a label knows it, what has not is right half of the time."""
     rng = np.random.default_rng(0)
     y = rng.permutation(np.arange(n) % 2).astype(np.float32)
-    return Sample(Table(rng.normal(size=(n, 5)).astype(np.float32)), Targets("binary", y[:, None], 1))
+    return Dataset(Table(rng.normal(size=(n, 5)).astype(np.float32)), Targets("binary", y[:, None], 1))
 
 
 def test_trees_are_judged_on_rows_they_have_not_seen() -> None:
@@ -216,11 +216,11 @@ def test_the_kind_that_does_best_on_rows_left_out_makes_the_members(task: Any) -
     """Of two networks that say the same of all rows; both leave the same rows out, later members the next fold."""
     y = np.array([1.0, 1, 1, 0] * 5, np.float32)
     n_outputs = 2 if task == "multiclass" else 1
-    sample = Sample(Table(np.zeros((20, 1), np.float32)), Targets(task, y[:, None], n_outputs))
+    sample = Dataset(Table(np.zeros((20, 1), np.float32)), Targets(task, y[:, None], n_outputs))
     folds, trained = np.arange(20) // 4, []
 
     def kind(said: float) -> Kind:
-        def train(part: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+        def train(part: Dataset, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
             trained.append((said, np.setdiff1d(np.arange(20), part.rows).tolist()))
             network = LocallyConstantNetwork(1, 1, n_outputs)
             network.head.bias[-1] = said

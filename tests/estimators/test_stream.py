@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from treelu import LCNClassifier, LCNRegressor
-from treelu.estimators import _stream
-from treelu.estimators._stream import Stream
+from treelu.training import stream
+from treelu.training.stream import Stream
 from treelu.persistence import ModelFileError, dumps, loads
 
 SETTING: dict[str, Any] = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}

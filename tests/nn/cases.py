@@ -189,14 +189,14 @@ def by_kernels(case: Case, form: str, dtype: Any = np.float64) -> tuple[float, d
 
     Squared error with targets y = outputs − cotangent · (B L) / 2, the outputs being those of `by_torch`.
     """
-    from treelu.training import KernelStepper, Sample
-    from treelu.training.targets import Targets
+    from treelu.training import KernelStepper, Dataset
+    from treelu.data.targets import Targets
 
     rows = rows_of(case.x(), form, dtype)
     y = np.zeros((rows.table.shape[0], case.out_features), dtype)
     y[rows.index] = by_torch(case, dtype)[0] - case.cotangent() * (case.n_rows * case.out_features / 2)
     targets = Targets("regression", y, case.out_features)
-    stepper = KernelStepper(case.network(dtype), Sample(rows.table, targets), "sgd")
+    stepper = KernelStepper(case.network(dtype), Dataset(rows.table, targets), "sgd")
     key = np.array([0 if case.drop is None else case.drop.key], np.uint64)
     total = stepper.train_steps([rows.index], key, case.lam, 0.0)
     return total / case.n_rows, stepper.gradients

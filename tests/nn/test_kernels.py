@@ -98,12 +98,12 @@ def test_kernel_and_numpy_hash_rows_alike(key: int, n_rows: int) -> None:
 @pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])
 def test_batches_of_different_sizes_leave_nothing_behind(is_linear: bool) -> None:
     """Steps of length 0 over batches of several sizes: the last gradients are those of the last batch alone."""
-    from treelu.training import KernelStepper, Sample
-    from treelu.training.targets import Targets
+    from treelu.training import KernelStepper, Dataset
+    from treelu.data.targets import Targets
 
     case = Case(n_rows=30, is_linear=is_linear, drop=DROP)
     y = np.random.default_rng(0).standard_normal((30, 2))
-    sample = Sample(Table(case.x()), Targets("regression", y, 2))
+    sample = Dataset(Table(case.x()), Targets("regression", y, 2))
     batches = [np.arange(7), np.arange(30), np.array([4]), np.arange(10, 22)]
     keys = np.arange(4)
     together, alone = (KernelStepper(case.network(), sample, "sgd") for _ in range(2))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.training import EpochRecord, History, Sample, evaluate, train
+from treelu.training import EpochRecord, History, Dataset, evaluate, train
 from treelu.training.boosting import Combination, Ensemble, Member, Recipe, Sums, grow
-from treelu.training.scaling import Scaling
-from treelu.training.targets import Targets
+from treelu.data.scaling import Scaling
+from treelu.data.targets import Targets
 
 
 def new_network(n_features, seed, *, kind="softplus", depth=3, n_outputs=1, hidden_layers=()):
@@ -59,7 +59,7 @@ def fit_really(network, sample, rng):
 
 def sample_of(y, n_features=2, index=None):
     X = np.random.default_rng(0).normal(size=(len(y), n_features)).astype(np.float32)
-    return Sample(Table(X), Targets("regression", np.asarray(y, np.float32).reshape(-1, 1), 1), index)
+    return Dataset(Table(X), Targets("regression", np.asarray(y, np.float32).reshape(-1, 1), 1), index)
 
 
 def start(sample, ensemble=None, target=None):
@@ -274,9 +274,9 @@ def test_members_of_a_fit_on_other_rows_count_in_the_new_units():
     old, new = Scaling(X.mean(0), X.std(0)), Scaling(X.mean(0) + 1, X.std(0) * 2)
     before, after = Scaling(y.mean(0), y.std(0)), Scaling(y.mean(0) - 3, y.std(0) / 2)
     ensemble = Ensemble(before.center)
-    sample = Sample(Table(old.transform(X)), Targets("regression", before.transform(y).astype(np.float32), 1))
+    sample = Dataset(Table(old.transform(X)), Targets("regression", before.transform(y).astype(np.float32), 1))
     grow(ensemble, 3, Recipe(making(fit_really), 0.5, 1.0), Sums(sample, old, before, ensemble))
-    moved = Sample(Table(new.transform(X)), Targets("regression", after.transform(y).astype(np.float32), 1))
+    moved = Dataset(Table(new.transform(X)), Targets("regression", after.transform(y).astype(np.float32), 1))
     sums = Sums(moved, new, after, ensemble)
     np.testing.assert_allclose(after.inverse().transform(sums.scores()), scores_of(ensemble, X)[-1], rtol=1e-4)
 

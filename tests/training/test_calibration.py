@@ -9,14 +9,14 @@ from scipy.optimize import minimize
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.corrections import LeafCorrections
-from treelu.training import Sample, evaluate
+from treelu.training import Dataset, evaluate
 from treelu.training.calibration import HOTTEST, Tempering, prior_scores, refine_leaves, temper
-from treelu.training.targets import Targets, log_loss, probabilities
+from treelu.data.targets import Targets, log_loss, probabilities
 
 
-def sample_of(X: np.ndarray, y: np.ndarray, task: str, n_outputs: int) -> Sample:
+def sample_of(X: np.ndarray, y: np.ndarray, task: str, n_outputs: int) -> Dataset:
     targets = y if task == "multiclass" else y.astype(np.float32)[:, None]
-    return Sample(Table(X, np.float32), Targets(task, targets, n_outputs))  # type: ignore[arg-type]
+    return Dataset(Table(X, np.float32), Targets(task, targets, n_outputs))  # type: ignore[arg-type]
 
 
 def leaves_of(network: LocallyConstantNetwork, X: np.ndarray) -> np.ndarray:

@@ -22,7 +22,7 @@ from treelu.training import (
     EpochRecord,
     History,
     KernelStepper,
-    Sample,
+    Dataset,
     batches,
     evaluate,
     learning_rate_factor,
@@ -30,14 +30,14 @@ from treelu.training import (
     score_of,
     train,
 )
-from treelu.training.targets import Targets, roc_auc
+from treelu.data.targets import Targets, roc_auc
 
 SETTINGS = {"epochs": 4, "batch_size": 16, "optimizer": "sgd", "learning_rate": 0.1}
 
 
 def some_sample(
     n: int = 50, d: int = 6, seed: int = 0, task: str = "binary", index: np.ndarray | None = None
-) -> Sample:
+) -> Dataset:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     if task == "binary":
@@ -46,10 +46,10 @@ def some_sample(
         y = rng.integers(0, 3, n)
     else:
         y = np.abs(X[:, :1]).astype(np.float32)
-    return Sample(Table(X, np.float32), Targets(task, y, 3 if task == "multiclass" else 1), index)
+    return Dataset(Table(X, np.float32), Targets(task, y, 3 if task == "multiclass" else 1), index)
 
 
-def some_network(sample: Sample, network_class=LocallyConstantNetwork, depth: int = 3, seed: int = 0, **settings):
+def some_network(sample: Dataset, network_class=LocallyConstantNetwork, depth: int = 3, seed: int = 0, **settings):
     settings = {"dtype": np.float32, "seed": seed, **settings}
     return network_class(sample.table.shape[1], depth, sample.targets.n_outputs, **settings)
 
@@ -159,7 +159,7 @@ def test_steps_are_those_of_torch(network_class, settings: dict, task: str, extr
         offset, weight = rng.standard_normal((50, targets.n_outputs)), rng.uniform(0.5, 2, 50)
         targets = replace(targets, weight=weight, offset=offset)
     table = Table(sample.table.values.reshape(sample.table.shape).astype(float))
-    sample = Sample(table, targets)
+    sample = Dataset(table, targets)
     rows = [rng.permutation(50)[:size] for size in (16, 7, 16, 1, 30)]
     keys = rng.integers(2**63, size=len(rows))
     results = []
@@ -264,7 +264,7 @@ def test_the_training_loss_is_the_mean_over_the_rows() -> None:
     sample = some_sample(n=50)
     network = some_network(sample)
     history = train(network, sample, **{**SETTINGS, "learning_rate": 1e-9}, rng=np.random.default_rng(0))
-    whole = sample.targets.loss(network(sample.table.rows()), np.arange(50))
+    whole = mean_loss(sample.targets, network(sample.table.rows()), np.arange(50))
     assert history["train_loss"][-1] == pytest.approx(whole, rel=1e-4)
 
 
@@ -423,7 +423,7 @@ def test_ctrl_c_goes_through_where_it_is_to() -> None:
 def test_a_score_that_is_not_a_number_never_counts_as_best() -> None:
     """Validation rows of one class have no AUC: the last epoch is kept, as without validation."""
     sample = some_sample()
-    one_class = Sample(sample.table, sample.targets, np.flatnonzero(sample.targets.y[:, 0] == 0))
+    one_class = Dataset(sample.table, sample.targets, np.flatnonzero(sample.targets.y[:, 0] == 0))
     network = some_network(sample)
     history = train(network, sample, **SETTINGS, validation=one_class, patience=2, rng=np.random.default_rng(0))
     assert history.best_epoch != 1
@@ -454,7 +454,7 @@ def test_history_contents_and_round_trip() -> None:
 def test_the_same_seed_gives_the_same_bits(network_class, optimizer: str, form) -> None:
     dense = some_sample()
     X = dense.table.values.reshape(dense.table.shape)
-    sample = Sample(Table(form(X), np.float32), dense.targets)
+    sample = Dataset(Table(form(X), np.float32), dense.targets)
     results = []
     for seed in (5, 5, 6):
         network = some_network(sample, network_class, drop_connect=0.5)
@@ -499,7 +499,7 @@ def test_sparse_rows_are_never_made_dense() -> None:
         shape=(n, d),
     )
     y = rng.integers(0, 2, (n, 1)).astype(np.float32)
-    sample = Sample(Table(X, np.float32), Targets("binary", y, 1))
+    sample = Dataset(Table(X, np.float32), Targets("binary", y, 1))
     network = some_network(sample, depth=2, drop_connect=0.5)
     parameters = sum(array.nbytes for array in network.arrays().values())
     tracemalloc.start()
@@ -508,7 +508,7 @@ def test_sparse_rows_are_never_made_dense() -> None:
         sample,
         **{**SETTINGS, "epochs": 1, "batch_size": 4096},
         updates_per_epoch=2,
-        validation=Sample(sample.table, sample.targets, np.arange(5000)),
+        validation=Dataset(sample.table, sample.targets, np.arange(5000)),
         rng=np.random.default_rng(0),
     )
     peak = tracemalloc.get_traced_memory()[1]
@@ -523,18 +523,18 @@ def test_peak_memory_does_not_grow_with_the_rows() -> None:
 import numpy as np
 from scipy import sparse
 from treelu.nn import LocallyConstantNetwork, Table
-from treelu.training.targets import Targets
-from treelu.training import Sample, train
+from treelu.data.targets import Targets
+from treelu.training import Dataset, train
 n = 200_000
 rng = np.random.default_rng(0)
 X = sparse.csr_array((np.ones(4 * n, np.float32), rng.integers(0, 2000, 4 * n), np.arange(0, 4 * n + 1, 4)), (n, 2000))
 y = (X[:, [0]].toarray() > 0).astype(np.float32)
-sample = Sample(Table(X, np.float32), Targets("binary", y, 1))
+sample = Dataset(Table(X, np.float32), Targets("binary", y, 1))
 network = LocallyConstantNetwork(2000, 6, 1, drop_connect=0.5, dtype=np.float32, seed=0)
 def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(fields["VmHWM"].split()[0]) / 1024
-train(network, Sample(sample.table, sample.targets, np.arange(2000)), epochs=1, batch_size=256, optimizer="sgd",
+train(network, Dataset(sample.table, sample.targets, np.arange(2000)), epochs=1, batch_size=256, optimizer="sgd",
       learning_rate=0.1, rng=rng)
 before = peak()
 train(network, sample, epochs=1, batch_size=256, optimizer="sgd", learning_rate=0.1, updates_per_epoch=20,

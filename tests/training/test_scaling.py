@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from tests.nn.cases import Case, assert_close, cases
 from treelu.nn import LocallyLinearNetwork
-from treelu.training.scaling import Scaling, fit_scaling, fold
+from treelu.data.scaling import Scaling, fit_scaling, fold
 
 
 def some_rows(seed: int = 0, n: int = 50) -> np.ndarray:
@@ -60,7 +60,7 @@ def test_auto_scales_heavy_tails_by_the_bulk() -> None:
 def test_quartiles_of_many_rows_are_those_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).standard_cauchy((3000, 2))
     exact = fit_scaling(X, "auto")
-    monkeypatch.setattr("treelu.training.scaling.QUARTILE_ROWS", 1000)
+    monkeypatch.setattr("treelu.data.scaling.QUARTILE_ROWS", 1000)
     some = fit_scaling(X, "auto")
     assert not np.array_equal(some.scale, exact.scale)
     np.testing.assert_allclose(some.scale, exact.scale, rtol=0.2)

@@ -17,8 +17,8 @@ from scipy import sparse
 
 from treelu.training import blocks, store_folder
 from treelu.training import store as module
-from treelu.training.blocks import MappedRows
-from treelu.training.store import RowStore, remove_leftovers
+from treelu.data.blocks import MappedRows
+from treelu.data.store import RowStore, remove_leftovers
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ def test_the_folder_is_gone_after_an_error(tmp_path: Path) -> None:
 
 def test_leftovers_of_a_killed_process_go_and_others_stay(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from treelu.training.store import RowStore\n"
+        "import sys, time; from treelu.data.store import RowStore\n"
         "store = RowStore.create(sys.argv[1], 1); store.append([[1.0]], [1.0])\n"
         "print('ready', flush=True); time.sleep(60)"
     )

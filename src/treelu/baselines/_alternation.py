@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from treelu.estimators._grown import Matrix, spread
-from treelu.training.scaling import Scaling
+from treelu.data.scaling import Scaling
 from treelu.tree import ObliqueTree
 from treelu.tree.prune import prune
 from treelu.tree.rows import linear_form

@@ -22,9 +22,9 @@ from torch.nn import functional as F
 
 from treelu.baselines._graphs import GraphBatch, GraphTable
 from treelu.baselines._saved_graphs import describe_graph_model, restore_graph_model
-from treelu.estimators._rows import check_weight
+from treelu.data.rows import check_weight
 from treelu.estimators._showing import SaveMixin
-from treelu.estimators._targets import (
+from treelu.data.encoding import (
     as_weight,
     check_label_matrix,
     class_targets,
@@ -33,12 +33,12 @@ from treelu.estimators._targets import (
     value_targets,
 )
 from treelu.nn import Activation
-from treelu.training import Sample, evaluate, train
+from treelu.training import Dataset, evaluate, train
 from treelu.training.on_device import TorchStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.saved import put_scaling, take_scaling
-from treelu.training.scaling import Scaling
-from treelu.training.targets import Targets, probabilities
+from treelu.data.scaling import Scaling
+from treelu.data.targets import Targets, probabilities
 
 _MAX_DEGREE = 6  # atoms with more neighbours share the weights of this degree
 _MAX_LABELS = 1_000_000  # of a saved model
@@ -272,12 +272,12 @@ class _GraphEstimator(SaveMixin, BaseEstimator, ABC):
         self.network_ = network.eval()
         return self
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Sample:
+    def _sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> Dataset:
         table = read_molecules(X)
         check_consistent_length(table.atoms, y)
         weight = check_weight(sample_weight, table.atoms)
         # The loop needs of a table its shape and batches by row number; molecules give graphs for rows.
-        return Sample(table, self._targets(y, weight, first=first))  # type: ignore[arg-type]
+        return Dataset(table, self._targets(y, weight, first=first))  # type: ignore[arg-type]
 
     @abstractmethod
     def _targets(self, y: Any, weight: NDArray[np.float64] | None, *, first: bool) -> Targets:

@@ -21,7 +21,7 @@ from treelu.cli.prepare import ColumnChoice, Prepared, Rows, Source, prepare_fil
 from treelu.cli.trees import tree_text, visited_trees
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
-from treelu.estimators._plan import plan_training
+from treelu.training.plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
 from treelu.report import fit_cart

@@ -24,7 +24,7 @@ from treelu.estimators._large import SAMPLE_ROWS
 from treelu.tables.errors import TableError
 from treelu.tables.found import text_bytes
 from treelu.tables.reader import TableReader
-from treelu.training.store import RowStore
+from treelu.data.store import RowStore
 
 IN_MEMORY_BYTES = 512 * 2**20  # a table of about so many bytes of text is read as a whole
 MOST_ROWS = 2**62  # draws all rows

@@ -36,7 +36,7 @@ from treelu.tables.numbers import NumberFormat
 from treelu.tables.pieces import Drawn, draw_table, estimate_rows
 from treelu.tables.reader import TableReader
 from treelu.tables.targets import doubtful_classes
-from treelu.training.store import RowStore
+from treelu.data.store import RowStore
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from treelu.nn import Table
-from treelu.training import Sample
+from treelu.training import Dataset
 from treelu.training.forest import Forest, boosted_trees, random_forest
 from treelu.training.stacking import Trees
 from treelu.tree.rows import dense
@@ -40,7 +40,7 @@ class _Task(NamedTuple):
     is_classification: bool
 
 
-def grow_forest(sample: Sample, n_trees: int, seed: int, n_jobs: int | None) -> Grown:
+def grow_forest(sample: Dataset, n_trees: int, seed: int, n_jobs: int | None) -> Grown:
     """A random forest; out of bag it costs no more fits to know what it says of rows it has not seen."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -65,7 +65,7 @@ def grow_forest(sample: Sample, n_trees: int, seed: int, n_jobs: int | None) -> 
     return Grown(Trees([forest], np.zeros((1, task.width)), task.is_classification), held_out)
 
 
-def grow_boosted(sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int) -> Grown:
+def grow_boosted(sample: Dataset, folds: NDArray[np.int64], n_folds: int, seed: int) -> Grown:
     """Boosted trees on the rows outside each fold, averaged; each says something of its fold."""
     task = _read(sample)
     X = dense(task.X)
@@ -106,7 +106,7 @@ def _boost(
     return Forest.joined(forests), np.array([float(model._baseline_prediction.item()) for model in models])
 
 
-def _read(sample: Sample) -> _Task:
+def _read(sample: Dataset) -> _Task:
     """The rows of positive weight."""
     targets, rows = sample.targets, sample.rows
     weight = None if targets.weight is None else targets.weight[rows].astype(np.float64)

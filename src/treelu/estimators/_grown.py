@@ -13,9 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._rows import plain_gaps, refuse_text_columns
+from treelu.data.rows import plain_gaps, refuse_text_columns
 from treelu.estimators._showing import SaveMixin
-from treelu.training.odd_targets import refuse_odd_targets
+from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
@@ -78,7 +78,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
     ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
         """X, y and weights of the rows to fit: those whose weight is not zero."""
         refuse_text_columns(X)
-        refuse_odd_targets(y, are_classes=is_classifier(self))
+        refuse_invalid_targets(y, are_classes=is_classifier(self))
         refuse_mask("sample_weight", sample_weight)
         with plain_gaps(type(self).__name__, "impute missing values first"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)

@@ -1,241 +1,128 @@
-"""Several 0/1 labels, of which some may be missing: an estimator for each, none of which knows of the others.
-
-A classifier becomes one for several labels by the mixin `SeveralLabels`: fitted to a table of labels it holds a
-`Labels`, which answers in its place. Nothing else in this package asks how many labels there are.
-"""
+"""Several 0/1 labels, of which some may be missing: an estimator for each, on one table and its scaling."""
 
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.base import clone
-from sklearn.utils import Tags
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
-from treelu.estimators._rows import check_continues, check_weight, learned_before
-from treelu.estimators._saved import n_columns, put_missing, take_missing
-from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix
+from treelu.data.dataset import Dataset
+from treelu.data.encoding import check_label_matrix, class_targets
+from treelu.data.reading import ClassEncoding, Reading
+from treelu.data.rows import check_same_columns, check_weight, validated_rows
 from treelu.nn import Table
-from treelu.training import Sample
-from treelu.training.saved import put_scaling, take_scaling
-from treelu.training.scaling import fit_scaling
 from treelu.training.together import together
-
-if TYPE_CHECKING:
-    from treelu.estimators._saved import Describe, Restore
-    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 @dataclass(frozen=True)
-class Labels:
-    """What a classifier answers once it is fitted to several labels.
+class FittedLabels:
+    """The fit of a classifier to several labels.
 
     Attributes
     ----------
-    estimators_ : list of classifiers
+    estimators : list of classifiers
         One per label, each fitted to the rows where its label was observed.
+    reading : Reading
+        How rows are read, alike for all labels.
     """
 
-    estimators_: list[Any]
-
-    @property
-    def classes_(self) -> list[NDArray[Any]]:
-        return [member.classes_ for member in self.estimators_]
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        return np.column_stack([member.decision_function(X) for member in self.estimators_])
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        return np.column_stack([member.predict_proba(X)[:, 1] for member in self.estimators_])
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        return (self.predict_proba(X) >= 0.5).astype(np.int64)
-
-    def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """A label whose ensemble is complete keeps its scores until all are."""
-        latest: Sequence[Any] = ()
-        for stage in zip_longest(*(member.staged_decision_function(X) for member in self.estimators_)):
-            latest = [before if now is None else now for now, before in zip(stage, latest or stage, strict=True)]
-            yield np.column_stack(latest)
-
-    def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        return map(expit, self.staged_decision_function(X))
-
-    def staged_predict(self, X: Any) -> Iterator[NDArray[np.int64]]:
-        return ((chances >= 0.5).astype(np.int64) for chances in self.staged_predict_proba(X))
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        return np.mean([member.feature_importances_ for member in self.estimators_], axis=0)
-
-    def _tree_to_show(self) -> str | None:
-        return "one tree per label: estimators_[label].tree_" if hasattr(self.estimators_[0], "to_tree") else None
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"there is one model per label: use estimators_[label].{name}")
+    estimators: list[Any]
+    reading: Reading
 
 
-LEARNED = ("classes_", "estimators_")  # set by `fit`: no class has them
-ANSWERED = [name for name in vars(Labels) if not name.startswith("__") and name not in LEARNED]
-ONE_EACH = ("tree_", "to_tree", "apply", "decision_path", "trees_", "to_trees", "n_estimators_")  # not answered
-
-
-class Answer:
-    """A method or attribute that is that of the `Labels` where there are several, and else that of the one model."""
-
-    def __init__(self, name: str, single: Any) -> None:
-        self.name, self.single = name, single
-        self.__doc__ = single.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is not None and instance._labels is not None:
-            return getattr(instance._labels, self.name)
-        if self.single is None:  # learned by fit: an attribute of the instance, which hides this one
-            raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}")
-        return self.single.__get__(instance, owner)
-
-
-class SeveralLabels:
-    """Lets a classifier take a table of 0/1 labels, with NaN where one was not observed."""
-
-    _labels: Labels | None = None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if SeveralLabels in cls.__bases__:
-            for name in (*LEARNED, *ANSWERED, *ONE_EACH):
-                single = inspect.getattr_static(cls, name, None)
-                if single is not None or name in LEARNED:
-                    setattr(cls, name, Answer(name, single))
-
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
-        if not is_label_matrix(y):
-            self.__dict__.pop("_labels", None)
-            return super()._fit_rows(X, y, sample_weight, eval_set)  # type: ignore[misc]
-        before = self._labels if self.warm_start else None
-        for name in (*_learned(self), "_labels", "_tree"):
-            self.__dict__.pop(name, None)
-        self._labels = fit_labels(self, X, check_label_matrix(y), sample_weight, eval_set, before)
-        return self
-
-    def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if is_label_matrix(y):
-            raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
-        if self.__dict__.pop("_labels", None) is not None:
-            del self.scaling_
-        return super()._fit_piece(X, y, sample_weight)  # type: ignore[misc]
-
-    def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        if self._labels is None:
-            return super()._state(arrays, describe)  # type: ignore[misc]
-        put_scaling(self.scaling_, arrays.under("scaling"))
-        put_missing(self, arrays)
-        members = enumerate(self._labels.estimators_)
-        return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
-
-    def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
-        if "members" not in fields:
-            super()._load_state(fields, arrays, restore)  # type: ignore[misc]
-            return
-        take_missing(self, fields, arrays)
-        self.scaling_ = take_scaling(arrays.under("scaling"), n_columns(self))
-        described = enumerate(fields.inners("members"))
-        members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
-        for i, member in enumerate(members):
-            fits = type(member) is type(self) and member._labels is None
-            if not fits or member.n_features_in_ != self.n_features_in_ or member.classes_.tolist() != [0, 1]:
-                raise fields.error(f"member {i} does not belong to this estimator")
-        if not members:
-            raise fields.error("this estimator needs at least one label")
-        self._labels = Labels(members)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags: Tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    if TYPE_CHECKING:  # what the classifier has besides
-
-        def __getattr__(self, name: str) -> Any: ...
-
-
-def fit_labels(
-    estimator: Any, X: Any, y: NDArray[np.float64], sample_weight: Any, eval_set: Any, before: Labels | None
-) -> Labels:
-    """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
-    X = estimator._validated_rows(X, first=True)
+def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> FittedLabels:
+    """An estimator for each label, on the rows where it is observed."""
+    y = check_label_matrix(y)
+    before = estimator.__dict__.get("fitted_") if estimator.warm_start else None
+    names, shared = getattr(estimator, "feature_names_in_", None), estimator._shared()
+    X = validated_rows(estimator, X, first=True, missing=shared.missing)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
     if weight is not None and not weight.all():  # rows that do not count must not scale the others
         rows = np.flatnonzero(weight)
         X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
-    X = estimator._filled_rows(X, first=True)
-    if before is not None:
-        check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
-    estimator.scaling_ = fit_scaling(X, estimator.standardize)
-    table = estimator._scaled_table(X)
-    valid = None
-    if eval_set is not None:
-        valid = estimator._read_pair(eval_set, partial(_check_labels, n_labels=y.shape[1]))
-    members = _members(estimator, y.shape[1], before)
-    fits = [
-        partial(
-            member._fit_sample,
-            _label_sample(table, y[:, label], weight, member.class_weight),
-            None if valid is None else _label_sample(valid[0], valid[1][:, label], None, member.class_weight),
-        )
-        for label, member in enumerate(members)
-    ]
+    encoding = ClassEncoding(np.array([0, 1]), shared.class_weight)
+    reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
+    members = _members(estimator, y.shape[1], before if isinstance(before, FittedLabels) else None)
+    if isinstance(before, FittedLabels):
+        check_same_columns(before.reading, reading, names, getattr(estimator, "feature_names_in_", None))
+    table, validation = reading.table(X), _read_eval_set(estimator, eval_set, reading, y.shape[1])
+    fits = [partial(_fit, member, label, table, y, weight, validation, reading) for label, member in enumerate(members)]
     fitted = together(fits, estimator.n_jobs, lambda member: member.history_.ended == "interrupted")
-    if len(fitted) < len(members):  # labels without a network cannot predict
+    if len(fitted) < len(members):  # labels without a model cannot predict
         raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
-    return Labels(fitted)
+    return FittedLabels(fitted, reading)
 
 
-def _members(estimator: Any, n_labels: int, before: Labels | None) -> list[Any]:
-    """An estimator for each label, with what was learned of X: unfitted, or those fitted before."""
+def _fit(
+    member: Any,
+    label: int,
+    table: Table,
+    y: NDArray[np.float64],
+    weight: NDArray[Any] | None,
+    validation: Callable[[int], Dataset | None],
+    reading: Reading,
+) -> Any:
+    start = member.__dict__.get("fitted_")
+    dataset = _label(table, y[:, label], weight, reading.encoding.class_weight)  # type: ignore[union-attr]
+    member.fitted_ = type(member)._fit(
+        dataset, member._config(), reading, member._seeds(1)[0], validation=validation(label), start=start
+    )
+    return member
+
+
+def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list[Any]:
+    """An estimator for each label: unfitted, or those fitted before."""
     if before is None:
         members = [clone(estimator) for _ in range(n_labels)]
-    elif len(before.estimators_) != n_labels:
+    elif len(before.estimators) != n_labels:
         raise ValueError(
-            f"warm_start=True continues {len(before.estimators_)} labels, but y has {n_labels}; set warm_start=False"
+            f"warm_start=True continues {len(before.estimators)} labels, but y has {n_labels}; set warm_start=False"
         )
     else:
-        members = [copy.copy(member) for member in before.estimators_]
-    settings = estimator.get_params(deep=False)
+        members = [copy.copy(member) for member in before.estimators]
+    parameters = estimator.get_params(deep=False)
     for member, seed in zip(members, estimator._seeds(n_labels), strict=True):
-        member.set_params(**{**settings, "n_jobs": None, "random_state": seed})
-        vars(member).update(_learned(estimator), classes_=np.array([0, 1]))
+        member.set_params(**{**parameters, "n_jobs": None, "random_state": seed})
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(member, name, getattr(estimator, name))
     return members
 
 
-def _learned(estimator: Any) -> dict[str, Any]:
-    """What `fit` has set, as scikit-learn names it."""
-    return {name: value for name, value in vars(estimator).items() if name.endswith("_") and not name.startswith("_")}
+def _read_eval_set(
+    estimator: Any, eval_set: Any, reading: Reading, n_labels: int
+) -> Callable[[int], Dataset | None]:
+    """The validation rows of a label."""
+    if eval_set is None:
+        return lambda label: None
+    if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+        raise ValueError("eval_set must be a pair (X_valid, y_valid)")
+    try:
+        X = validated_rows(estimator, eval_set[0], missing=reading.missing)
+        check_consistent_length(X, eval_set[1])
+        y = check_label_matrix(eval_set[1])
+        if y.shape[1] != n_labels:
+            raise ValueError(f"y must have {n_labels} columns, got {y.shape[1]}")
+    except ValueError as error:
+        raise ValueError(f"eval_set: {error}") from error
+    table, class_weight = reading.table(X), reading.encoding.class_weight  # type: ignore[union-attr]
+    return lambda label: _label(table, y[:, label], None, class_weight)
 
 
-def _check_labels(y: Any, n_labels: int) -> NDArray[np.float64]:
-    y = check_label_matrix(y)
-    if y.shape[1] != n_labels:
-        raise ValueError(f"y must have {n_labels} columns, got {y.shape[1]}")
-    return y
-
-
-def _label_sample(table: Table, y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> Sample:
+def _label(table: Table, y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> Dataset:
     """The rows with an observed label."""
     observed = np.flatnonzero(~np.isnan(y))
     if class_weight is not None:
         by_class = np.ones(len(y))
         by_class[observed] = compute_sample_weight(class_weight, y[observed])
         weight = by_class if weight is None else weight * by_class
-    return Sample(table, class_targets(np.nan_to_num(y), 2, weight), observed)
+    return Dataset(table, class_targets(np.nan_to_num(y), 2, weight), observed)

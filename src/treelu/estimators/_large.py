@@ -1,9 +1,4 @@
-"""Fitting to rows outside memory: settings are found on a sample in memory, then all rows are trained on.
-
-A drop rate that a sample wants is too high for all rows: what is dropped then keeps the network from what they teach.
-Dropping weights is a penalty on them, in the mean loss of a row, that grows with rate / (1 − rate) (for linear models
-exactly so: Wager, Wang and Liang, 2013). For k times as many rows this penalty is divided by k, and decay likewise.
-"""
+"""Fitting to rows outside memory: hyper-parameters are chosen on a sample in memory, then all rows are trained on."""
 
 from __future__ import annotations
 
@@ -18,19 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
-from treelu.estimators._further import (
-    RowWeights,
-    as_sample,
-    finish_on_all_rows,
-    start_further,
-    train_further,
-    warn_of_worse,
-)
-from treelu.estimators._rows import refuse_text_columns
-from treelu.nn import NeuronChain
-from treelu.training.blocks import NO_ROWS, BlockRows, MappedRows
+from treelu.data.blocks import NO_ROWS, BlockRows, MappedRows, Window
+from treelu.data.dataset import Dataset
+from treelu.data.reading import RowWeights
+from treelu.data.rows import refuse_text_columns, validated_rows
+from treelu.data.store import RowStore, checked_weight, targets_of
+from treelu.training.config import NetworkConfig
+from treelu.training.continuing import continue_training, finished_on_all_rows, start_from
 from treelu.training.progress import epoch_bar
-from treelu.training.store import RowStore, checked_weight, targets_of
 
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator
@@ -116,10 +106,10 @@ def stored(pieces: Iterator[Any], *, are_classes: bool, may_miss: bool = False) 
 
 
 def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> NetworkEstimator:
-    """Fit to a sample of the rows; where there are more, train on through all of them, window by window.
+    """Fit to a sample of the rows; where there are more, continue through all of them, window by window.
 
-    Some rows are in neither: the network that all rows gave is tempered on them, and where they say that it is clearly
-    worse than that of the sample, this one stays. An `eval_set` takes their place.
+    Some rows are in neither: the network that all rows gave is tempered on them, and kept unless it is clearly worse
+    there than that of the sample. An `eval_set` takes their place.
     """
     rng = np.random.default_rng(estimator._seeds(1)[0])
     n_held_out = 0 if eval_set is not None else min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(rows)))
@@ -128,12 +118,33 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
         held_out = np.setdiff1d(rng.choice(len(rows), n_held_out, replace=False), rows.first_rows)
     part = rows.sample(SAMPLE_ROWS, rng, without=held_out)
     estimator.fit(part.X, part.y, sample_weight=part.weight, eval_set=eval_set)
-    if len(rows) > SAMPLE_ROWS and estimator.history_.ended != "interrupted":
-        weights = RowWeights.of(estimator, part)
-        judges = estimator._read_eval_set(eval_set) or as_sample(estimator, rows.take(held_out), weights)
-        network = _train_on(estimator, rows, len(part.y), weights, held_out, rng)
-        if not finish_on_all_rows(estimator, network, as_sample(estimator, part, weights), judges):
-            warn_of_worse()
+    fitted = estimator.fitted_
+    if len(rows) <= SAMPLE_ROWS or fitted.history.ended == "interrupted":
+        return estimator
+    config, reading = estimator._config(), fitted.reading
+    weights = RowWeights.of(reading.encoding, part.y, part.weight)
+
+    def dataset(window: Window) -> Dataset:
+        return weights.dataset(reading, validated_rows(estimator, window.X, missing=reading.missing), *window[1:])
+
+    validation = estimator._read_eval_set(eval_set, reading) or dataset(rows.take(held_out))
+    count = n_windows(rows)
+    windows = (dataset(window) for window in islice(rows.windows(rng, held_out), count))
+    network, history = continue_training(
+        start_from(fitted, config, n_times=len(rows) / len(part.y)),
+        next(windows),
+        config,
+        windows=windows,
+        epochs=count,
+        batch_size=rows_in_batch(config),
+        learning_rate=config.learning_rate,
+        callbacks=config.callbacks or (),
+        progress=epoch_bar(config.title, count, unit="window") if config.verbose else None,
+        rng=rng,
+    )
+    fitted.history.records += history.records
+    fitted.history.ended = history.ended
+    estimator.fitted_ = finished_on_all_rows(fitted, network, dataset(part), validation, config)
     return estimator
 
 
@@ -144,34 +155,6 @@ def n_windows(rows: BlockRows) -> int:
     return -(-rows.n_blocks // rows.blocks_per_window) * max(1, -(-ROW_VISITS // len(rows)))
 
 
-def _train_on(
-    estimator: NetworkEstimator,
-    rows: BlockRows,
-    n_fitted: int,
-    weights: RowWeights,
-    without: NDArray[np.int64],
-    rng: np.random.Generator,
-) -> NeuronChain:
-    """Go on from the network that was fitted to `n_fitted` rows, through windows of all but those in `without`."""
-    count = n_windows(rows)
-    samples = (as_sample(estimator, window, weights) for window in islice(rows.windows(rng, without), count))
-    network, history = train_further(
-        estimator,
-        start_further(estimator, n_times=len(rows) / n_fitted),
-        next(samples),
-        windows=samples,
-        epochs=count,
-        batch_size=batch_rows(estimator),
-        learning_rate=estimator.learning_rate,
-        callbacks=estimator.callbacks or (),
-        progress=epoch_bar(type(estimator).__name__, count, unit="window") if estimator.verbose else None,
-        rng=rng,
-    )
-    estimator.history_.records += history.records
-    estimator.history_.ended = history.ended
-    return network
-
-
-def batch_rows(estimator: NetworkEstimator) -> int:
+def rows_in_batch(config: NetworkConfig) -> int:
     """Rows in a batch, as given or by default."""
-    return BATCH_ROWS if isinstance(estimator._how.batch_size, str) else int(estimator._how.batch_size)
+    return BATCH_ROWS if isinstance(config.training.batch_size, str) else int(config.training.batch_size)

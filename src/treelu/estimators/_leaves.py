@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
-from treelu.estimators._targets import encode_classes
+from treelu.data.encoding import encode_classes
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.leaves import STRENGTH
 from treelu.training.small.soft_tree import node_sums, weighted_sums

@@ -16,16 +16,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.estimators._base import NetworkEstimator
-from treelu.estimators._rows import finite_scores, hold_out
+from treelu.data.rows import finite_scores, hold_out
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack, trainer
 from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
-from treelu.training import History, Sample
+from treelu.training import History, Dataset
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
 from treelu.training.progress import epoch_bar
 from treelu.training.saved import describe_ensemble, restore_ensemble
-from treelu.training.scaling import Scaling, fit_scaling
+from treelu.data.scaling import Scaling, fit_scaling
 from treelu.training.stacking import Stack, describe_stack, restore_stack
 from treelu.tree import ObliqueTree
 
@@ -92,7 +92,7 @@ class EnsembleMixin(NetworkEstimator):
 
     # Fitting
 
-    def _fit_sample(self, sample: Sample, validation: Sample | None, *, can_hold_out: bool = True) -> Self:
+    def _fit_sample(self, sample: Dataset, validation: Dataset | None, *, can_hold_out: bool = True) -> Self:
         """Grow an ensemble on scaled rows, from nothing or with warm_start from the fitted one."""
         seed = self._seeds(1)[0]
         if self.combine == "stack":
@@ -117,11 +117,11 @@ class EnsembleMixin(NetworkEstimator):
         if first:
             self.scaling_ = fit_scaling(X, self.standardize)
         n_members = 1 if first else len(self.ensemble_) + 1
-        sample = Sample(self._scaled_table(X), targets)
+        sample = Dataset(self._scaled_table(X), targets)
         self._grow(sample, None, self._seeds(1)[0], n_members, continued=not first)
         return self
 
-    def _grow(self, sample: Sample, validation: Sample | None, seed: int, n_members: int, *, continued: bool) -> None:
+    def _grow(self, sample: Dataset, validation: Dataset | None, seed: int, n_members: int, *, continued: bool) -> None:
         n_outputs = sample.targets.n_outputs
         target = self._target_scaling or Scaling.identity(n_outputs)
         ensemble, records, visits = Ensemble(target.center, self._combine()), [], []
@@ -144,7 +144,7 @@ class EnsembleMixin(NetworkEstimator):
         self.stack_ = None
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale
 
-    def _recipe(self, sample: Sample, seed: int, visits: list[Visits]) -> Recipe:
+    def _recipe(self, sample: Dataset, seed: int, visits: list[Visits]) -> Recipe:
         """How members are made; `visits` takes how many of its training rows reach each leaf of a tree member.
 
         Averaged members are what the estimator would be by itself, each with its own choice of a setting. Boosted ones
@@ -152,7 +152,7 @@ class EnsembleMixin(NetworkEstimator):
         """
         prototype = self._prototype(temper=self.combine == "average")
 
-        def train_alone(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
+        def train_alone(sample: Dataset, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
             network, history = copy.copy(prototype)._train_network(sample, None, int(rng.integers(2**62)))
             if network.activation.is_piecewise_linear:
                 visits.append(count_visits(network, sample))

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._trees import Visits
-from treelu.nn.missing import MissingValues
+from treelu.data.missing import MissingValues
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.saved import (
@@ -26,7 +26,7 @@ from treelu.training.saved import (
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:
-    from treelu.estimators._stream import Stream
+    from treelu.training.stream import Stream
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 Describe = Callable[[Any, Any], dict[str, Any]]  # (estimator, arrays) → a whole description, for estimators within
@@ -214,7 +214,7 @@ def describe_stream(stream: Stream, arrays: ArrayWriter) -> dict[str, Any]:
 
 def restore_stream(fields: Fields, arrays: ArrayReader, estimator: Any) -> Stream:
     """The inverse of `describe_stream`, for the estimator that it belongs to."""
-    from treelu.estimators._stream import Stream
+    from treelu.training.stream import Stream
 
     keys = arrays.floats("keys", None)
     n_rows, n_seen, n_fitted = len(keys), fields.whole("n_seen"), fields.whole("n_fitted")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.estimators._grown import Matrix, spread
-from treelu.training.scaling import check_scale
+from treelu.data.scaling import check_scale
 from treelu.training.small.finish import Scale
 from treelu.training.small.soft_tree import Rows
 from treelu.tree.check import as_csr

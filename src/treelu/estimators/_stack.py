@@ -1,31 +1,33 @@
-"""Fitting a stack: networks that leave a fifth of the rows out in turn, a random forest, boosted trees, and weights."""
+"""`fit_stack`: networks that leave a fifth of the rows out in turn, a random forest, boosted trees, and weights fitted to
+their out-of-fold predictions.
+"""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.dataset import Dataset
+from treelu.data.reading import Reading
+from treelu.data.scaling import Scaling
+from treelu.data.targets import predictions
 from treelu.estimators._forests import Grown, grow_boosted, grow_forest
-from treelu.estimators._plan import rows_in_batch
-from treelu.estimators._setting import FOLDS, Setting, fold_numbers
-from treelu.estimators._trees import Visits, count_visits, feature_spread
-from treelu.nn import LocallyConstantNetwork
-from treelu.training import History, Sample, evaluate
 from treelu.training.boosting import Ensemble, grow
 from treelu.training.calibration import log_shares
+from treelu.training.config import NetworkConfig
+from treelu.training.counts import PatternCounts, feature_spread
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
+from treelu.training.ensemble import FittedEnsemble, member_trainer, untempered
+from treelu.training.fit import choose
+from treelu.training.hyper_parameters import FOLDS, fold_numbers
+from treelu.training.loop import Callback, evaluate
+from treelu.training.plan import rows_in_batch
 from treelu.training.progress import epoch_bar
-from treelu.training.scaling import Scaling
-from treelu.training.sparsity import proximal_step
 from treelu.training.stacking import Stack, Trees, find_weights
-from treelu.training.targets import predictions
-
-if TYPE_CHECKING:
-    from treelu.estimators._members import EnsembleMixin
 
 WIDE = 512  # features from which members see half of them each, and trees are not boosted
 MOST_IN_BATCH = 256  # rows, in networks that take small batches
@@ -38,7 +40,9 @@ class Style(NamedTuple):
     Attributes
     ----------
     parameters : dict
-        Those of the member.
+        Of the member's configuration.
+    training : dict
+        Of its `training`.
     feature_fraction : float
         The share of the features that each sees.
     epochs : float
@@ -49,6 +53,7 @@ class Style(NamedTuple):
     """
 
     parameters: dict[str, Any]
+    training: dict[str, Any] = {}  # noqa: RUF012
     feature_fraction: float = 1.0
     epochs: float = 1.0
     batches_per_pass: int | None = None
@@ -56,129 +61,141 @@ class Style(NamedTuple):
 
 # A network of a low and one of a high drop rate are compared on the rows that both leave out.
 # Small batches: an update's time goes with its rows, and a mean of networks smooths the noise of few rows.
-USUAL = tuple(Style({"drop_connect": rate}, epochs=0.75, batches_per_pass=64) for rate in (0.05, 0.3))
+USUAL = tuple(Style({"drop_connect": rate}, {}, epochs=0.75, batches_per_pass=64) for rate in (0.05, 0.3))
 # On fingerprints members that fit well do best if each sees other columns (docs/ensembles-study.md).
 ON_WIDE = (
     Style(
-        {
-            "depth": 8,
-            "drop_connect": 0.0,
-            "epochs": 30,
-            "training": {"batch_size": 256, "optimizer": "amsgrad", "schedule": "constant"},
-        },
+        {"depth": 8, "drop_connect": 0.0, "epochs": 30},
+        {"batch_size": 256, "optimizer": "amsgrad", "schedule": "constant"},
         feature_fraction=0.5,
     ),
 )
 
 
-def default_size(n_features: int) -> int:
-    """How many networks a stack has, where `n_estimators` is None."""
-    return N_ON_WIDE if n_features >= WIDE else N_NETWORKS
+@dataclass(frozen=True)
+class StackConfig:
+    """What `fit_stack` needs beside the rows and a seed; see `StackedClassifier` for the parameters.
+
+    Attributes
+    ----------
+    member : NetworkConfig
+    is_default : bool
+        Whether the kind of member is chosen by the table's shape, rather than given.
+    """
+
+    member: NetworkConfig
+    is_default: bool
+    n_estimators: int | None = None
+    n_trees: int = 200
+    bootstrap: bool = False
+    feature_fraction: float = 1.0
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    title: str = "stack"
+
+    def n_members(self, n_features: int) -> int:
+        """How many networks are fitted to a table."""
+        if self.n_estimators is not None:
+            return int(self.n_estimators)
+        return N_ON_WIDE if n_features >= WIDE else N_NETWORKS
 
 
-def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | None, seed: int) -> None:
-    """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
-    targets = sample.targets
-    target = estimator._target_scaling or Scaling.identity(targets.n_outputs)
-    n_folds = min(FOLDS, len(sample))
-    folds = fold_numbers(targets, sample.rows, seed, n_folds)
-    if len(sample) < 2:
+@dataclass(frozen=True)
+class FittedStack(FittedEnsemble):
+    """A fitted stack: its networks as an ensemble, and all parts with their weights."""
+
+    stack: Stack
+
+
+def fit_stack(
+    dataset: Dataset,
+    config: StackConfig,
+    reading: Reading,
+    seed: int,
+    *,
+    validation: Dataset | None = None,
+    start: None = None,
+) -> FittedStack:
+    """Fit all parts to scaled rows and weight them; parameters as of `fit_network`."""
+    targets = dataset.targets
+    target = reading.encoding.scaling or Scaling.identity(targets.n_outputs)
+    n_folds = min(FOLDS, len(dataset))
+    folds = fold_numbers(targets, dataset.rows, seed, n_folds)
+    if len(dataset) < 2:
         folds[:] = n_folds  # the one row is trained on
-    grown = _grow_trees(estimator, sample, folds, n_folds, seed)
-    visits: list[Visits] = []
-    kinds = _kinds(estimator, sample, seed, visits)
-    held_out = HeldOut(sample, estimator.scaling_, target, folds, n_folds)
+    grown = _grow_trees(config, dataset, folds, n_folds, seed)
+    patterns: list[PatternCounts] = []
+    held_out = HeldOut(dataset, reading.scaling, target, folds, n_folds)
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
-    n_members = estimator.n_members(sample.table.shape[1])
+    n_members = config.n_members(dataset.table.shape[1])
     history = grow(
         ensemble,
         n_members,
-        CrossFit(kinds, estimator.bootstrap, seed),
+        CrossFit(_kinds(config, dataset, seed, patterns), config.bootstrap, seed),
         held_out,
-        callbacks=estimator.callbacks or (),
-        progress=epoch_bar(type(estimator).__name__, n_members, "member") if estimator.verbose else None,
+        callbacks=config.callbacks or (),
+        progress=epoch_bar(config.title, n_members, "member") if config.verbose else None,
     )
     groups = np.zeros(len(ensemble), np.int64)
     if validation is None:
-        said, judged, rows = [held_out.outputs(), *(part.held_out for part in grown)], targets, sample.rows
+        outputs, scored, rows = [held_out.outputs(), *(part.held_out for part in grown)], targets, dataset.rows
     else:
-        said = _outputs(ensemble, groups, [part.trees for part in grown], validation)
-        judged, rows = validation.targets, validation.rows
+        outputs = _outputs(ensemble, groups, [part.trees for part in grown], validation)
+        scored, rows = validation.targets, validation.rows
     if targets.task == "regression":
-        mean = np.average(targets.y[sample.rows].astype(np.float64), axis=0, weights=targets.weights(sample.rows))
-        weights, constant = find_weights(said, judged, rows, mean), target.center + target.scale * mean
+        mean = np.average(targets.y[dataset.rows].astype(np.float64), axis=0, weights=targets.weights(dataset.rows))
+        weights, constant = find_weights(outputs, scored, rows, mean), target.center + target.scale * mean
     else:
-        constant = log_shares(targets, sample.rows)
-        weights = find_weights(said, judged, rows, constant)
-    trees = [part.trees.on_raw(estimator.scaling_, target) for part in grown]
-    estimator.stack_ = Stack(targets.task, ensemble, groups, trees, weights, constant)
-    estimator.ensemble_, estimator.history_, estimator.member_visits_ = ensemble, history, visits[: len(ensemble)]
-    estimator.spread_ = feature_spread(sample.table) * estimator.scaling_.scale
+        constant = log_shares(targets, dataset.rows)
+        weights = find_weights(outputs, scored, rows, constant)
+    trees = [part.trees.on_raw(reading.scaling, target) for part in grown]
+    spread = feature_spread(dataset.table) * reading.scaling.scale
+    stack = Stack(targets.task, ensemble, groups, trees, weights, constant)
+    return FittedStack(ensemble, reading, history, patterns[: len(ensemble)], spread, stack)
 
 
 def _grow_trees(
-    estimator: EnsembleMixin, sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int
+    config: StackConfig, dataset: Dataset, folds: NDArray[np.int64], n_folds: int, seed: int
 ) -> list[Grown]:
     """A random forest; and boosted trees, unless there are many features or, with a tree for each, many classes."""
-    if not estimator.n_trees or len(sample) < 2:
+    if not config.n_trees or len(dataset) < 2:
         return []
-    grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs)]
+    grown = [grow_forest(dataset, int(config.n_trees), seed, config.n_jobs)]
     can_boost = bool((folds < n_folds).any())  # not where each row is the only one of its class
-    if can_boost and sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
-        grown.append(grow_boosted(sample, folds, n_folds, seed))
+    if can_boost and dataset.table.shape[1] < WIDE and dataset.targets.task != "multiclass":
+        grown.append(grow_boosted(dataset, folds, n_folds, seed))
     return grown
 
 
-def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:
-    """The kinds of networks to choose among: the estimator that was given, or else what suits the table's shape."""
-    share = float(estimator.feature_fraction)
-    if estimator.estimator is not None:
-        member = estimator._prototype(temper=False)
-        setting = member._choose_setting(sample, None, seed, sample.targets).setting
-        return [Kind(trainer(member, lambda part: setting, visits), share)]
+def _kinds(config: StackConfig, dataset: Dataset, seed: int, patterns: list[PatternCounts]) -> list[Kind]:
+    """The kinds of networks to choose among: the member that was given, or else what suits the table's shape."""
+    share, member = float(config.feature_fraction), untempered(config.member)
+    if not config.is_default:
+        chosen = choose(dataset, member, seed).hyper_parameters
+        return [Kind(member_trainer(member, chosen, patterns), share)]
     kinds = []
-    for style in ON_WIDE if sample.table.shape[1] >= WIDE else USUAL:
-        member = estimator._prototype(temper=False, **style.parameters)
+    for style in ON_WIDE if dataset.table.shape[1] >= WIDE else USUAL:
+        training = member.training.but(**style.training)
         if style.batches_per_pass is not None:
-            n_rows = len(sample) * (FOLDS - 1) // FOLDS
+            n_rows = len(dataset) * (FOLDS - 1) // FOLDS
             batch_size = min(MOST_IN_BATCH, rows_in_batch(n_rows, style.batches_per_pass))
-            member.training = member._how.but(batch_size=batch_size)
-        train = trainer(member, _only_setting(member), visits, style.epochs)
-        kinds.append(Kind(train, min(share, style.feature_fraction)))
+            training = training.but(batch_size=batch_size)
+        one = replace(member, **style.parameters, training=training)
+        kinds.append(Kind(member_trainer(one, None, patterns, style.epochs), min(share, style.feature_fraction)))
     return kinds
 
 
-def _only_setting(member: Any) -> Callable[[Sample], Setting]:
-    return lambda part: member._settings(len(part), part.table.shape[1])[0]
-
-
-def trainer(
-    prototype: Any, setting_for: Callable[[Sample], Setting], visits: list[Visits], epochs: float = 1.0
-) -> Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]:
-    """How a member is trained; `visits` takes how many of its rows reach each leaf where it is a tree."""
-
-    def train(sample: Sample, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
-        member, seed, setting = copy.copy(prototype), int(rng.integers(2**62)), setting_for(sample)
-        network = member._network_for(sample, seed, setting)
-        penalise = proximal_step(member._how.feature_penalty)
-        history = member._run(network, sample, None, rng, penalise, epochs, decay=setting.decay)
-        if network.activation.is_piecewise_linear:
-            visits.append(count_visits(network, sample))
-        return network, history
-
-    return train
-
-
 def _outputs(
-    ensemble: Ensemble, groups: NDArray[np.int64], trees: list[Trees], sample: Sample
+    ensemble: Ensemble, groups: NDArray[np.int64], trees: list[Trees], dataset: Dataset
 ) -> list[NDArray[np.float64]]:
-    """What each part says of the rows of another sample, in its scaled units."""
-    task, said = sample.targets.task, []
+    """The outputs of each part for the rows of another data set, in its scaled units."""
+    task, outputs = dataset.targets.task, []
     for group in np.unique(groups):
         members = [member for member, own in zip(ensemble.members, groups, strict=True) if own == group]
-        outputs = []
+        of_group = []
         for member in members:
-            scores = evaluate(member.network, sample.table.columns(member.features), sample.index).astype(np.float64)
-            outputs.append(predictions(scores, task))
-        said.append(np.mean(outputs, axis=0))
-    return said + [part.outputs(sample.table, task, sample.index) for part in trees]
+            scores = evaluate(member.network, dataset.table.columns(member.features), dataset.index).astype(np.float64)
+            of_group.append(predictions(scores, task))
+        outputs.append(np.mean(of_group, axis=0))
+    return outputs + [part.outputs(dataset.table, task, dataset.index) for part in trees]

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from treelu.estimators._setting import Choice
+from treelu.training.hyper_parameters import Choice
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor, LLNRegressor
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows, SoftTree, no_values
-from treelu.training.targets import probabilities
+from treelu.data.targets import probabilities
 from treelu.training.together import in_order
 
 S = TypeVar("S")

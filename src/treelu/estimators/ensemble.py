@@ -18,7 +18,7 @@ from treelu.estimators._members import EnsembleMixin, takes_pieces
 from treelu.estimators._regressor import NetworkRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.training import Callback
-from treelu.training.targets import probabilities
+from treelu.data.targets import probabilities
 
 
 class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):

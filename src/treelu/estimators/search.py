@@ -16,13 +16,13 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._rows import check_weight
+from treelu.data.rows import check_weight
 from treelu.estimators._showing import SaveMixin
-from treelu.estimators._targets import is_label_matrix
+from treelu.data.encoding import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
 from treelu.training.saved import describe_numbers, restore_numbers
 from treelu.training.selection import choose, compare, summarise
-from treelu.training.targets import log_loss, root_mean_squared_error
+from treelu.data.targets import log_loss, root_mean_squared_error
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spre
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._ordinary import Grower
-from treelu.estimators._rows import (
+from treelu.data.rows import (
     GAPS_REMEDY,
     check_weight,
     learn_gaps,
@@ -40,10 +40,10 @@ from treelu.estimators._rows import (
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
-from treelu.estimators._targets import check_class_weight, encode_classes
+from treelu.data.encoding import check_class_weight, encode_classes
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import tree_features
-from treelu.training.odd_targets import refuse_odd_targets
+from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
     Judged,
@@ -134,7 +134,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             learn_gaps(self, X if weight is None else X[weight > 0])
             X = self._filled(X)
             warn_of_few_rows(X.shape[0])
-            refuse_odd_targets(y, are_classes=is_classifier(self))
+            refuse_invalid_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")

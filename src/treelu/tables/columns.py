@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.missing import MissingValues
+from treelu.data.missing import MissingValues
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts

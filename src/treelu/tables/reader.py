@@ -15,7 +15,7 @@ from treelu.tables.errors import TableError
 from treelu.tables.numbers import to_numbers, to_texts
 from treelu.tables.pieces import Piece, iterate_pieces
 from treelu.tables.targets import TableTargets
-from treelu.training.blocks import Window, stacked
+from treelu.data.blocks import Window, stacked
 
 if TYPE_CHECKING:
     import pandas as pd

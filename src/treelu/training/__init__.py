@@ -1,18 +1,17 @@
 """Training: targets, losses, the one loop, calibration, sparsity and boosting."""
 
+from treelu.data.dataset import Dataset, row_blocks
 from treelu.training.loop import (
     Callback,
     EpochRecord,
     History,
     KernelStepper,
-    Sample,
     Schedule,
     annealing_of,
     batches,
     best_fit,
     evaluate,
     learning_rate_factor,
-    row_blocks,
     run_epoch,
     score_of,
     train,
@@ -24,7 +23,7 @@ __all__ = [
     "EpochRecord",
     "History",
     "KernelStepper",
-    "Sample",
+    "Dataset",
     "Schedule",
     "Settings",
     "annealing_of",

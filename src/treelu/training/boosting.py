@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
-from treelu.training.loop import Callback, EpochRecord, History, Sample, evaluate, silent
-from treelu.training.scaling import Scaling, fold
-from treelu.training.targets import METRICS
+from treelu.data.dataset import Dataset
+from treelu.training.loop import Callback, EpochRecord, History, evaluate, mean_loss, silent
+from treelu.data.scaling import Scaling, fold
+from treelu.data.targets import METRICS
 
 Combine = Literal["boost", "average", "vote"]
+TrainMember = Callable[[Dataset, np.random.Generator], tuple[LocallyConstantNetwork, History]]
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Recipe:
         Member e depends on (seed, e) and the members before it, so that growing twice equals growing once.
     """
 
-    train_member: Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]
+    train_member: TrainMember
     shrinkage: float = 0.1
     first_shrinkage: float = 0.1
     bootstrap: bool = False
@@ -180,7 +182,7 @@ class Recipe:
         table = sample.table.columns(features)
         index = rng.choice(sample.rows, len(sample)) if self.bootstrap else sample.index
         targets = replace(sample.targets, offset=sums.offset() if boosted else None)
-        network, history = self.train_member(Sample(table, targets, index), rng)
+        network, history = self.train_member(Dataset(table, targets, index), rng)
         factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
         return (
             Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features),
@@ -194,14 +196,14 @@ class Sums:
 
     Parameters
     ----------
-    sample : Sample
+    sample : Dataset
     scaling, target_scaling : Scaling
         How the features and targets of the sample came from the raw ones.
     ensemble : Ensemble
         Its members so far are evaluated here, once.
     """
 
-    def __init__(self, sample: Sample, scaling: Scaling, target_scaling: Scaling, ensemble: Ensemble) -> None:
+    def __init__(self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, ensemble: Ensemble) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
         start = (ensemble.constant - target_scaling.center) / target_scaling.scale
         self.combination = Combination(ensemble.combine, start, len(sample))
@@ -230,7 +232,7 @@ class Sums:
 
     def loss(self) -> float:
         """The ensemble's mean loss over the sample."""
-        return self.sample.targets.loss(self.scores(), self.sample.rows)
+        return mean_loss(self.sample.targets, self.scores(), self.sample.rows)
 
     def score(self) -> float:
         """AUC, log-loss or RMSE of the ensemble on the sample."""
@@ -247,7 +249,7 @@ class Maker(Protocol):
 class Tally(Protocol):
     """What counts members in: `Sums`, or `HeldOut` for stacks."""
 
-    sample: Sample
+    sample: Dataset
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in."""

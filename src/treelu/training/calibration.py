@@ -10,8 +10,9 @@ from scipy.optimize import minimize_scalar
 
 from treelu.nn import NeuronChain
 from treelu.nn.corrections import LeafCorrections
-from treelu.training.loop import Sample, evaluate
-from treelu.training.targets import Targets, cross_entropies, probabilities
+from treelu.data.dataset import Dataset
+from treelu.training.loop import evaluate
+from treelu.data.targets import Targets, cross_entropies, probabilities
 
 CLEARLY = 2.0  # standard errors that a difference must exceed
 HOTTEST = 20.0  # the temperature of scores that say no more than the classes' shares do
@@ -19,7 +20,7 @@ LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
 
-def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None:
+def refine_leaves(network: NeuronChain, sample: Dataset, strength: float) -> None:
     """Move each visited leaf's output to where its own rows want it, held back by `strength` pseudo-rows.
 
     A leaf with n rows moves n / (n + strength) of the way to its best constant for squared error, and likewise for
@@ -30,7 +31,7 @@ def refine_leaves(network: NeuronChain, sample: Sample, strength: float) -> None
     ----------
     network : NeuronChain
         Piece-wise linear; gets `leaf_corrections`.
-    sample : Sample
+    sample : Dataset
         The training rows.
     strength : float
         How many rows the network's own value counts for.

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
-from treelu.training.loop import EpochRecord, History, Sample, evaluate
-from treelu.training.scaling import Scaling
+from treelu.data.dataset import Dataset
+from treelu.training.loop import EpochRecord, History, evaluate
+from treelu.data.scaling import Scaling
 from treelu.training.stacking import logs
-from treelu.training.targets import predictions
+from treelu.data.targets import predictions
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Kind:
     `train(sample, rng)` gives the network and its history; KeyboardInterrupt must come through.
     """
 
-    train: Callable[[Sample, np.random.Generator], tuple[LocallyConstantNetwork, History]]
+    train: Callable[[Dataset, np.random.Generator], tuple[LocallyConstantNetwork, History]]
     feature_fraction: float = 1.0
 
 
@@ -34,7 +35,7 @@ class HeldOut:
 
     Parameters
     ----------
-    sample : Sample
+    sample : Dataset
     scaling, target_scaling : Scaling
         How the features and targets of the sample came from the raw ones.
     folds : array of int
@@ -43,7 +44,7 @@ class HeldOut:
     """
 
     def __init__(
-        self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], n_folds: int
+        self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], n_folds: int
     ) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
         self.folds, self.n_folds, self.n_members = folds, n_folds, 0
@@ -65,7 +66,7 @@ class HeldOut:
         scores, targets = self._scores(member, network, rows), self.sample.targets
         self.totals[out] += predictions(scores, targets.task)
         self.counts[out] += 1
-        self._loss = targets.loss(scores.astype(np.float32), rows)
+        self._loss = mean_loss(targets, scores.astype(np.float32), rows)
 
     def loss_as_part(self, member: Member, network: NeuronChain, number: int) -> float:
         """The loss of a member on the rows that it left out, as a part of a stack, which is never certain.
@@ -132,6 +133,6 @@ class CrossFit:
         index = sample.rows[~held_out.left_out(number)]
         if self.bootstrap:
             index = rng.choice(index, len(index))
-        network, history = kind.train(Sample(sample.table.columns(features), sample.targets, index), rng)
+        network, history = kind.train(Dataset(sample.table.columns(features), sample.targets, index), rng)
         member = Member(network.copy(), held_out.scaling, held_out.target_scaling.scale, features)
         return member, network, history.records[-1]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from treelu.nn import Rows, Table
 from treelu.nn.cpu.threads import n_threads, share_out
 from treelu.training.loop import row_blocks
-from treelu.training.scaling import Scaling
+from treelu.data.scaling import Scaling
 from treelu.tree.from_sklearn import first_right
 
 BLOCK_ENTRIES = 2**22  # numbers of sparse rows that are made dense at once

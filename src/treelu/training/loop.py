@@ -14,16 +14,16 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Rows, Table
+from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import one_blas_thread
 from treelu.nn.networks import views
-from treelu.training.targets import METRICS, Targets
+from treelu.data.dataset import Dataset, row_blocks
+from treelu.data.targets import METRICS, Targets
 from treelu.training.together import check_not_stopped
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 FUSED_OUTPUTS = 32  # with more outputs BLAS multiplies faster than the kernels, which run without Python
 UPDATES_AT_ONCE = 64  # updates made by one call of a kernel: bounds the memory, and how long Ctrl-C waits
-EVALUATION_ROWS = 8192  # rows evaluated at once: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Trainable(Protocol):
 class Stepper(Protocol):
     """Updates of a network on a sample by an optimiser."""
 
-    sample: Sample
+    sample: Dataset
     gradients: dict[str, NDArray[Any]]
 
     def train_steps(
@@ -66,42 +66,7 @@ class Stepper(Protocol):
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
 
 
-MakeStepper = Callable[[Any, "Sample", str, float], Stepper]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The rows `index` of a table with their targets; all rows where `index` is None."""
-
-    table: Table
-    targets: Targets
-    index: NDArray[np.int64] | None = None
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """The row numbers."""
-        return np.arange(self.table.shape[0]) if self.index is None else self.index
-
-    def __len__(self) -> int:
-        return self.table.shape[0] if self.index is None else len(self.index)
-
-    def blocks(self) -> Iterator[Rows]:
-        """The rows, at most `EVALUATION_ROWS` at a time."""
-        return row_blocks(self.table, self.index)
-
-
-def row_blocks(table: Table, index: NDArray[np.int64] | None = None, at_once: int = EVALUATION_ROWS) -> Iterator[Rows]:
-    """The rows `index` of a table (or all), at most `at_once` at a time.
-
-    Examples
-    --------
-    >>> [rows.index for rows in row_blocks(Table(np.eye(3)), at_once=2)]
-    [array([0, 1]), array([2])]
-    """
-    n_rows = table.shape[0] if index is None else len(index)
-    for start in range(0, n_rows, at_once):
-        stop = min(start + at_once, n_rows)
-        yield table.rows(np.arange(start, stop) if index is None else index[start:stop])
+MakeStepper = Callable[[Any, Dataset, str, float], Stepper]
 
 
 @dataclass
@@ -179,7 +144,7 @@ def annealing_of(network: Trainable, epoch: int, epochs: int, share: float = 1.0
     return 1.0 if share == 0 else min(1.0, epoch / (share * epochs))
 
 
-def batches(sample: Sample, batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+def batches(sample: Dataset, batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
     """Batches of row numbers, shuffled anew for each pass, without end; a pass's last short batch is kept."""
     n_rows, index = len(sample), sample.index
     # the only array of a training that grows with the rows: in as few bytes as will do
@@ -200,12 +165,12 @@ class KernelStepper:
     ----------
     network : NeuronChain
         Its arrays become views of one vector, which the optimiser moves.
-    sample : Sample
+    sample : Dataset
     optimizer : {"sgd", "amsgrad"}
     weight_decay : float
     """
 
-    def __init__(self, network: NeuronChain, sample: Sample, optimizer: str, weight_decay: float = 0.0) -> None:
+    def __init__(self, network: NeuronChain, sample: Dataset, optimizer: str, weight_decay: float = 0.0) -> None:
         from treelu.nn.cpu.passes import TrainingPass  # loads Numba
         from treelu.training.optimizers import Optimizer
 
@@ -277,7 +242,7 @@ class KernelStepper:
         inputs = [self.arrays.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
         for layer in network.head.hidden:
             inputs.append(layer(np.maximum(inputs[-1], 0)))
-        loss, grad = self.sample.targets.loss_and_gradient(inputs.pop(), index)
+        loss, grad = loss_and_gradient(self.sample.targets, inputs.pop(), index)
         for number in range(len(network.head.hidden) - 1, -1, -1):
             layer, before, name = network.head.hidden[number], inputs[number], f"head.hidden.{2 * number + 1}"
             np.matmul(grad, np.maximum(before, 0).T, out=self.gradients[f"{name}.weight"])
@@ -317,7 +282,29 @@ def evaluate(network: Trainable, table: Table, index: NDArray[np.int64] | None =
     return np.concatenate(parts) if parts else np.zeros((0, network.out_features))
 
 
-def score_of(network: Trainable, sample: Sample) -> float:
+def mean_loss(targets: Targets, output: NDArray[Any], index: NDArray[np.int64]) -> float:
+    """The mean loss of outputs (B, n_outputs) for the rows `index`.
+
+    Examples
+    --------
+    >>> mean_loss(Targets("regression", np.array([[1.0], [3.0]]), 1), np.array([[1.0]]), np.array([1]))
+    4.0
+    """
+    return loss_and_gradient(targets, output.T, index)[0]
+
+
+def loss_and_gradient(
+    targets: Targets, output: NDArray[Any], index: NDArray[np.int64]
+) -> tuple[float, NDArray[Any]]:
+    """`mean_loss`, and its gradient with respect to outputs (n_outputs, B)."""
+    from treelu.training.losses import loss_of  # loads Numba
+
+    output = np.array(output, order="C")  # the stored scores are added to it
+    gradient = np.empty_like(output)
+    return loss_of(output, targets.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
+
+
+def score_of(network: Trainable, sample: Dataset) -> float:
     """The score (AUC, log-loss or RMSE) of the network on a sample."""
     return sample.targets.score(evaluate(network, sample.table, sample.index), sample.rows)
 
@@ -343,7 +330,7 @@ class _Best:
 
 def train(
     network: Any,
-    sample: Sample,
+    sample: Dataset,
     *,
     epochs: int,
     batch_size: int,
@@ -353,14 +340,14 @@ def train(
     weight_decay: float = 0.0,
     annealing: float = 1.0,
     updates_per_epoch: int | None = None,
-    validation: Sample | None = None,
+    validation: Dataset | None = None,
     patience: int | None = None,
     callbacks: Sequence[Callback] = (),
     after_step: AfterStep | None = None,
     progress: AbstractContextManager[Callback] | None = None,
     interruptible: bool = True,
     make_stepper: MakeStepper = KernelStepper,
-    windows: Iterator[Sample] | None = None,
+    windows: Iterator[Dataset] | None = None,
     rng: np.random.Generator,
 ) -> History:
     """Train `network` in place.
@@ -369,13 +356,13 @@ def train(
     ----------
     network : NeuronChain
         Its activation stays smooth where it is softplus.
-    sample : Sample
+    sample : Dataset
         The training rows.
     epochs, batch_size, updates_per_epoch : int
         An epoch is one pass over the rows unless `updates_per_epoch` says otherwise.
     annealing : float in [0, 1]
         Where the activation is piece-wise linear, λ grows to 1 within this share of the epochs (§3.7: within all).
-    validation : Sample, optional
+    validation : Dataset, optional
         Judged after each epoch; the best epoch's parameters are restored at the end.
     patience : int, optional
         Stop after this many epochs without a better validation score.
@@ -389,7 +376,7 @@ def train(
         Ctrl-C ends training, keeps the best parameters so far and warns; False lets it through.
     make_stepper : callable
         make_stepper(network, sample, optimizer, weight_decay) → what makes the updates.
-    windows : iterator of Sample, optional
+    windows : iterator of Dataset, optional
         Where the rows do not fit into memory: the rows of each epoch after the first, whose rows are `sample`.
     rng : numpy.random.Generator
         Shuffles the rows and draws the masks.
@@ -449,7 +436,7 @@ def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:
 
 
 def best_fit(
-    fits: Sequence[tuple[NeuronChain, History]], sample: Sample, validation: Sample | None
+    fits: Sequence[tuple[NeuronChain, History]], sample: Dataset, validation: Dataset | None
 ) -> tuple[NeuronChain, History]:
     """Of several trained networks the one with the best validation score, or the least training loss."""
     if len(fits) == 1:
@@ -458,4 +445,4 @@ def best_fit(
         sign = -1.0 if METRICS[sample.targets.task].greater_is_better else 1.0
         return min(fits, key=lambda fit: sign * score_of(fit[0], validation))
     rows = sample.rows
-    return min(fits, key=lambda fit: sample.targets.loss(evaluate(fit[0], sample.table, sample.index), rows))
+    return min(fits, key=lambda fit: mean_loss(sample.targets, evaluate(fit[0], sample.table, sample.index), rows))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from treelu.nn import DropConnect, NeuronChain
 from treelu.nn.torch import require_torch
-from treelu.training.loop import Sample
+from treelu.data.dataset import Dataset
 from treelu.training.optimizers import BETAS, MOMENTUM
 
 torch = require_torch("device= other than 'cpu'")
@@ -32,14 +32,14 @@ class TorchStepper:
     network : NeuronChain, or an object with a torch module as its attribute `module`
         A `NeuronChain` is trained as a module on the device, and its arrays follow after each call. Any other module is
         called with rows of the sample's table, in training mode.
-    sample : Sample
+    sample : Dataset
     optimizer : {"sgd", "amsgrad"}
     weight_decay : float
     device : str
     """
 
     def __init__(
-        self, network: Any, sample: Sample, optimizer: str, weight_decay: float = 0.0, *, device: str = "cpu"
+        self, network: Any, sample: Dataset, optimizer: str, weight_decay: float = 0.0, *, device: str = "cpu"
     ) -> None:
         from treelu.nn.torch import to_torch
 
@@ -67,7 +67,7 @@ class TorchStepper:
         for index, key in zip(batches, keys, strict=True):
             self.optimizer.zero_grad()
             output = self._output(index, annealing, int(key))
-            loss, gradient = self.sample.targets.loss_and_gradient(output.detach().cpu().numpy().T, index)
+            loss, gradient = loss_and_gradient(self.sample.targets, output.detach().cpu().numpy().T, index)
             output.backward(torch.from_numpy(np.ascontiguousarray(gradient.T)).to(output))
             self.optimizer.step()
             total += len(index) * loss

@@ -27,8 +27,8 @@ from treelu.nn import Table
 from treelu.training.boosting import Ensemble
 from treelu.training.forest import Forest
 from treelu.training.loop import evaluate
-from treelu.training.scaling import Scaling
-from treelu.training.targets import METRICS, Targets, Task, predictions
+from treelu.data.scaling import Scaling
+from treelu.data.targets import METRICS, Targets, Task, predictions
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields

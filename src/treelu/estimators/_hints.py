@@ -1,4 +1,4 @@
-"""Words of other libraries: what an estimator calls a parameter that it does not have by that name."""
+"""Hints for parameter names used by other libraries, and nested parameters of `training`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Iterable
 from typing import Any, Self
 
+from treelu.training.settings import NAMES, Settings
+
+NESTED = "training__"
 _CALLED = {
     "max_depth": "depth",
     "max_iter": "epochs",
@@ -17,19 +20,38 @@ _CALLED = {
 _OF_SMALL_TREES = ("max_leaf_nodes", "max_terms", "min_samples_leaf")
 
 
-class OtherWords:
-    """Refuses the parameters of other estimators with the name that this one has for them."""
+class ParameterHints:
+    """Refuses parameter names of other estimators with the name that this one has for them.
+
+    `training`, a dict or `Settings`, is reachable in scikit-learn's nested form: ``training__optimizer``.
+    """
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         if advice := advice_on(cls, parameters):
             raise TypeError(advice)
         return super().__new__(cls)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` also those of `training`, as ``training__name``."""
+        parameters: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]
+        if deep and "training" in parameters:
+            settings = Settings.of(parameters["training"])
+            parameters |= {f"{NESTED}{name}": getattr(settings, name) for name in NAMES}
+        return parameters
+
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters, as in scikit-learn."""
+        """Set parameters, as in scikit-learn; those of `training` as ``training__name``."""
         if advice := advice_on(type(self), parameters):
             raise ValueError(advice)
-        return super().set_params(**parameters)  # type: ignore[misc]
+        nested = {name: parameters.pop(name) for name in list(parameters) if name.startswith(NESTED)}
+        super().set_params(**parameters)  # type: ignore[misc]
+        if nested:
+            given: Any = self.training  # type: ignore[attr-defined]
+            changes = {name.removeprefix(NESTED): value for name, value in nested.items()}
+            before = given.changed() if isinstance(given, Settings) else dict(given or {})
+            self.training = {**before, **changes}
+            Settings.of(self.training)  # refuses unknown names
+        return self
 
 
 def advice_on(cls: type, given: Iterable[str]) -> str | None:

@@ -22,9 +22,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.training.blocks import BlockRows, Ranges, Window
-from treelu.training.odd_targets import refuse_odd_targets
-from treelu.training.store_folder import new_folder, remove_folder, remove_leftovers
+from treelu.data.blocks import BlockRows, Ranges, Window
+from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.store_folder import new_folder, remove_folder, remove_leftovers
 from treelu.tree.rows import refuse_mask
 
 
@@ -325,7 +325,7 @@ def difference_of_names(before: tuple[str, ...] | None, now: tuple[str, ...] | N
 
 def targets_of(y: Any, n_rows: int, *, are_classes: bool) -> NDArray[Any]:
     """Labels (n,), none missing, or finite float64 values (n,) or (n, k)."""
-    refuse_odd_targets(y, are_classes=are_classes)
+    refuse_invalid_targets(y, are_classes=are_classes)
     y = np.asarray(y)
     if y.ndim == 0 or len(y) != n_rows:
         got = f"a single {y.dtype}" if y.ndim == 0 else len(y)

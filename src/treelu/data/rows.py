@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from treelu.estimators._targets import as_weight
-from treelu.nn.missing import MissingValues
-from treelu.training import Sample
-from treelu.training.targets import Targets
+from treelu.data.encoding import as_weight
+from treelu.data.reading import Reading
+from treelu.data.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
-GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
-HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no eval_set
+MISSING_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
 
 
 def refuse_text_columns(X: Any) -> None:
@@ -62,12 +60,12 @@ def _refuse_odd_values(name: Any, column: Any) -> None:
 
 
 @contextmanager
-def plain_gaps(kind: str, remedy: str) -> Iterator[None]:
-    """What scikit-learn says of NaN in X, in words that name a remedy of this library.
+def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
+    """Rewrite scikit-learn's error about NaN in X so that it names a remedy of this library.
 
     Examples
     --------
-    >>> with plain_gaps("LCNClassifier", "use missing='indicator'"):
+    >>> with missing_value_errors("LCNClassifier", "use missing='indicator'"):
     ...     raise ValueError("Input X contains NaN.\\nHistGradientBoosting could do this.")
     Traceback (most recent call last):
     ...
@@ -81,16 +79,19 @@ def plain_gaps(kind: str, remedy: str) -> Iterator[None]:
         raise ValueError(f"Input X contains NaN, and {kind} needs numbers: {remedy}") from None
 
 
-def learn_gaps(estimator: Any, X: Any) -> None:
-    """Set `missing_values_` where `missing="indicator"`; elsewhere remove what an earlier fit has learned of gaps."""
-    estimator.__dict__.pop("missing_values_", None)
-    if estimator.missing == "indicator":
-        estimator.missing_values_ = MissingValues.of(X)
+def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
+    """X in float32 or float64, dense or CSR, by scikit-learn's checks; `first` learns the features' names.
 
-
-def takes_gaps(estimator: Any, *, first: bool) -> bool:
-    """Whether NaN is filled: as `missing` says at the first, and later as it said then."""
-    return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
+    Parameters
+    ----------
+    missing : "error", "indicator", MissingValues or None
+        Whether NaN is permitted: the parameter when fitting, and the fitted state afterwards.
+    """
+    refuse_text_columns(X)
+    finite: bool | str = True if missing is None or (isinstance(missing, str) and missing == "error") else "allow-nan"
+    options = {"dtype": [np.float64, np.float32], **options}
+    with missing_value_errors(type(estimator).__name__, MISSING_REMEDY):
+        return validate_data(estimator, X, reset=first, accept_sparse="csr", ensure_all_finite=finite, **options)
 
 
 def _is_text(column: Any, dtype: Any) -> bool:
@@ -127,20 +128,18 @@ def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return scores
 
 
-def learned_before(estimator: Any) -> dict[str, Any]:
-    """The names of the features, the classes, and the columns with gaps that an estimator has learned."""
-    gaps = getattr(estimator, "missing_values_", None)
-    return {
-        "features": getattr(estimator, "feature_names_in_", None),
-        "classes": getattr(estimator, "classes_", None),
-        "columns with missing values": None if gaps is None else gaps.gaps,
+def check_same_columns(before: Reading, now: Reading, names_before: Any, names_now: Any) -> None:
+    """Raise where warm_start=True would continue with other features, classes or indicators."""
+
+    def missing(reading: Reading) -> Any:
+        return None if reading.missing is None else reading.missing.gaps
+
+    pairs = {
+        "features": (names_before, names_now),
+        "classes": tuple(getattr(reading.encoding, "classes", None) for reading in (before, now)),
+        "columns with missing values": (missing(before), missing(now)),
     }
-
-
-def check_continues(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise where warm_start=True would go on with the same features, classes or indicators under other names."""
-    for what, old in before.items():
-        new = now[what]
+    for what, (old, new) in pairs.items():
         if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
             raise ValueError(
                 f"warm_start=True continues a model of the {what} {_few(old)}, but the {what} are {_few(new)} now; set "
@@ -165,27 +164,11 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
         return weight if np.isfinite(weight.sum()) else weight / weight.max()
 
 
-def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
-    targets, rows = sample.targets, sample.rows
-    labels = targets.class_numbers(rows)
-    rng = np.random.default_rng(seed)
-    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
-    sizes = [len(alike) for alike in classes]
-    # without a class there is no AUC, but there is a log-loss
-    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
-        of_what = " of each class" if targets.task == "binary" else ""
-        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
-    valid = np.sort(np.concatenate(held_out))
-    return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
-
-
 def warn_of_few_rows(n_rows: int) -> None:
     """Warn of a table that is too small to learn from."""
     if n_rows < FEW_ROWS:
         warnings.warn(
-            f"{n_rows} row{'' if n_rows == 1 else 's'} to fit: too few to say anything about other rows",
+            f"fitted to {n_rows} row{'' if n_rows == 1 else 's'}; predictions will not generalise",
             UserWarning,
             stacklevel=2,
         )

@@ -6,11 +6,12 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, column_or_1d
 
-from treelu.training.scaling import Scaling
-from treelu.training.targets import Targets
+from treelu.data.scaling import Scaling
+from treelu.data.targets import Targets
 from treelu.tree.rows import refuse_mask
 
 BLOCK = 2**16  # labels that are read at once
@@ -70,6 +71,18 @@ def check_class_weight(class_weight: Any) -> None:
     for label, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
             raise ValueError(f"class_weight must hold positive finite numbers, got {weight!r} for the class {label!r}")
+
+
+def check_classes(classes: Any, known: NDArray[Any] | None) -> NDArray[Any] | None:
+    """The classes of all pieces of a stream: those given at the first, which later ones must repeat."""
+    if classes is None:
+        return known
+    classes = np.unique(classes)
+    if len(classes) < 2 or pd.isna(classes).any():
+        raise ValueError(f"classes must be two labels or more, none of them missing, got {classes.tolist()}")
+    if known is not None and not np.array_equal(known, classes):
+        raise ValueError(f"classes must be those of the first piece or fit, {known.tolist()}, got {classes.tolist()}")
+    return classes
 
 
 def is_label_matrix(y: Any) -> bool:

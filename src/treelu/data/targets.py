@@ -46,8 +46,8 @@ class Targets:
     Examples
     --------
     >>> targets = Targets("regression", np.array([[1.0], [3.0]]), 1)
-    >>> targets.loss(np.array([[1.0]]), np.array([1]))
-    4.0
+    >>> targets.score(np.array([[1.0]]), np.array([1]))
+    2.0
     """
 
     task: Task
@@ -82,18 +82,6 @@ class Targets:
             none if self.offset is None else self.offset,
             self.task == "binary",
         )
-
-    def loss(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
-        """The mean loss of outputs (B, n_outputs) for the rows `index`."""
-        return self.loss_and_gradient(output.T, index)[0]
-
-    def loss_and_gradient(self, output: NDArray[Any], index: NDArray[np.int64]) -> tuple[float, NDArray[Any]]:
-        """`loss`, and its gradient with respect to outputs (n_outputs, B)."""
-        from treelu.training.losses import loss_of  # loads Numba
-
-        output = np.array(output, order="C")  # the stored scores are added to it
-        gradient = np.empty_like(output)
-        return loss_of(output, self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
     def score(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The task's score (see `METRICS`) of outputs for the rows `index`, in the units of the raw targets."""

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 
-def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
+def refuse_invalid_targets(y: Any, *, are_classes: bool) -> None:
     """Raise for targets that NumPy would read as others without a word, and for classes that are missing.
 
     Examples
     --------
-    >>> refuse_odd_targets(["yes", None, "no"], are_classes=True)
+    >>> refuse_invalid_targets(["yes", None, "no"], are_classes=True)
     Traceback (most recent call last):
     ValueError: y must have a label for each row, but row 1 has none; leave such rows out
     """

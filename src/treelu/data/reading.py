@@ -1,0 +1,192 @@
+"""What a fit learns of X and y, as one value: missing values, scaling, and the encoding of the targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array
+
+from treelu.data.dataset import Dataset
+from treelu.data.encoding import class_targets, encode_classes, value_targets
+from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.missing import MissingValues
+from treelu.data.scaling import Scaling, check_scaled, fit_scaling
+from treelu.data.targets import Targets
+from treelu.nn import Table
+
+BLOCK = 2**21  # entries that are scaled at once
+
+
+@dataclass(frozen=True)
+class ClassEncoding:
+    """y of classes → targets.
+
+    Attributes
+    ----------
+    classes : array of shape (n_classes,)
+    class_weight : dict, "balanced" or None
+    """
+
+    classes: NDArray[Any]
+    class_weight: Any = None
+    scaling: None = None  # of targets: none
+
+    @classmethod
+    def learn(cls, y: Any, class_weight: Any = None, classes: NDArray[Any] | None = None) -> ClassEncoding:
+        """Learn the classes, unless they are given."""
+        refuse_invalid_targets(y, are_classes=True)
+        check_classification_targets(y)
+        return cls(encode_classes(y, classes)[0], class_weight)
+
+    def targets(self, y: Any, weight: NDArray[Any] | None = None) -> Targets:
+        """Class numbers and weights; a label that is not among the classes is an error."""
+        refuse_invalid_targets(y, are_classes=True)
+        check_classification_targets(y)
+        _, number = encode_classes(y, self.classes)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, self.classes[number])
+            weight = by_class if weight is None else weight * by_class
+        return class_targets(number, len(self.classes), weight)
+
+    def plain(self, y: Any) -> NDArray[Any]:
+        """Class numbers, as `partial_fit` keeps them."""
+        return np.searchsorted(self.classes, np.ravel(y))
+
+
+@dataclass(frozen=True)
+class ValueEncoding:
+    """Real targets → scaled ones.
+
+    Attributes
+    ----------
+    scaling : Scaling
+    n_outputs : int or None
+        None for a vector.
+    """
+
+    scaling: Scaling
+    n_outputs: int | None = None
+
+    @classmethod
+    def learn(cls, y: Any, standardize: bool, weight: NDArray[Any] | None = None) -> ValueEncoding:
+        """Learn the scale of the targets of the rows with a positive weight."""
+        columns = cls._columns(y)
+        counted = columns if weight is None else columns[weight > 0]
+        return cls(fit_scaling(counted, standardize, "y"), None if columns.shape[1] == 1 else columns.shape[1])
+
+    def targets(self, y: Any, weight: NDArray[Any] | None = None) -> Targets:
+        """Scaled targets and weights."""
+        columns = self._columns(y)
+        if columns.shape[1] != len(self.scaling.scale):
+            raise ValueError(f"y must have {len(self.scaling.scale)} columns, got {columns.shape[1]}")
+        return value_targets(columns, self.scaling, weight)
+
+    def plain(self, y: Any) -> NDArray[Any]:
+        """Values as `partial_fit` keeps them: a column and a vector are the same."""
+        outputs = () if self.n_outputs is None else (self.n_outputs,)
+        return np.asarray(y, np.float64).reshape(len(y), *outputs)
+
+    @staticmethod
+    def _columns(y: Any) -> NDArray[np.float64]:
+        refuse_invalid_targets(y, are_classes=False)
+        values = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        return values.reshape(len(values), -1)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that a fit learns of X and y, with which later rows are read.
+
+    Attributes
+    ----------
+    encoding : ClassEncoding or ValueEncoding
+    scaling : Scaling
+        Of the features and the indicators of missing values.
+    missing : MissingValues, optional
+        What fills missing values.
+    """
+
+    encoding: ClassEncoding | ValueEncoding
+    scaling: Scaling
+    missing: MissingValues | None = None
+
+    @classmethod
+    def learn(
+        cls, X: Any, encoding: ClassEncoding | ValueEncoding, standardize: bool | str, missing: Any = "error"
+    ) -> Reading:
+        """Learn from validated rows, those that count; `missing` is "error", "indicator", or what was learned before."""
+        values = missing
+        if isinstance(missing, str):
+            values = MissingValues.of(X) if missing == "indicator" else None
+        return cls(encoding, fit_scaling(X if values is None else values.fill(X), standardize), values)
+
+    def filled(self, X: Any) -> Any:
+        """Validated rows with missing values filled and marked."""
+        return X if self.missing is None else self.missing.fill(X)
+
+    def table(self, X: Any) -> Table:
+        """Validated rows, filled and scaled."""
+        return scaled_table(self.filled(X), self.scaling)
+
+    def dataset(self, X: Any, y: Any, weight: NDArray[Any] | None = None) -> Dataset:
+        """Validated rows and targets as training takes them."""
+        return Dataset(self.table(X), self.encoding.targets(y, weight))
+
+
+def scaled_table(X: Any, scaling: Scaling) -> Table:
+    """The rows as networks are trained on them: where they lie, or scaled in float32."""
+    if scaling.is_identity and (hasattr(X, "tocsr") or X.flags.c_contiguous):
+        return Table(X)
+    if hasattr(X, "tocsr") and not scaling.center.any():
+        return Table(scaling.transform(X), np.float32)
+    scaled = np.empty(X.shape, np.float32)
+    step = max(1, BLOCK // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        with np.errstate(over="ignore"):  # what overflows is refused
+            scaled[start : start + step] = scaling.transform(X[start : start + step])
+        check_scaled(scaled[start : start + step], start)
+    return Table(scaled)
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """How weights of rows outside memory are scaled, alike in all windows.
+
+    Attributes
+    ----------
+    by_class : array of shape (n_classes,), or None
+        The weights of classes, from their frequencies in the sample where they are balanced.
+    mean : float
+        The sample's mean weight.
+    """
+
+    by_class: NDArray[np.float64] | None
+    mean: float
+
+    @classmethod
+    def of(cls, encoding: ClassEncoding | ValueEncoding, y: Any, weight: NDArray[Any] | None) -> RowWeights:
+        """Those of a sample of the rows."""
+        by_class, total = None, np.ones(1) if weight is None else weight.astype(np.float64)
+        if isinstance(encoding, ClassEncoding) and encoding.class_weight is not None:
+            number = encode_classes(y, encoding.classes)[1]
+            by_class = compute_class_weight(encoding.class_weight, classes=encoding.classes, y=y)
+            total = total * by_class[number]
+        return cls(by_class, float(total.mean()))
+
+    def dataset(self, reading: Reading, X: Any, y: Any, weight: NDArray[Any] | None) -> Dataset:
+        """Validated rows as training takes them, with a mean weight of 1 in the sample."""
+        encoding = reading.encoding
+        plain = replace(encoding, class_weight=None) if isinstance(encoding, ClassEncoding) else encoding
+        dataset = replace(reading, encoding=plain).dataset(X, y)
+        if weight is None and self.by_class is None:
+            return dataset
+        total = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        if self.by_class is not None and isinstance(encoding, ClassEncoding):
+            total = total * self.by_class[encode_classes(y, encoding.classes)[1]]
+        scaled = (total / self.mean).astype(np.float32)
+        return replace(dataset, targets=replace(dataset.targets, weight=scaled))

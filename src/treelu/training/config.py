@@ -1,0 +1,112 @@
+"""How one network is fitted: a frozen configuration with the names of the estimators' constructors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.activations import ActivationKind
+from treelu.training.counts import unseen_features
+from treelu.training.hyper_parameters import HyperParameters, candidates_for
+from treelu.data.dataset import Dataset
+from treelu.training.loop import Callback, KernelStepper, MakeStepper
+from treelu.training.settings import Settings
+
+PATIENCE = 10  # epochs, for early_stopping=True
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What `fit_network` needs beside the rows and a seed; see `LCNClassifier` for the parameters.
+
+    Attributes
+    ----------
+    network_class : type
+        `LocallyConstantNetwork` or `LocallyLinearNetwork`.
+    activation : {"relu", "softplus"}
+        Softplus keeps the network smooth (ALCN).
+    smoothing : float in [0, 1]
+        How far regression targets are moved towards those of a locally linear network.
+    interruptible : bool
+        Whether Ctrl-C ends the training and keeps the best network so far; otherwise it is raised.
+    title : str
+        What progress bars are called.
+    """
+
+    network_class: type[NeuronChain] = LocallyConstantNetwork
+    activation: ActivationKind = "relu"
+    depth: int | str = "auto"
+    drop_connect: float | str = "auto"
+    hidden_layers: Sequence[int] = ()
+    epochs: int | str = "auto"
+    learning_rate: float = 0.01
+    weight_decay: float | str = "auto"
+    smoothing: float = 0.0
+    early_stopping: bool | int = False
+    max_tree_features: int | None = None
+    device: Any = "cpu"
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    training: Settings = Settings()
+    interruptible: bool = True
+    title: str = "network"
+
+    @property
+    def patience(self) -> int | None:
+        """Epochs (of an ensemble: members) without a better score after which to stop."""
+        if not self.early_stopping:
+            return None
+        return PATIENCE if isinstance(self.early_stopping, bool | np.bool_) else int(self.early_stopping)
+
+    @property
+    def quiet(self) -> NetworkConfig:
+        """The same without callbacks, progress and handling of Ctrl-C, for trainings within a fit."""
+        return replace(self, callbacks=None, verbose=False, interruptible=False)
+
+    def resolve(self, chosen: HyperParameters) -> HyperParameters:
+        """Depth, drop rate and decay as given, or else as chosen before."""
+        given = (self.depth, self.drop_connect, self.weight_decay)
+        depth, rate, decay = (was if isinstance(now, str) else now for now, was in zip(given, chosen, strict=True))
+        return HyperParameters(int(depth), float(rate), float(decay))
+
+    def candidates(self, n_rows: int, n_features: int) -> list[HyperParameters]:
+        """The hyper-parameters to choose among for a table of this shape: one where all are given."""
+        linear = issubclass(self.network_class, LocallyLinearNetwork)
+        given = self.depth, self.drop_connect, self.weight_decay
+        return candidates_for(*given, n_rows, n_features, linear=linear)
+
+    def new_network(self, dataset: Dataset, chosen: HyperParameters, seed: int) -> NeuronChain:
+        """A network for some rows, before training.
+
+        Features that are 0 in all rows begin without weight, in the neurons and above. All gradients there are then 0,
+        so that they end without weight too, and no part of what was trained rests on them.
+        """
+        kind, slope = self.activation, float(self.training.negative_slope)
+        if slope and kind == "relu":
+            kind = "leaky_relu"
+        activation = Activation(kind, slope, bool(self.training.straight_through))
+        options: dict[str, Any] = {"activation": activation, "drop_connect": chosen.drop_connect, "seed": seed}
+        if issubclass(self.network_class, LocallyConstantNetwork):
+            options["hidden_layers"] = tuple(self.hidden_layers)
+        sizes = dataset.table.shape[1], chosen.depth, dataset.targets.n_outputs
+        network = self.network_class(*sizes, dtype=np.float32, **options)
+        network.forget_features(unseen_features(dataset.table))
+        return network
+
+    def make_stepper(self) -> MakeStepper:
+        """What makes updates: the kernels, or torch where another device is asked for."""
+        if not isinstance(self.device, str) and type(self.device).__module__ != "torch":
+            raise ValueError(f"device must be a string such as 'cpu' or a torch.device, got {self.device!r}")
+        device = str(self.device)
+        if device == "cpu":
+            return KernelStepper
+        from treelu.training.on_device import TorchStepper, check_device  # loads torch
+
+        check_device(device)
+        return partial(TorchStepper, device=device)

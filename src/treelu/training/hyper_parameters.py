@@ -1,0 +1,227 @@
+"""Depth, drop rate and weight decay where the user leaves them open: a race of short trainings on held-out rows.
+
+Noisy targets want a high drop rate and few neurons; clean ones the opposite. Linear leaves do better with weight decay
+instead of dropping. Candidates are compared by their loss after tempering: otherwise a low rate would lose by being
+overconfident where it is right more often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.nn import NeuronChain
+from treelu.nn.cpu.threads import limited, n_threads
+from treelu.data.dataset import Dataset
+from treelu.training.loop import evaluate
+from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
+from treelu.data.targets import Targets
+from treelu.training.together import in_order
+
+RATES = (0.05, 0.3, 0.75)
+LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
+MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
+SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is dropped or decays, and otherwise
+SMALL = 500  # rows of a table that is not small
+TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
+TRIAL_SHARE = 0.5  # of the epochs
+MANY_OUTPUTS, LEAST_SHARE = 200, 0.15  # with more outputs trials are shorter, down to this share of the epochs
+FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out in turn, until this many rows have been scored
+MOST_FOLDS = 3  # of tables that are not small
+MIN_ROWS = 50
+T = TypeVar("T")
+
+
+class HyperParameters(NamedTuple):
+    """Number of neurons, drop rate and weight decay."""
+
+    depth: int
+    drop_connect: float
+    weight_decay: float = 0.0
+
+
+class Choice(NamedTuple):
+    """Hyper-parameters, and the tempering of their held-out scores (None where nothing was tried)."""
+
+    hyper_parameters: HyperParameters
+    tempering: Tempering | None
+
+
+def candidates_for(
+    depth: int | str,
+    drop_connect: float | str,
+    weight_decay: float | str,
+    n_rows: int,
+    n_features: int,
+    *,
+    linear: bool = False,
+) -> list[HyperParameters]:
+    """The candidates to choose among: what is given, and for "auto" what may suit a table of this shape.
+
+    Examples
+    --------
+    >>> [tuple(one) for one in candidates_for("auto", "auto", "auto", 1000, 20)]
+    [(16, 0.05, 0.0), (16, 0.3, 0.0), (12, 0.75, 0.0)]
+    >>> [tuple(one) for one in candidates_for(4, "auto", "auto", 1000, 20, linear=True)]
+    [(4, 0.05, 0.0), (4, 0.3, 0.0), (4, 0.0, 0.3), (4, 0.0, 2.0)]
+    >>> candidates_for("auto", 0.1, "auto", 1000, 1024)
+    [HyperParameters(depth=13, drop_connect=0.1, weight_decay=0.0)]
+    """
+    decay = 0.0 if isinstance(weight_decay, str) else float(weight_decay)
+    if not isinstance(drop_connect, str):
+        pairs: tuple[tuple[float, float], ...] = ((float(drop_connect), decay),)
+    elif linear and isinstance(weight_decay, str):
+        pairs = LINEAR
+    else:
+        pairs = tuple((rate, decay) for rate in RATES)
+    return [
+        HyperParameters(_depth_for(*pair, n_rows, n_features) if isinstance(depth, str) else int(depth), *pair)
+        for pair in pairs
+    ]
+
+
+def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
+    if max(rate, decay) > 0.5 or n_rows < SMALL:
+        return SHALLOW
+    return max(SHALLOW, min(DEEP, int(np.log2(TREE_ENTRIES / n_features))))
+
+
+def choose_candidate(
+    trial: Callable[[HyperParameters, Dataset], NeuronChain],
+    candidates: Sequence[HyperParameters],
+    dataset: Dataset,
+    validation: Dataset | None,
+    seed: int,
+    on_trial: Callable[[HyperParameters, float, int], None] | None = None,
+) -> Choice:
+    """The candidate with the least loss, after tempering, on `validation` or on folds of the rows.
+
+    A race: a candidate that is clearly worse than the best after a fold (by `CLEARLY` standard errors) is not trained
+    on the next.
+
+    Parameters
+    ----------
+    trial : callable
+        trial(candidate, dataset) trains a network for `TRIAL_SHARE` of its time.
+    candidates : sequence of HyperParameters
+        One alone is trained for its tempering, which does not depend on what it is compared with.
+    dataset, validation : Dataset
+        Training rows, and the user's own rows for validation where there are some.
+    seed : int
+        Draws the folds.
+    on_trial : callable, optional
+        on_trial(candidate, loss, n_rows) after each trial: the held-out loss so far, and on how many rows.
+    """
+    held_out: list[Dataset] = []
+    scores: dict[HyperParameters, list[NDArray[np.float64]]] = {candidate: [] for candidate in candidates}
+    tempered: dict[HyperParameters, Tempered] = {}
+    left = list(candidates)
+    for train, test in folds(dataset, seed) if validation is None else [(dataset, validation)]:
+        held_out.append(test)
+        rows = np.concatenate([part.rows for part in held_out])
+
+        def score(candidate: HyperParameters, train: Dataset = train, test: Dataset = test) -> NDArray[np.float64]:
+            return evaluate(trial(candidate, train), test.table, test.index).astype(np.float64)
+
+        for candidate, found in zip(left, _in_threads(score, left), strict=True):
+            scores[candidate].append(found)
+            tempered[candidate] = temper(np.concatenate(scores[candidate]), test.targets, rows)
+            if on_trial is not None:
+                on_trial(candidate, float(tempered[candidate].losses.mean()), len(rows))
+        best = min(left, key=lambda candidate: tempered[candidate].losses.mean())
+        left = [one for one in left if not clearly_worse(tempered[one].losses, tempered[best].losses)]
+    if not tempered:
+        return Choice(candidates[0], None)
+    most = max(map(len, scores.values()))
+    finalists = [candidate for candidate in candidates if len(scores[candidate]) == most]
+    best = min(finalists, key=lambda candidate: tempered[candidate].losses.mean())
+    return Choice(best, tempered[best].how)
+
+
+def trial_share(n_outputs: int) -> float:
+    """The share of its epochs that a trial takes: less where each update is as much work as hundreds of classes make.
+
+    Examples
+    --------
+    >>> trial_share(2), trial_share(400), trial_share(1000)
+    (0.5, 0.25, 0.15)
+    """
+    return max(LEAST_SHARE, TRIAL_SHARE * min(1.0, MANY_OUTPUTS / n_outputs))
+
+
+def trial_lines(title: str) -> Callable[[HyperParameters, float, int], None]:
+    """Prints a line for each trial: the candidate, and its loss on the rows held out so far.
+
+    Examples
+    --------
+    >>> trial_lines("LCNClassifier")(HyperParameters(16, 0.3), 0.25, 90)
+    LCNClassifier tries depth 16, drop_connect 0.3, weight_decay 0: loss 0.2500 on 90 rows held out
+    """
+
+    def show(candidate: HyperParameters, loss: float, n_rows: int) -> None:
+        values = f"depth {candidate.depth}, drop_connect {candidate.drop_connect:g}, weight_decay {candidate.weight_decay:g}"
+        print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
+
+    return show
+
+
+def _in_threads(score: Callable[[HyperParameters], T], candidates: Sequence[HyperParameters]) -> list[T]:
+    """score(candidate) of each, in threads: the kernels run without Python's lock."""
+    count = min(n_threads(), len(candidates))
+    if count == 1:
+        return [score(candidate) for candidate in candidates]
+
+    def alone(candidate: HyperParameters) -> T:
+        with limited(1):
+            return score(candidate)
+
+    return list(in_order(alone, candidates, count))
+
+
+def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
+    """Whether losses on the same rows are higher by more than chance makes them."""
+    difference = losses - best
+    return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
+
+
+def folds(sample: Dataset, seed: int) -> Iterator[tuple[Dataset, Dataset]]:
+    """Training rows and rows held out, a fifth of each class at a time, until enough rows have been held out.
+
+    All fifths of a small table, at most three of another, whose single trainings take longer. A lone row of a class
+    is never held out. None where there are too few rows, or fewer than two classes to hold out.
+    """
+    table, targets, rows = sample.table, sample.targets, sample.rows
+    if len(rows) < MIN_ROWS:
+        return
+    fold = fold_numbers(targets, rows, seed, FOLDS)
+    needed = 1 if targets.task == "regression" else 2
+    if len(np.unique(targets.class_numbers(rows)[fold < FOLDS])) < needed:
+        return
+    n_scored = 0
+    for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
+        yield Dataset(table, targets, rows[fold != k]), Dataset(table, targets, rows[fold == k])
+        n_scored += int((fold == k).sum())
+        if n_scored >= ENOUGH_ROWS:
+            return
+
+
+def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: int) -> NDArray[np.int64]:
+    """The fold 0, …, n_folds − 1 of each row, alike for each class; a lone row of a class is in fold `n_folds`.
+
+    Examples
+    --------
+    >>> labels = Targets("binary", np.array([[0], [0], [1], [1]], np.float32), 1)
+    >>> folds = fold_numbers(labels, np.arange(4), 0, 2)
+    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
+    ([0, 1], [0, 1])
+    """
+    _, number, sizes = np.unique(targets.class_numbers(rows), return_inverse=True, return_counts=True)
+    shuffled = np.random.default_rng(seed).permutation(len(rows))
+    order = shuffled[np.argsort(number[shuffled], kind="stable")]
+    fold = np.empty(len(rows), np.int64)
+    fold[order] = np.arange(len(rows)) % n_folds
+    fold[sizes[number] == 1] = n_folds
+    return fold
