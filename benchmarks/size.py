@@ -39,8 +39,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
 from benchmarks.tables import data_home
+from experiments.baselines import TAOClassifier, TAORegressor
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.baselines import TAOClassifier, TAORegressor
 from treelu.training.small.choice import choose
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -26,7 +26,6 @@ ROOMS = (
     "export",
     "chem",
     "report",
-    "baselines",
     "tables",
     "persistence",
     "cli",
@@ -115,6 +114,12 @@ def test_imports_point_one_way(module: str) -> None:
     assert later == DOORS.get(module, set()), f"{module} imports from rooms after its own"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_the_package_imports_nothing_that_a_wheel_does_not_carry(module: str) -> None:
+    outside = {name.split(".")[0] for name in all_imports(MODULES[module])}
+    assert not outside & {"experiments", "benchmarks", "tests", "docs", "examples"}
+
+
 @pytest.mark.parametrize(
     "module", [name for name in MODULES if room_of(name) == "tree" and name != "treelu.tree.from_sklearn"]
 )
@@ -144,10 +149,9 @@ def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_torch_is_asked_for_in_few_places(module: str) -> None:
-    """Networks as torch modules, other devices and the graph network; all the rest runs without torch."""
+    """Networks as torch modules and other devices; all the rest runs without torch."""
     outside = {name.split(".")[0] for name in all_imports(MODULES[module])}
-    with_torch = ("treelu.nn.torch.", "treelu.training.on_device", "treelu.baselines.gcn", "treelu.baselines._graphs")
-    assert module.startswith((*with_torch, "treelu.baselines._saved_graphs")) or "torch" not in outside
+    assert module.startswith(("treelu.nn.torch.", "treelu.training.on_device")) or "torch" not in outside
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "training"])

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 import treelu
+from experiments.baselines import TAOClassifier, TAORegressor
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
 from treelu import (
     ALCNClassifier,
@@ -21,7 +22,6 @@ from treelu import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.baselines import TAOClassifier, TAORegressor
 
 
 def quiet(record: Any, network: Any) -> None:
@@ -388,7 +388,7 @@ def test_objects_that_are_no_numbers_are_named(name: str, odd: Any, message: str
     ],
 )
 def test_gaps_are_refused_with_a_remedy_of_this_library(name: str, remedy: str) -> None:
-    from treelu import baselines
+    from experiments import baselines
 
     estimator = getattr(baselines if name.startswith("HHCART") else treelu, name)()
     X = np.arange(12.0).reshape(6, 2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from treelu.baselines import _eigenvectors
-from treelu.baselines._eigenvectors import covariance_eigenvectors
+from experiments.baselines import _eigenvectors
+from experiments.baselines._eigenvectors import covariance_eigenvectors
 
 
 def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from treelu.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
-from treelu.baselines._splits import Split, best_split, reflector
+from experiments.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
+from experiments.baselines._splits import Split, best_split, reflector
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator
 from treelu.tree import ObliqueTree
 
@@ -207,7 +207,7 @@ class HHCARTClassifier(ClassifierMixin, _HHCART, TreeClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from treelu.baselines import HHCARTClassifier
+    >>> from experiments.baselines import HHCARTClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = HHCARTClassifier(max_depth=2).fit(X, y)
     >>> model.tree_
@@ -283,7 +283,7 @@ class HHCARTRegressor(RegressorMixin, _HHCART):
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from treelu.baselines import HHCARTRegressor
+    >>> from experiments.baselines import HHCARTRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = HHCARTRegressor(max_depth=3).fit(X, y)
     >>> model.tree_

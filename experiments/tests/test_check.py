@@ -10,7 +10,7 @@ from experiments.check import check
 from experiments.methods import execute
 from experiments.runs import Store
 from experiments.sweep import sweep
-from tests.experiments.tiny import tiny_dataset, tiny_runs
+from experiments.tests.tiny import tiny_dataset, tiny_runs
 
 
 def test_a_run_again_gives_the_stored_score_and_changes_nothing(tmp_path: Path) -> None:

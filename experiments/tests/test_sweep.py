@@ -16,7 +16,7 @@ from experiments.data import Dataset
 from experiments.methods import execute
 from experiments.runs import Result, Run, Store
 from experiments.sweep import sweep, sweep_on_cluster
-from tests.experiments.tiny import LOG, NotedDataset, read_log, slow, tiny_dataset, tiny_runs
+from experiments.tests.tiny import LOG, NotedDataset, read_log, slow, tiny_dataset, tiny_runs
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def start(folder: Path, n_seeds: int, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.experiments.tiny", str(folder), str(n_seeds), str(seconds)]
+    command = [sys.executable, "-m", "experiments.tests.tiny", str(folder), str(n_seeds), str(seconds)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from treelu.baselines._graphs import N_ATOM_FEATURES
+from experiments.baselines._graphs import N_ATOM_FEATURES
 from treelu.training.saved import describe_history, restore_history
 
 if TYPE_CHECKING:
-    from treelu.baselines.gcn import GraphNetwork
+    from experiments.baselines.gcn import GraphNetwork
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
@@ -32,7 +32,7 @@ def restore_graph_model(estimator: Any, fields: Fields, arrays: ArrayReader) -> 
 
 
 def _restore_network(estimator: Any, n_outputs: int, arrays: ArrayReader) -> GraphNetwork:
-    from treelu.baselines.gcn import GraphNetwork
+    from experiments.baselines.gcn import GraphNetwork
 
     filters, dense = estimator._filters(), int(estimator.dense)
     # The widths must be those of the arrays, whose size is that of the file, before anything is made of them.

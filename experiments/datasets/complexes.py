@@ -143,7 +143,7 @@ class ComplexFeatures(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    >>> from treelu.chem import ComplexFeatures
+    >>> from experiments.datasets import ComplexFeatures
     >>> names = ComplexFeatures().get_feature_names_out()
     >>> len(names), names[0], names[7], names[-1]
     (1752, 'contact_C_C_0_2', 'contact_C_N_2_4', 'pair_3_4.5_511')

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from treelu.baselines._splits import best_split, reflector
+from experiments.baselines._splits import best_split, reflector
 
 seeds = st.integers(0, 2**32 - 1)
 

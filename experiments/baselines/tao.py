@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
-from treelu.baselines._alternation import Alternation, Problem
+from experiments.baselines._alternation import Alternation, Problem
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import linear_form
@@ -152,7 +152,7 @@ class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from treelu.baselines import TAOClassifier
+    >>> from experiments.baselines import TAOClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = TAOClassifier(max_depth=2, random_state=0).fit(X, y)
     >>> model.training_losses_.round(3)
@@ -180,7 +180,7 @@ class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
         if type_of_target(y).startswith("continuous"):
             raise ValueError(
                 f"Unknown label type: y must hold class labels, got real values such as {y[0]}; for regression use "
-                "treelu.baselines.TAORegressor, treelu.baselines.HHCARTRegressor or treelu.LCNRegressor"
+                "experiments.baselines.TAORegressor, experiments.baselines.HHCARTRegressor or treelu.LCNRegressor"
             )
         codes = self._encode(y)
         problem = Problem(X, np.eye(len(self.classes_))[codes], weights, hard=True)
@@ -217,7 +217,7 @@ class TAORegressor(RegressorMixin, _TAO):
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
-    >>> from treelu.baselines import TAORegressor
+    >>> from experiments.baselines import TAORegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = TAORegressor(max_depth=2, random_state=0).fit(X, y)
     >>> bool(model.training_losses_[-1] < model.training_losses_[0])

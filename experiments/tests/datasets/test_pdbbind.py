@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from treelu.chem import load_pdbbind, read_grid_features
+from experiments.datasets import load_pdbbind, read_grid_features
 
 
 def six_arrays(dtype=float):

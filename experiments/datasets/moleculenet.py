@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.chem._home import cached_split, data_folder
-from treelu.chem._molecules import chem_extra
+from experiments.datasets._home import cached_split, data_folder, downloader
 from treelu.chem.splits import Split
 
 MOLECULENET_URL = "https://deepchemdata.s3-us-west-1.amazonaws.com/datasets/"
@@ -133,7 +132,7 @@ def load_moleculenet(
     --------
     >>> import pathlib, tempfile
     >>> import pandas as pd
-    >>> from treelu.chem import load_moleculenet
+    >>> from experiments.datasets import load_moleculenet
     >>> with tempfile.TemporaryDirectory() as home:
     ...     pathlib.Path(home, "moleculenet").mkdir()
     ...     table = pd.DataFrame({"smiles": ["CCO", "CCCC"], "logSolubility": [1.1, -2.6]})
@@ -172,8 +171,7 @@ def _what_to_put_where(name: str, path: Path, reason: str) -> str:
 
 def _fetch(source: _Source, folder: Path, base_url: str, retries: int) -> Path:
     """Download a file unless it is there; what breaks off or has the wrong hash never gets its name."""
-    pooch = chem_extra("pooch")
-    fetcher = pooch.create(
+    fetcher = downloader().create(
         path=folder,
         base_url=base_url,
         registry={source.file: source.hash},

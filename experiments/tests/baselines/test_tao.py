@@ -18,9 +18,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.estimator_checks import check_estimator
 
-from treelu.baselines import TAOClassifier, TAORegressor
-from treelu.baselines._alternation import Alternation, Problem
-from treelu.baselines.tao import random_tree
+from experiments.baselines import TAOClassifier, TAORegressor
+from experiments.baselines._alternation import Alternation, Problem
+from experiments.baselines.tao import random_tree
 from treelu.tree import ObliqueTree
 
 

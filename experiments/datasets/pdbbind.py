@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treelu.chem._home import cached_split, data_folder
+from experiments.datasets._home import cached_split, data_folder
 from treelu.chem.splits import Split, time_split
 
 _TABLE = Path("pdbbind", "rfscore_v2.csv.gz")
@@ -61,7 +61,7 @@ def load_pdbbind(data_home: str | os.PathLike[str] | None = None) -> ComplexTabl
     """The PDBbind table with counts of protein–ligand contacts and the terms of Vina's score.
 
     It lies in ``<data_home>/pdbbind/rfscore_v2.csv.gz`` with the columns pdbid, first_release, affinity,
-    216 contact counts (see :func:`treelu.chem.contact_counts`) and 6 Vina terms. These are not the paper's
+    216 contact counts (see :func:`experiments.datasets.contact_counts`) and 6 Vina terms. These are not the paper's
     2,052 grid features; for those see :func:`read_grid_features`.
 
     Parameters
@@ -117,7 +117,7 @@ def read_grid_features(path: str | os.PathLike[str]) -> GridFeatures:
     --------
     >>> import gzip, pathlib, pickle, tempfile
     >>> import numpy as np
-    >>> from treelu.chem import read_grid_features
+    >>> from experiments.datasets import read_grid_features
     >>> arrays = [np.ones((4, 3)), np.zeros(4), np.ones((2, 3)), np.zeros(2), np.ones((1, 3)), np.zeros(1)]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "grid.pkl.gz")

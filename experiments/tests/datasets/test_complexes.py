@@ -9,8 +9,8 @@ from rdkit import Chem
 from rdkit.Chem import AllChem, rdFingerprintGenerator
 from rdkit.Geometry import Point3D
 
-from treelu.chem import Complex, ComplexFeatures, contact_counts, pair_fingerprint, read_complex
-from treelu.chem.complexes import LIGAND_ELEMENTS, PROTEIN_ELEMENTS
+from experiments.datasets import Complex, ComplexFeatures, contact_counts, pair_fingerprint, read_complex
+from experiments.datasets.complexes import LIGAND_ELEMENTS, PROTEIN_ELEMENTS
 
 HETERO_ATOMS = (
     "HETATM  900  O   HOH A 201    {:8.3f}{:8.3f}{:8.3f}  1.00  0.00           O  \n"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from treelu.chem import MOLECULENET_NAMES, load_moleculenet, moleculenet
+from experiments.datasets import MOLECULENET_NAMES, load_moleculenet, moleculenet
 
 SHAPES = {
     "bace": (1513, 1, "classification"),

@@ -15,7 +15,7 @@ settings.load_profile("treelu")
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data: TREELU_DATA, or shared/data beside the project; absent: skip, or fail where CI=true."""
-    folder = Path(os.environ.get("TREELU_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    folder = Path(os.environ.get("TREELU_DATA") or Path(__file__).resolve().parents[1] / "shared" / "data")
     if not folder.is_dir():
         message = "no folder of real data: set TREELU_DATA"
         if os.environ.get("CI") == "true":

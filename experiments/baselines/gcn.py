@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from treelu.baselines._graphs import GraphBatch, GraphTable
-from treelu.baselines._saved_graphs import describe_graph_model, restore_graph_model
+from experiments.baselines._graphs import GraphBatch, GraphTable
+from experiments.baselines._saved_graphs import describe_graph_model, restore_graph_model
 from treelu.estimators._rows import check_weight
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import (
@@ -123,7 +123,7 @@ def _graph_extra() -> Any:
     try:
         import torch_geometric.nn
     except ImportError as error:
-        raise ImportError("graph networks need torch_geometric: pip install 'treelu[graph]'") from error
+        raise ImportError("graph networks need torch_geometric: pip install -e '.[experiments]'") from error
     return torch_geometric.nn
 
 
@@ -363,7 +363,7 @@ class GCNClassifier(ClassifierMixin, _GraphEstimator):
 
     Examples
     --------
-    >>> from treelu.baselines import GCNClassifier
+    >>> from experiments.baselines import GCNClassifier
     >>> smiles = ["CCO", "CCN", "CCCO", "CCCN", "CCCCO", "CCCCN"]
     >>> model = GCNClassifier(epochs=30, random_state=0).fit(smiles, ["alcohol", "amine"] * 3)
     >>> model.predict(["CCCCCO", "CCCCCN"])
@@ -465,7 +465,7 @@ class GCNRegressor(RegressorMixin, _GraphEstimator):
 
     Examples
     --------
-    >>> from treelu.baselines import GCNRegressor
+    >>> from experiments.baselines import GCNRegressor
     >>> smiles = ["C" * n + "O" for n in range(1, 9)]
     >>> model = GCNRegressor(epochs=20, random_state=0).fit(smiles, range(1, 9))
     >>> model.predict(["CCCO"]).shape

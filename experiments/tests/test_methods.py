@@ -13,7 +13,7 @@ from experiments.data import Dataset
 from experiments.grids import DEPTHS, DROPS, QUICK, Extent, runs, settings
 from experiments.methods import execute, halves, network_settings
 from experiments.runs import Run
-from tests.experiments.tiny import tiny_dataset
+from experiments.tests.tiny import tiny_dataset
 from treelu.training.settings import nested
 
 

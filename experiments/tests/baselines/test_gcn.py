@@ -17,9 +17,9 @@ from sklearn.utils import get_tags
 Chem = pytest.importorskip("rdkit.Chem")
 pytest.importorskip("torch_geometric")
 
-from treelu.baselines import GCNClassifier, GCNRegressor  # noqa: E402
-from treelu.baselines._graphs import N_ATOM_FEATURES, GraphBatch, atom_features  # noqa: E402
-from treelu.baselines.gcn import GraphNetwork, group_max, group_sum, read_molecules  # noqa: E402
+from experiments.baselines import GCNClassifier, GCNRegressor  # noqa: E402
+from experiments.baselines._graphs import N_ATOM_FEATURES, GraphBatch, atom_features  # noqa: E402
+from experiments.baselines.gcn import GraphNetwork, group_max, group_sum, read_molecules  # noqa: E402
 
 SMILES = [
     "CCO",
@@ -229,7 +229,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "torch_geometric"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    with pytest.raises(ImportError, match=r"treelu\[graph\]"):
+    with pytest.raises(ImportError, match=r"\.\[experiments\]"):
         GCNClassifier(**SMALL).fit(SMILES, LABELS)
 
 

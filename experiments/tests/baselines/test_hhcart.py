@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-from treelu.baselines import HHCARTClassifier, HHCARTRegressor
+from experiments.baselines import HHCARTClassifier, HHCARTRegressor
 from treelu.tree import ObliqueTree
 
 
