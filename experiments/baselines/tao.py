@@ -144,6 +144,8 @@ class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
     For rare classes give balanced ``sample_weight``: by plain training error, a tree that never predicts them may
     already be the best.
 
+    TAO is patented in the United States (US 12,505,355). It is here as a baseline to compare with.
+
     References
     ----------
     Carreira-Perpiñán and Tavallali, "Alternating optimization of decision trees, with application to learning
@@ -208,6 +210,10 @@ class TAORegressor(RegressorMixin, _TAO):
         variance.
     tree_, feature_importances_, n_features_in_, feature_names_in_
         As in :class:`TAOClassifier`; leaf values are means.
+
+    Notes
+    -----
+    TAO is patented in the United States: see :class:`TAOClassifier`.
 
     References
     ----------
