@@ -36,7 +36,7 @@ def test_a_baseline_says_where_it_lives_outside_a_clone(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, absent, None)
     folder = next(path for path in MODELS if json.loads((path / "model.json").read_text())["model"]["kind"] == kind)
-    with pytest.raises(ModelFileError, match=rf"a {kind} is a baseline of the paper .* experiments/baselines.* clone"):
+    with pytest.raises(ModelFileError, match=rf"is a {kind}, a baseline .* experiments/baselines: .* clone"):
         load(folder)
     namesake = type(kind, (), {})()
     with pytest.raises(TypeError, match=f"cannot save a {kind}"):

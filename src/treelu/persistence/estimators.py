@@ -46,9 +46,9 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
         raise fields.error(f"unknown kind of model {kind!r}; is it from a later version of treelu?")
     estimator_class = _class_of(kind)
     if estimator_class is None:
-        raise fields.error(
-            f"a {kind} is a baseline of the paper and not part of the package; it lives in the repository's "
-            "experiments/baselines, so load it with Python started in the top folder of a clone"
+        raise ModelFileError(
+            f"this model is a {kind}, a baseline of the paper, which is not in the package; it lives in the "
+            "repository's experiments/baselines: run python, or python -m treelu, in the top folder of a clone"
         )
     estimator = _restore_parameters(estimator_class, fields.inner("parameters"))
     if kind not in _GRAPHS:
