@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
+from treelu.nn.kernels import compiled
+
 Task = Literal["binary", "multiclass", "regression"]
 
 
 class Wanted(NamedTuple):
-    """What the loss kernels read: y, weights of rows and scores that are added (both empty where there are none)."""
+    """What the kernels of the losses read; None where there is none. Of labels and y there is one."""
 
-    y: Any
-    weight: Any
-    offset: Any
+    labels: NDArray[np.int64] | None
+    y: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    offset: NDArray[Any] | None
     is_binary: bool
 
 
@@ -75,13 +78,13 @@ class Targets:
 
     def wanted(self) -> Wanted:
         """The same as kernels take it."""
-        none = np.empty((0, 1), np.float32)
-        return Wanted(
-            self.y,
-            none[:, 0] if self.weight is None else self.weight,
-            none if self.offset is None else self.offset,
-            self.task == "binary",
+        of_classes = self.y.ndim == 1
+        labels = np.ascontiguousarray(self.y, np.int64) if of_classes else None
+        y, weight, offset = (
+            None if array is None else np.ascontiguousarray(array)
+            for array in (None if of_classes else self.y, self.weight, self.offset)
         )
+        return Wanted(labels, y, weight, offset, self.task == "binary")
 
     def loss(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The mean loss of outputs (B, n_outputs) for the rows `index`."""
@@ -89,11 +92,9 @@ class Targets:
 
     def loss_and_gradient(self, output: NDArray[Any], index: NDArray[np.int64]) -> tuple[float, NDArray[Any]]:
         """`loss`, and its gradient with respect to outputs (n_outputs, B)."""
-        from treelu.training.losses import loss_of  # loads Numba
-
         output = np.array(output, order="C")  # the stored scores are added to it
         gradient = np.empty_like(output)
-        return loss_of(output, self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
+        return compiled.mean_loss(output, *self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
     def score(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The task's score (see `METRICS`) of outputs for the rows `index`, in the units of the raw targets."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn.soft_training import SoftTraining
+from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
 from treelu.training.together import check_not_stopped
 
 FLOAT = np.float32
@@ -122,8 +123,6 @@ class SoftTree:
         """The leaf of each row, from 0."""
         if not self.n_splits:
             return np.zeros(len(X), np.int64)
-        from treelu.nn.soft_tree import route  # loads Numba
-
         return route(X, self.children, self.questions)
 
 
@@ -202,8 +201,6 @@ def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier
 
 def trained(tree: SoftTree, rows: Rows, how: SoftTraining, seed: int) -> SoftTree:
     """The tree after `how.n_updates` steps."""
-    from treelu.nn.soft_tree import Parameters, Sample, Shape, run_updates  # loads Numba
-
     check_not_stopped()
     if not tree.n_splits:
         return tree
