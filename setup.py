@@ -50,6 +50,7 @@ setup(
         Extension(
             "treelu.nn.kernels.compiled",
             [str(KERNELS / "compiled.c")],
+            extra_compile_args=["-g0"],
             depends=[str(path) for path in (*KERNELS.glob("*.h"), KERNELS / "kernels.c")],
         )
     ],

@@ -256,8 +256,9 @@ static void NAME(activate)(const NETWORK *net, STATE *state, int64_t position, u
             const REAL u = net->connection[i * net->M + k], *restrict a = state->a[k];
             if (net->threshold) {
                 REAL *restrict kept = state->kept[NAME(under)(i) + k];
-                uint32_t counter = net->counters[i], threshold = net->threshold;
-                for (int r = 0; r < ROWS; r++) kept[r] = NAME(mix)(pairs[k][r] + counter) >= threshold ? net->scale : 0;
+                const uint32_t *restrict pair = pairs[k], counter = net->counters[i], threshold = net->threshold;
+                const REAL scale = net->scale;
+                for (int r = 0; r < ROWS; r++) kept[r] = NAME(mix)(pair[r] + counter) >= threshold ? scale : 0;
                 for (int r = 0; r < ROWS; r++) z[r] += u * kept[r] * a[r];
             } else {
                 NAME(add)(z, u, a);
