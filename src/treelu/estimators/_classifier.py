@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
@@ -125,8 +126,6 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
 
     def _tell_classes(self, classes: NDArray[Any]) -> None:
         """Take the classes of all pieces, at the first; later ones must say the same."""
-        import pandas as pd  # loaded when it is needed
-
         if len(classes) < 2 or pd.isna(classes).any():
             raise ValueError(f"classes must be two labels or more, none of them missing, got {classes.tolist()}")
         if hasattr(self, "scaling_") and isinstance(self.classes_, np.ndarray):  # fitted, and not to several labels

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
@@ -59,9 +60,6 @@ from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stre
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LEAVES = 16  # at most by default, or twice the classes
 LEAST_TAUGHT = 50  # rows, below which no teacher is asked
@@ -303,8 +301,6 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             error = miss.std() / np.sqrt(len(miss))
             records.append((tree.n_leaves, tree.max_terms, 1 - miss.mean(), error, key == chosen, key.family.start))
         names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
-        import pandas as pd  # loaded when it is needed
-
         table = pd.DataFrame(records, columns=names)
         table["tree"] = range(len(table))
         table = table.sort_values(
