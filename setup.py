@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shutil
-import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,9 +26,9 @@ class BuildKernels(build_ext):
     """Compiles the kernels at each level, side by side, and links them into one module."""
 
     def build_extension(self, ext: Extension) -> None:
-        compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-        if self.compiler.compiler_type == "unix" and not shutil.which(self.compiler.compiler[0]):
-            raise CompileError(f"treelu needs a C compiler to build its kernels, and {compiler} was not found")
+        command = getattr(self.compiler, "compiler", None)
+        if command and not shutil.which(command[0]):
+            raise CompileError(f"treelu needs a C compiler to build its kernels, and {command[0]} was not found")
         with ThreadPoolExecutor() as pool:
             ext.extra_objects = [each for objects in pool.map(self.compile_level, LEVELS) for each in objects]
         super().build_extension(ext)
@@ -50,6 +49,7 @@ setup(
         Extension(
             "treelu.nn.kernels.compiled",
             [str(KERNELS / "compiled.c")],
+            extra_compile_args=["-g0"],
             depends=[str(path) for path in (*KERNELS.glob("*.h"), KERNELS / "kernels.c")],
         )
     ],

@@ -31,7 +31,7 @@ def measure(rounds: int = 5) -> Part:
     seconds, part = medians(times), Part(details={"seconds": times})
     bare, libraries = (
         Measure("python alone", seconds["python"]),
-        Measure("import sklearn.ensemble", seconds["libraries"]),
+        Measure(LIBRARIES, seconds["libraries"]),
     )
     shown, estimator = Measure("treelu --help", seconds["help"]), Measure(ESTIMATOR, seconds["estimator"])
     enough = estimator.value < libraries.value + 0.2

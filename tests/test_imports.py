@@ -195,6 +195,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = treelu.Forest
 
 
-def test_estimators_load_neither_tables_nor_plots() -> None:
-    later = {"torch", "pandas", "matplotlib", "typer", "jinja2", "numba"}
+def test_estimators_load_no_plots_and_no_compiler() -> None:
+    later = {"torch", "matplotlib", "typer", "jinja2", "numba"}
     assert not loaded_after("import treelu; treelu.LCNClassifier, treelu.ObliqueTreeClassifier") & later

@@ -131,7 +131,8 @@ def test_complexity() -> None:
 
 
 def test_startup() -> None:
-    assert check(startup.measure(rounds=1, cold=False)) == ["import treelu", "treelu --help", "first fit, warm cache"]
+    names = ["import treelu", "treelu --help", startup.ESTIMATOR, "imports and a fit", "with two"]
+    assert check(startup.measure(rounds=1)) == names
 
 
 def test_limits(data: Data) -> None:

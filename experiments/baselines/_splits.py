@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.estimators._grown import Matrix
-from treelu.nn.caching import njit
+from treelu.nn.kernels import compiled
 
 _BLOCK = 1 << 22  # values of a dense table that are reflected at a time: 32 MB of float64
 # Distinct values of an oblique projection are taken to differ by more than the rounding error of the projection.
@@ -130,7 +131,8 @@ def _search_dense(
     for start in range(0, X.shape[1], width):
         table = np.ascontiguousarray(X[:, start : start + width].T)  # (B, n)
         table = table - np.multiply.outer(2.0 * u[start : start + width], product)
-        score, column, threshold = _scan_table(table, np.argsort(table, axis=1), tolerance, *options)
+        order = np.argsort(table, axis=1)
+        score, column, threshold = _scored(compiled.scan_table, table, order, tolerance, *options)
         if score > best[0] * (1.0 + _TIE):
             best = (score, start + column, threshold)
     return best
@@ -145,83 +147,15 @@ def _search_sparse(
 ) -> _Scored:
     """The same search without a dense column: rows where x_j is zero keep the order of x·u."""
     order = np.argsort(product)
-    return _scan_sparse(X.indptr, X.indices, X.data, -2.0 * u, product, order, tolerance, *options)
+    columns = X.indices.astype(np.int32, copy=False), X.data, X.indptr.astype(np.int64, copy=False)
+    return _scored(compiled.scan_sparse, *columns, -2.0 * u, product, order, tolerance, *options)
 
 
-@njit(cache=True)
-def _scan_table(table, order, tolerance, weighted, sample_weight, min_samples_leaf, twoing):  # type: ignore[no-untyped-def]
-    best_score, best_column, best_threshold = -1.0, 0, 0.0
-    for column in range(len(table)):
-        values = table[column][order[column]]
-        score, threshold = _scan_sorted(
-            order[column], values, tolerance, weighted, sample_weight, min_samples_leaf, twoing
-        )
-        if score > best_score * (1.0 + _TIE):
-            best_score, best_column, best_threshold = score, column, threshold
-    return best_score, best_column, best_threshold
-
-
-@njit(cache=True)
-def _scan_sparse(  # type: ignore[no-untyped-def]
-    indptr, indices, data, slopes, base, base_order, tolerance, weighted, sample_weight, min_samples_leaf, twoing
-):
-    """Scan the columns x_j + slope_j · base, of which only the non-zeros of x_j have to be sorted."""
-    n_rows = len(base)
-    order, values = np.empty(n_rows, np.int64), np.empty(n_rows)
-    stored = np.zeros(n_rows, np.bool_)
-    best_score, best_column, best_threshold = -1.0, 0, 0.0
-    for column in range(len(slopes)):
-        slope = slopes[column]
-        rows = indices[indptr[column] : indptr[column + 1]]
-        own = data[indptr[column] : indptr[column + 1]] + slope * base[rows]
-        own_order = np.argsort(own)
-        stored[rows] = True
-        place, taken = 0, 0
-        for i in range(n_rows):
-            row = base_order[i if slope >= 0 else n_rows - 1 - i]
-            if stored[row]:
-                continue
-            value = slope * base[row]
-            while taken < len(rows) and own[own_order[taken]] < value:
-                order[place], values[place] = rows[own_order[taken]], own[own_order[taken]]
-                place, taken = place + 1, taken + 1
-            order[place], values[place] = row, value
-            place += 1
-        while taken < len(rows):
-            order[place], values[place] = rows[own_order[taken]], own[own_order[taken]]
-            place, taken = place + 1, taken + 1
-        stored[rows] = False
-        score, threshold = _scan_sorted(order, values, tolerance, weighted, sample_weight, min_samples_leaf, twoing)
-        if score > best_score * (1.0 + _TIE):
-            best_score, best_column, best_threshold = score, column, threshold
-    return best_score, best_column, best_threshold
-
-
-@njit(cache=True)
-def _scan_sorted(order, values, tolerance, weighted, sample_weight, min_samples_leaf, twoing):  # type: ignore[no-untyped-def]
-    """Score and threshold of the best split of rows in the order of their values."""
-    n_rows, n_targets = weighted.shape
-    total_weight = sample_weight.sum()
-    best_score, best_threshold = -1.0, 0.0
-    left = np.zeros(n_targets)
-    left_weight = 0.0
-    for i in range(n_rows - min_samples_leaf):
-        row = order[i]
-        for k in range(n_targets):
-            left[k] += weighted[row, k]
-        left_weight += sample_weight[row]
-        lower, upper = values[i], values[i + 1]
-        if i + 1 < min_samples_leaf or upper - lower <= tolerance:
-            continue
-        norm = 0.0
-        for k in range(n_targets):
-            norm += abs(left[k]) if twoing else left[k] * left[k]
-        score = (norm * norm if twoing else norm) / (left_weight * (total_weight - left_weight))
-        if score > best_score * (1.0 + _TIE):
-            middle = lower + (upper - lower) / 2.0
-            # Rows at the threshold go right: it must lie above the last row of the left side.
-            best_score, best_threshold = score, middle if middle > lower else upper
-    return best_score, best_threshold
+def _scored(kernel: Callable[..., float], *arguments: Any) -> _Scored:
+    """What a kernel of ``splits.h`` in `treelu.nn.kernels` finds."""
+    found = np.empty(3)
+    kernel(*arguments, found)
+    return float(found[0]), int(found[1]), float(found[2])
 
 
 def _better(best: _Found | None, scored: _Scored, u: NDArray[np.float64] | None) -> _Found | None:

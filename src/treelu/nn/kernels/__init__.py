@@ -14,7 +14,7 @@ from typing import Any
 
 from treelu.nn.kernels import compiled
 
-__all__ = ["level", "levels", "use"]
+__all__ = ["compiled", "level", "levels", "use"]
 
 VARIABLE = "TREELU_KERNELS"
 

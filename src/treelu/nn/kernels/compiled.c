@@ -70,7 +70,6 @@ static int has_shape(Prepared *to, const char *sizes, const Py_buffer *view) {
 /* Read one argument by its part "name:kind[sizes]" of the signature. */
 static int read_argument(Prepared *to, const char *kernel, int place, const char *part, PyObject *given) {
     const char *kind = strchr(part, ':') + 1;
-    int name = (int)(kind - part) - 1, length = (int)strcspn(part, " ");
     Argument *argument = &to->call.given[place];
     if (*kind == 'x') {
         argument->x = PyFloat_AsDouble(given);
@@ -91,8 +90,9 @@ static int read_argument(Prepared *to, const char *kernel, int place, const char
     to->n_views++;
     argument->data = view->buf;
     if (is_of_kind(to, place, is_written ? *kind + 'a' - 'A' : *kind, view) && has_shape(to, strchr(kind, '['), view)) return 1;
-    PyErr_Format(PyExc_TypeError, "%s: the array %.*s does not fit the signature %.*s, given its type and the arrays before it",
-                 kernel, name, part, length, part);
+    char shown[80];
+    snprintf(shown, sizeof shown, "%.*s", (int)strcspn(part, " "), part);
+    PyErr_Format(PyExc_TypeError, "%s: an array does not fit %s, by its type or by the arrays before it", kernel, shown);
     return 0;
 }
 

@@ -30,6 +30,7 @@ enum { ROWS = 32, COLUMNS = 8 };
 #include "soft_tree.h"
 #include "learning.h"
 #include "network.h"
+#include "splits.h"
 #undef REAL
 #undef WORD
 #undef SIGNED
@@ -49,6 +50,7 @@ enum { ROWS = 32, COLUMNS = 8 };
 #include "soft_tree.h"
 #include "learning.h"
 #include "network.h"
+#include "splits.h"
 
 #define BOTH(name, signature) {name##_float, name##_double},
 const Table JOINED(treelu_kernels, LEVEL) = {KERNELS(BOTH)};

@@ -51,6 +51,7 @@ static inline void *take(Call *call, size_t bytes) {
 #define BY_LINEAR "weight:R[d,m] connection:R[m,m] bias:R[m] output_weight:R[d,h] output_connection:R[m,h] output_bias:R[h] "
 #define TARGETS "labels:i?[y] y:f?[y,t] weight:f?[y] offset:f?[y,h] is_binary:n "
 #define STEP "vector:R[p] gradient:r[p] mean:R[p] square:R[z] largest:R[z] is_sgd:n number:x rate:x decay:x beta_1:x beta_2:x epsilon:x "
+#define SEARCH_OPTIONS "tolerance:x weighted:r[n,k] weight:r[n] min_samples_leaf:n twoing:n found:R[3]"
 #define ROWS_OF_TREE "columns:r[d,n] target:r[k,n] weight:r[1,n] "
 
 /* name, signature */
@@ -78,7 +79,9 @@ static inline void *take(Call *call, size_t bytes) {
     kernel(mean_loss, "out:R[h,o] " TARGETS "rows:i[o] gradient:R[h,o]") \
     kernel(take_step, STEP) \
     kernel(add_leaf_values, "X:r[n,d] features:i[s] thresholds:r[s] children:i[s,2] roots:i[t] values:r[l,k] " \
-        "total:R[n,k] first:n last:n")
+        "total:R[n,k] first:n last:n") \
+    kernel(scan_table, "table:r[c,n] order:i[c,n] " SEARCH_OPTIONS) \
+    kernel(scan_sparse, "rows:j[e] data:r[e] starts:i[a] slopes:r[c] base:r[n] base_order:i[n] " SEARCH_OPTIONS)
 
 #define NUMBERED(name, signature) number_of_##name,
 enum { KERNELS(NUMBERED) N_KERNELS };
