@@ -136,7 +136,7 @@ class PathState:
         table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
-        table["eligible"] = table["eligible"].fillna(table["chosen"])
+        table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
         table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None:

@@ -360,9 +360,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
     selection : {"smallest", "best", "largest"}
-        Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
-        best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
+        Which size on the path is taken.
+
+        - "best": the one with the least cross-validated loss, of equals the one with the fewest numbers to read,
+          ``(leaves - 1) * terms + leaves``.
+        - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
+          higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
+          or 4 % of the best loss, whichever is larger.
+        - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say of
         each size. The node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes
@@ -390,8 +395,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, whether
-        it was chosen, and the start of its training ("scores": one linear model, followed as it is).
+        For each size, what decides the choice, all on held-out rows:
+
+        - `leaves`, `terms`: leaves, and the most terms of a question
+        - `score`, `std_error`: accuracy and its standard error
+        - `loss`: half the error rate and half the Brier score (summed over the classes)
+        - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
+        - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
+        - `start`: where its training started ("scores": one linear model, followed as it is)
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -483,8 +494,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, R² on rows held out, its standard error, and whether it
-        was chosen.
+        As of :class:`ObliqueTreeClassifier`; `score` is R² and `loss` is 1 − R².
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     n_features_in_, feature_names_in_, feature_importances_

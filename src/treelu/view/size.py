@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from treelu.tree.check import float_array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LegendPlace = Literal["lower right", "upper right"]
 _INK, _PALE, _CHOSEN = "#1a1a1a", "#6b6b68", "#c2502e"
 _COLORS = ("#2f62a8", "#4a9960", "#8e65ae", "#c99e37", "#4da4b0", "#7a7a7a")
 _MOST_LINES = 6
@@ -148,7 +149,7 @@ def _plural(count: int, one: str, several: str) -> str:
     return f"{count:,} {one if count == 1 else several}"
 
 
-def _label_axes(ax: Axes, leaves: Sequence[int] | np.ndarray, score_name: str, legend_place: str) -> None:
+def _label_axes(ax: Axes, leaves: Sequence[int] | np.ndarray, score_name: str, legend_place: LegendPlace) -> None:
     from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     ax.set_xscale("log", base=2)
