@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small import scores as room
-from treelu.training.small.choice import Judged, choose, score_families
+from treelu.training.small.choice import Judged, chosen_key, score_families
 from treelu.training.small.path import Budget, Family, Key, walk
 from treelu.training.small.scores import linear_scores, score_trees, strongest
 from treelu.training.small.soft_tree import Rows, SoftTree
@@ -208,7 +208,7 @@ def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str)
         Key(Family("random"), 8, 4): Judged([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
         Key(Family("scores"), 4, 4): Judged([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
     }
-    assert choose(judged, "best").family.start == start
+    assert chosen_key(judged, {key: key[1:] for key in judged}, "best").family.start == start
 
 
 def test_a_noisy_linear_table_has_one_boundary() -> None:

@@ -23,6 +23,7 @@ from treelu.training.saved import (
     restore_numbers,
     take_scaling,
 )
+from treelu.training.small.choice import COLUMNS
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class NetworkState(SaveMixin, ABC):
 
 
 _STEPS = ("leaves", "terms", "score", "std_error")
+_DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
 
 
 class PathState:
@@ -109,7 +111,7 @@ class PathState:
         estimator: Any = self
         path, trees = estimator.path_, enumerate(estimator.path_trees_)
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in _STEPS},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
             "chosen": estimator._chosen_step,
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -122,16 +124,20 @@ class PathState:
         take_missing(estimator, fields, arrays)
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
-        columns = restore_numbers(fields.inner("path"), _STEPS)
+        path = fields.inner("path")
+        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(
             tree.n_features == n_columns(estimator) and tree.is_classifier == is_classifier(estimator) for tree in trees
         )
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        table = pd.DataFrame(dict(zip(_STEPS, columns, strict=True)))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "score": np.float64, "std_error": np.float64})
+        table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
+        table = table.reindex(columns=COLUMNS)
+        table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
+        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None:
             raise fields.error("the tree has no counts of rows")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from numbers import Integral, Real
@@ -39,20 +39,21 @@ from treelu.estimators._rows import (
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
-from treelu.estimators._targets import check_class_weight, encode_classes
+from treelu.estimators._targets import check_class_weight, class_order, encode_classes
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import tree_features
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
     Judged,
-    choose,
+    chosen_key,
     compare,
+    compared_sizes,
     is_trainable,
     largest,
     not_worse_than_judged,
 )
-from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
+from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded, without_small_leaves
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stretches
@@ -147,25 +148,35 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
         """Fit to rows that were read and checked."""
 
-    def _fit_tree(self, X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], **settings: Any) -> None:
-        """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`."""
+    def _fit_tree(
+        self,
+        X: Matrix,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        signs: NDArray[np.float64] | None,
+        **settings: Any,
+    ) -> None:
+        """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`.
+
+        `signs` (n_features,) are those in which the last target must not fall (1) or rise (-1).
+        """
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
         scale, rows = scaled_rows(X, target, weight, is_classifier(self))
         rows = replace(rows, linear=bool(self.linear_leaves))
-        signs = self._signs(X.shape[1], target.shape[1])
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         budget = self._budget(rows)
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-            judged, chosen, steps, lessons = self._steps(rows, budget, seed)
+            judged, steps, lessons = self._steps(rows, budget, seed)
         tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
 
         def finished(key: Key) -> ObliqueTree:
             tree, strength = raw_tree(steps[key], scale, X), self._strength(judged.get(key))
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
+            tree = without_small_leaves(tree, X, self.min_samples_leaf)
             values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
             if rows.linear:
                 learnt = lessons.of(key.family)
@@ -173,15 +184,15 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return replace(tree, values=values, n_samples=counts, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
+        likely = chosen_key(judged, {key: (key.leaves, key.terms) for key in steps}, self.selection)
         try:
-            for key in sorted(steps, key=lambda key: key != chosen):  # the chosen one first: what Ctrl-C leaves
+            for key in sorted(steps, key=lambda key: key != likely):  # first what Ctrl-C should leave
                 trees[key] = finished(key)
         except KeyboardInterrupt:
             if not trees:
                 raise
-            warn_of_interrupt(len(trees), len(steps), "the one chosen")
-        keys = [key for key in steps if key in trees]
-        self._keep_path(keys, [trees[key] for key in keys], judged, chosen)
+            warn_of_interrupt(len(trees), len(steps))
+        self._keep_path({key: trees[key] for key in steps if key in trees}, judged)
 
     def _budget(self, rows: Rows) -> Budget:
         n_rows, n_outputs = rows.target.shape
@@ -221,31 +232,27 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def _steps(
-        self, rows: Rows, budget: Budget, seed: int
-    ) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Lessons]:
-        """What was judged, the key that was chosen, the path's trees, trained on all rows, and what they learnt."""
+    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], dict[Key, SoftTree], Lessons]:
+        """Held-out losses by step, the path's trees, trained on all rows, and the targets they were trained on."""
         grow = Grower(budget.max_leaves, self.max_depth, self.min_samples_leaf, seed)
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
-            return {}, CONSTANT, {CONSTANT: one_leaf(rows)}, Lessons(rows)
+            return {}, {CONSTANT: one_leaf(rows)}, Lessons(rows)
         if not is_trainable(rows, budget):
             warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
             key, tree = next(largest(rows, budget, grow, seed))
-            return {}, key, {key: tree}, Lessons(rows)
+            return {}, {key: tree}, Lessons(rows)
         sample, folds = compared_rows(rows, seed)
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         *of_folds, lessons = self._lessons([*(sample.part(train) for train, _ in folds), rows], sample, budget, seed)
         parts = [(of_fold, sample.part(test)) for of_fold, (_, test) in zip(of_folds, folds, strict=True)]
         judged = compare(parts, shorter, grow, seed, self._threads())
-        chosen, steps = self._walked(judged, lessons, budget, grow, seed)
-        return judged, chosen, steps, lessons
+        return judged, self._walked(judged, lessons, budget, grow, seed), lessons
 
     def _walked(
         self, judged: dict[Key, Judged], lessons: Lessons, budget: Budget, grow: Grower, seed: int
-    ) -> tuple[Key, dict[Key, SoftTree]]:
-        """The key that is chosen, and the trees of the path, trained on all rows."""
-        chosen = choose(judged, self.selection)
+    ) -> dict[Key, SoftTree]:
+        """The trees of the path, trained on all rows."""
         found = {CONSTANT: one_leaf(lessons.own)}
         families = dict.fromkeys(key.family for key in judged if key != CONSTANT)
 
@@ -263,9 +270,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         except KeyboardInterrupt:
             if len(found) == 1:
                 raise
-            chosen = chosen if chosen in found else choose({key: judged[key] for key in found}, self.selection)
-            warn_of_interrupt(len(found), len(judged), "the best of these")
-        return chosen, {key: found[key] for key in (CONSTANT, *judged) if key in found}  # whichever thread came first
+            warn_of_interrupt(len(found), len(judged))
+        return {key: found[key] for key in (CONSTANT, *judged) if key in found}  # whichever thread came first
 
     def _lessons(self, parts: Sequence[Rows], sample: Rows, budget: Budget, seed: int) -> list[Lessons]:
         """Each part, the folds' training rows and then all rows, with what teachers of its own say of it.
@@ -295,26 +301,20 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return float(self.shrinkage)
         return STRENGTH if judged is None else STRENGTHS[int(judged.by_strength.argmin())]
 
-    def _keep_path(self, keys: list[Key], trees: list[ObliqueTree], judged: dict[Key, Judged], chosen: Key) -> None:
-        """Set `path_`, `path_trees_` and `tree_`: of steps with the same leaves and terms the best is kept."""
-        records = []
-        for key, tree in zip(keys, trees, strict=True):
-            miss = judged[key].miss() if key in judged else np.full(1, np.nan)
-            error = miss.std() / np.sqrt(len(miss))
-            records.append((tree.n_leaves, tree.max_terms, 1 - miss.mean(), error, key == chosen, key.family.start))
-        names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
-        import pandas as pd  # loaded when it is needed
-
-        table = pd.DataFrame(records, columns=names)
-        table["tree"] = range(len(table))
-        table = table.sort_values(
-            ["leaves", "terms", "chosen", "score"], ascending=[True, True, False, False], kind="stable"
-        )
-        table = table.drop_duplicates(["leaves", "terms"])
-        self.path_trees_ = [trees[i] for i in table.pop("tree")]
-        self.path_ = table.reset_index(drop=True)
+    def _keep_path(self, trees: dict[Key, ObliqueTree], judged: dict[Key, Judged]) -> None:
+        """Set `path_`, `path_trees_` and `tree_`."""
+        sizes = {key: (tree.n_leaves, tree.max_terms) for key, tree in trees.items()}
+        table = compared_sizes(judged, sizes, self.selection)
+        found = list(trees.values())
+        self.path_trees_ = [found[step] for step in table.pop("step")]
+        self.path_ = table
         self.tree_ = self.path_trees_[self._chosen_step]
         self.feature_importances_ = self.tree_.feature_importances()
+
+    def _change_trees(self, change: Callable[[ObliqueTree], ObliqueTree]) -> None:
+        """Apply a change of leaf values to all trees of the path."""
+        self.path_trees_ = [change(tree) for tree in self.path_trees_]
+        self.tree_ = self.path_trees_[self._chosen_step]
 
     @property
     def _chosen_step(self) -> int:
@@ -360,11 +360,16 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     max_terms : int, optional
         The most features in a question; 1 is an ordinary tree. None: any, and as few as do.
     min_samples_leaf : int
-        The least training rows of a leaf.
+        The least training rows of a leaf, 2 by default: a single row says nothing of others.
     selection : {"smallest", "best", "largest"}
-        Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
-        best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
+        Which size on the path is taken.
+
+        - "best": the one with the least cross-validated loss, of equals the one with the fewest numbers to read,
+          ``(leaves - 1) * terms + leaves``.
+        - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
+          higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
+          or 4 % of the best loss, whichever is larger.
+        - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say of
         each size. The node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes
@@ -392,8 +397,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, whether
-        it was chosen, and the start of its training ("scores": one linear model, followed as it is).
+        For each size, what decides the choice, all on held-out rows:
+
+        - `leaves`, `terms`: leaves, and the most terms of a question
+        - `score`, `std_error`: accuracy and its standard error
+        - `loss`: half the error rate and half the Brier score (summed over the classes)
+        - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
+        - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
+        - `start`: where its training started ("scores": one linear model, followed as it is)
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -421,7 +432,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
         max_terms: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int = 2,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
@@ -454,8 +465,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
             weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
-        target = np.eye(len(self.classes_))[number]
-        self._fit_tree(X, target, summable(weight), link="probability", classes=self.classes_)
+        weight = summable(weight)
+        order = class_order(number, len(self.classes_), weight)
+        target = np.eye(len(order))[number][:, order]
+        signs = self._signs(X.shape[1], len(order))
+        if signs is not None and order[-1] == 0:  # those of the other class
+            signs = -signs
+        self._fit_tree(X, target, weight, signs, link="probability", classes=self.classes_)
+        self._change_trees(lambda tree: replace(tree, values=tree.values[:, np.argsort(order)]))
 
 
 class ObliqueTreeRegressor(RegressorMixin, SmallTree):
@@ -479,8 +496,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, R² on rows held out, its standard error, and whether it
-        was chosen.
+        As of :class:`ObliqueTreeClassifier`; `score` is R² and `loss` is 1 − R².
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     n_features_in_, feature_names_in_, feature_importances_
@@ -508,7 +524,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
         max_terms: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int = 2,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
@@ -539,11 +555,14 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         weight = summable(weight)
         columns = y.reshape(len(y), -1)
         mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
-        self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
-        for place, tree in enumerate(self.path_trees_):
+        signs = self._signs(X.shape[1], columns.shape[1])
+        self._fit_tree(X, (columns - mean) / unit, weight, signs, link="identity")
+
+        def in_units(tree: ObliqueTree) -> ObliqueTree:
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
-            self.path_trees_[place] = replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
-        self.tree_ = self.path_trees_[self._chosen_step]
+            return replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
+
+        self._change_trees(in_units)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -560,6 +579,7 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
     )
 
 
-def warn_of_interrupt(done: int, of: int, kept: str) -> None:
+def warn_of_interrupt(done: int, of: int) -> None:
     """Say what Ctrl-C has left."""
-    warnings.warn(f"fitting interrupted: {done} of {of} sizes are finished, and {kept} is kept", stacklevel=4)
+    left = f"{done} of {of} sizes are finished, and the best of these is kept"
+    warnings.warn(f"fitting interrupted: {left}", stacklevel=4)
