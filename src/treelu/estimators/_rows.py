@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from treelu.estimators._targets import as_weight
-from treelu.nn.missing import MissingValues
 from treelu.training import Sample
 from treelu.training.targets import Targets
+from treelu.tree.missing import MissingValues
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
@@ -91,6 +92,13 @@ def learn_gaps(estimator: Any, X: Any) -> None:
 def takes_gaps(estimator: Any, *, first: bool) -> bool:
     """Whether NaN is filled: as `missing` says at the first, and later as it said then."""
     return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
+
+
+def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
+    """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
+    tags.input_tags.allow_nan = estimator.missing == "indicator"
+    tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
+    return tags
 
 
 def _is_text(column: Any, dtype: Any) -> bool:

@@ -106,6 +106,12 @@ def one_row_table(x: Any, feature_names: tuple[str, ...] | None) -> Any:
     return np.asanyarray(x)[None] if np.ndim(x) == 1 and not hasattr(x, "tocsr") else x
 
 
+def column_names(X: Any) -> list[str]:
+    """The names of a frame's columns; a pyarrow Table has them beside its columns."""
+    names = getattr(X, "column_names", None)
+    return [str(name) for name in (X.columns if names is None else names)]
+
+
 def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows:
     """The used features of a frame, found by name, in a matrix of all features; the others are 0.
 
