@@ -29,6 +29,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     rows_that_count,
+    tags_of_missing,
     takes_gaps,
     warn_of_few_rows,
 )
@@ -118,7 +119,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        return tags
+        return tags_of_missing(tags, self)
 
     # Fitting
 

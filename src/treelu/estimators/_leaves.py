@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 
 from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
 from treelu.estimators._targets import encode_classes
+from treelu.estimators._trees import column_importances
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.leaves import STRENGTH
 from treelu.training.small.soft_tree import node_sums, weighted_sums
@@ -102,7 +103,7 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     _, counts = node_sums(tree.children, sums, mass)
     estimator.tree_ = replace(tree, values=values, n_samples=counts)
     estimator.path_trees_[estimator._chosen_step] = estimator.tree_
-    estimator.feature_importances_ = estimator.tree_.feature_importances()
+    estimator.feature_importances_ = column_importances(estimator.tree_)
 
 
 def _class_weights(estimator: Any, counts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from treelu.estimators._targets import as_weight
-from treelu.nn.missing import MissingValues
 from treelu.training import Sample
 from treelu.training.targets import Targets
-from treelu.tree.rows import NO_NUMBERS, refuse_mask
+from treelu.tree.missing import MissingValues
+from treelu.tree.rows import NO_NUMBERS, is_frame, refuse_columns, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
@@ -29,27 +30,20 @@ def refuse_text_columns(X: Any) -> None:
     kind = getattr(getattr(X, "dtype", None), "kind", "O")
     if kind in "mM":  # NumPy would make numbers of them, whatever their unit
         raise ValueError(f"X has {NO_NUMBERS[kind]}; turn them into numbers first, such as days or years")
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
+    if not is_frame(X):
         return
-    text = [str(name) for name, dtype in zip(X.columns, dtypes, strict=True) if _is_text(X[name], dtype)]
-    for name, dtype in zip(X.columns, dtypes, strict=True):
-        kind = getattr(dtype, "kind", "O")
-        if kind == "c":
-            raise ValueError(f"X has complex numbers in column {name!r}; turn them into real numbers first")
-        if kind in "mM":
-            raise ValueError(
-                f"X has {NO_NUMBERS[kind]} in column {name!r}; turn them into numbers first, such as days or years"
-            )
+    columns = list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "dtypes") else []  # pyarrow has none
+    text = [str(name) for name, dtype in columns if _is_text(X[name], dtype)]
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
-    for name, dtype in zip(X.columns, dtypes, strict=True):
+    for name, dtype in columns:
         if getattr(dtype, "kind", "O") == "O" and X[name].ndim == 1:
             _refuse_odd_values(name, X[name])
+    refuse_columns(X)
 
 
 def _refuse_odd_values(name: Any, column: Any) -> None:
@@ -91,6 +85,13 @@ def learn_gaps(estimator: Any, X: Any) -> None:
 def takes_gaps(estimator: Any, *, first: bool) -> bool:
     """Whether NaN is filled: as `missing` says at the first, and later as it said then."""
     return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
+
+
+def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
+    """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
+    tags.input_tags.allow_nan = estimator.missing == "indicator"
+    tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
+    return tags
 
 
 def _is_text(column: Any, dtype: Any) -> bool:

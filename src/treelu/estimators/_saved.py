@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from treelu.estimators._showing import SaveMixin
-from treelu.estimators._trees import Visits
-from treelu.nn.missing import MissingValues
+from treelu.estimators._trees import Visits, column_importances, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.saved import (
@@ -24,6 +24,7 @@ from treelu.training.saved import (
     take_scaling,
 )
 from treelu.training.small.choice import COLUMNS
+from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class PathState:
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
         put_missing(self, arrays)
         estimator: Any = self
-        path, trees = estimator.path_, enumerate(estimator.path_trees_)
+        path = estimator.path_
+        trees = enumerate(replace(tree, missing=None) for tree in estimator.path_trees_)  # the estimator has it
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
@@ -133,6 +135,7 @@ class PathState:
         )
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
+        trees = [replace(tree, missing=missing_of(estimator)) for tree in trees]
         table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
@@ -141,7 +144,7 @@ class PathState:
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None:
             raise fields.error("the tree has no counts of rows")
-        estimator.feature_importances_ = estimator.tree_.feature_importances()
+        estimator.feature_importances_ = column_importances(estimator.tree_)
         if estimator.tree_.is_classifier:
             estimator.classes_ = estimator.tree_.classes
 

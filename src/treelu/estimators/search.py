@@ -16,7 +16,7 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._rows import check_weight
+from treelu.estimators._rows import check_weight, tags_of_missing
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
@@ -167,7 +167,7 @@ class _SearchCV(SaveMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        return tags
+        return tags if self.estimator is None else tags_of_missing(tags, self.estimator)
 
 
 def _fold_losses(

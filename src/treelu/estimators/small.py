@@ -14,7 +14,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -33,6 +33,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     summable,
+    tags_of_missing,
     takes_gaps,
     warn_of_few_rows,
 )
@@ -41,7 +42,7 @@ from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, class_order, encode_classes
 from treelu.estimators._teacher import Teacher, linear_networks
-from treelu.estimators._trees import tree_features
+from treelu.estimators._trees import column_importances, missing_of, tree_features
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
@@ -171,6 +172,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
             judged, steps, lessons = self._steps(rows, budget, seed)
         tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
+        tags["missing"] = missing_of(self)
 
         def finished(key: Key) -> ObliqueTree:
             tree, strength = raw_tree(steps[key], scale, X), self._strength(judged.get(key))
@@ -309,7 +311,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self.path_trees_ = [found[step] for step in table.pop("step")]
         self.path_ = table
         self.tree_ = self.path_trees_[self._chosen_step]
-        self.feature_importances_ = self.tree_.feature_importances()
+        self.feature_importances_ = column_importances(self.tree_)
 
     def _change_trees(self, change: Callable[[ObliqueTree], ObliqueTree]) -> None:
         """Apply a change of leaf values to all trees of the path."""
@@ -334,6 +336,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
+
+    def __sklearn_tags__(self) -> Tags:
+        return tags_of_missing(super().__sklearn_tags__(), self)
 
     def _filled(self, X: Matrix) -> Matrix:
         """Validated rows with gaps filled and marked as the fit has learned."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.report.rows import Floats
+from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
@@ -74,10 +74,10 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
 def page_answers(asking: Asking, X: Any, summary: Mapping[str, Any]) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
-    X = X.sparse.to_coo() if hasattr(X, "sparse") else X if hasattr(X, "shape") else np.asarray(X)
+    X = X if hasattr(X, "shape") else np.asarray(X)
     if _too_large(asking.tree) or X.shape[0] * X.shape[1] > MAX_NUMBERS:
         return None
-    rows = dense(X).astype(np.float64)
+    rows = dense(tree_rows(X, asking.tree))
     listed = np.tile(np.array(summary["features"]["typical"]), (len(summary["samples"]), 1))
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]

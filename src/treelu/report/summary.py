@@ -124,7 +124,10 @@ def summarize(
     classes = _classes(tree, estimator)
     rows = None
     if X is not None:
-        rows = hold_out_rows(X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state)
+        rows = hold_out_rows(
+            X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state,
+            missing=getattr(estimator, "missing_values_", None),
+        )  # fmt: skip
         n_given = X.shape[0] if hasattr(X, "shape") else len(X)
         if row_names is not None and len(row_names) != n_given:
             raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(row_names)}")
@@ -396,7 +399,7 @@ def _add_dependence(
         return
 
     def predict(X: Any) -> Floats:
-        if hasattr(rows.given, "columns"):
+        if hasattr(rows.given, "columns") and not isinstance(model, ObliqueTree):
             X = type(rows.given)(X, columns=rows.given.columns)
         chances = _predict(entry["name"], model, X, classes)
         return chances if k is None else chances[:, k]

@@ -82,7 +82,7 @@ class Forest:
 
         Examples
         --------
-        >>> leaf = Forest(*np.zeros((2, 0), int), np.zeros((0, 2), int), np.array([-1]), np.array([[2.0]]), 3)
+        >>> leaf = Forest(np.zeros(0, int), np.zeros(0), np.zeros((0, 2), int), np.array([-1]), np.array([[2.0]]), 3)
         >>> Forest.joined([leaf, leaf]).scores(Table(np.zeros((1, 3))))
         array([[4.]])
         """

@@ -6,8 +6,8 @@ import pytest
 from scipy import sparse
 
 from treelu import LCNClassifier, ObliqueTreeClassifier
-from treelu.nn.missing import MissingValues
 from treelu.tables import TableEncoder
+from treelu.tree.missing import MissingValues
 
 ROWS = np.array([[1.0, 5.0], [np.nan, 7.0], [3.0, 6.0], [100.0, 6.0], [2.0, 5.0]])
 

@@ -1,6 +1,6 @@
-"""Missing values: filled with the median, and an indicator for each feature that lacks some.
+"""Missing values: filled with a number, and an indicator for each column that lacks some.
 
-Estimators with ``missing="indicator"`` and number columns of tables both fill by this rule.
+Estimators with ``missing="indicator"``, number columns of tables and trees that read rows with NaN fill by this rule.
 """
 
 from __future__ import annotations
@@ -13,11 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MissingValues:
-    """What was learned of missing values: what fills each feature, and which features had gaps.
+    """How missing values are filled: a number for each column, and the columns that have an indicator.
 
     Models saved by version 0.1 fill with the mean of the training rows.
+
+    Attributes
+    ----------
+    fills : array of shape (n_columns,)
+        What fills each column; NaN where a missing value is an error.
+    gaps : integer array
+        The columns that have an indicator, which is 1 where the value is missing. Indicators follow the columns.
 
     Examples
     --------
@@ -33,7 +40,7 @@ class MissingValues:
 
     @classmethod
     def of(cls, X: Any) -> MissingValues:
-        """Learn from training rows; a feature that is missing everywhere is filled with 0."""
+        """Learn from training rows: medians; a feature that is missing everywhere is filled with 0."""
         absent = _absent(X)
         known = [column[~gap] for column, gap in zip(X.T, absent.T, strict=True)]
         fills = np.array([np.median(values) if len(values) else 0.0 for values in known], np.float64)
@@ -44,11 +51,28 @@ class MissingValues:
         """How many columns `fill` returns: the features, and the indicators."""
         return len(self.fills) + len(self.gaps)
 
+    @property
+    def indicators(self) -> NDArray[np.int64]:
+        """Where the indicators stand among the columns that `fill` returns."""
+        return np.arange(len(self.fills), self.n_columns)
+
     def fill(self, X: Any) -> NDArray[Any]:
         """Rows with gaps filled, followed by the indicator columns."""
         absent = _absent(X)
-        filled = np.where(absent, self.fills.astype(X.dtype), X)
+        filled = np.where(absent, self.fills.astype(X.dtype), X) if absent.any() else X
         return np.hstack([filled, absent[:, self.gaps].astype(X.dtype)])
+
+    def per_column(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares of the columns that `fill` returns, each indicator's added to that of its column.
+
+        Examples
+        --------
+        >>> MissingValues(np.zeros(2), np.array([1])).per_column(np.array([0.5, 0.25, 0.25]))
+        array([0.5, 0.5])
+        """
+        total = shares[: len(self.fills)].copy()
+        total[self.gaps] += shares[len(self.fills) :]
+        return total
 
     def names(self, features: Sequence[str] | None) -> list[str]:
         """Names of the columns that `fill` returns; an indicator's name that is taken gets a number.
