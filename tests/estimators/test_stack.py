@@ -199,6 +199,15 @@ def test_rows_that_a_part_has_seen_do_not_count() -> None:
     np.testing.assert_allclose(nothing, [0, 0.5, 0.5])
 
 
+def test_one_value_far_out_does_not_take_a_part_its_weight() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(200, 1))
+    part = y + 0.1 * rng.normal(size=(200, 1))
+    part[0] = 1e4
+    weights = find_weights([part], Targets("regression", y, 1), np.arange(200), np.array([0.0]))
+    assert weights[1] == pytest.approx(1.0, abs=0.1)
+
+
 def test_row_weights_decide() -> None:
     rng = np.random.default_rng(0)
     y = (rng.random(200) < 0.5).astype(np.float32)

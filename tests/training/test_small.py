@@ -19,7 +19,7 @@ from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.choice import Judged, chosen_key, compare, judge, not_worse_than_judged
 from treelu.training.small.finish import Scale, raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
-from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
@@ -299,3 +299,14 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     again = compare(with_teacher, budget, grow, seed=0, n_jobs=1)  # threads do not matter
     assert list(again) == list(judged)
     assert all((again[key].loss() == judged[key].loss()).all() for key in again)
+
+
+def test_a_row_far_out_costs_linear_leaves_no_more_than_the_range_of_the_targets() -> None:
+    """Otherwise its extrapolated output alone would decide which tree and which strength is chosen."""
+    rows = replace(noisy_rows(is_classifier=False), linear=True)
+    far = rows.X.copy()
+    far[0, 0] = 1e6
+    tree = linear_tree(rows, 2, 1)
+    near, beyond = (np.array(list(outputs_by_strength(tree, rows, X, STRENGTHS))) for X in (rows.X, far))
+    np.testing.assert_allclose(beyond[:, 1:], near[:, 1:])
+    assert beyond[:, 0].max() == rows.target.max()

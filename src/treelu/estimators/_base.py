@@ -159,7 +159,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """Choose a setting, train a network on scaled rows, and calibrate it."""
         trained_on = self._targets_to_train_on(sample, validation, seed)
         choice = self._choose_setting(sample, validation, seed, trained_on)
-        self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
+        self.depth_, self.drop_connect_, self.weight_decay_, chosen = choice.setting
+        self.max_tree_features_ = chosen if self.max_tree_features is None else int(self.max_tree_features)
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self._how.n_init - 1))]
         rows_to_train_on = replace(sample, targets=trained_on)
         fits = [partial(self._train, rows_to_train_on, validation, seed) for seed in seeds]
@@ -190,11 +191,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             sample = replace(sample, index=np.unique(sample.index))
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
-            network = self._network_for(part, seed, setting)
-            penalise, rows_to_train_on = proximal_step(self._how.feature_penalty), replace(part, targets=trained_on)
             share = trial_share(part.targets.n_outputs)
-            self._run(network, rows_to_train_on, None, seed, penalise, share, quietly=True, decay=setting.decay)
-            return network
+            return self._train_with(setting, replace(part, targets=trained_on), None, seed, share, quietly=True)[0]
 
         settings = self._settings(len(sample), n_features)
         if len(settings) == 1 and (validation is not None or not self._how.temper):
@@ -214,23 +212,36 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             network.rescale_outputs(1 / tempering.temperature, tempering.shift(prior))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
-        """One network from one initialisation, on few features where `max_tree_features` asks for it."""
-        network = self._start(sample, seed)
-        penalise = proximal_step(self._how.feature_penalty)
-        if self.max_tree_features is None or self.max_tree_features >= sample.table.shape[1]:
-            return network, self._run(network, sample, validation, seed, penalise)
+        """One network from one initialisation, or from the fitted network."""
+        return self._train_with(self._setting(), sample, validation, seed, start=self._start(sample, seed))
+
+    def _train_with(
+        self,
+        setting: Setting,
+        sample: Sample,
+        validation: Sample | None,
+        seed: int,
+        share: float = 1.0,
+        *,
+        quietly: bool = False,
+        start: NeuronChain | None = None,
+    ) -> tuple[NeuronChain, History]:
+        """A network with this setting, trained for a share of the epochs; on few features where it limits them."""
+        network = self._network_for(sample, seed, setting) if start is None else start
+        decay, limit, penalise = setting.decay, setting.max_features, proximal_step(self._how.feature_penalty)
+        if limit is None or limit >= sample.table.shape[1]:
+            return network, self._run(network, sample, validation, seed, penalise, share, quietly, decay)
 
         def go_on(penalty: float) -> None:
-            self._run(network, sample, None, seed, path_step(penalty, self._how.optimizer), PATH_SHARE, quietly=True)
+            step = path_step(penalty, self._how.optimizer)
+            self._run(network, sample, None, seed, step, PATH_SHARE * share, quietly=True, decay=decay)
 
-        self._run(network, sample, None, seed, None, quietly=True)
-        chosen = choose_features(network, self.max_tree_features, go_on)
-        few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
-        few_valid = None
-        if validation is not None:
-            few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
-        small = self._network_for(few, seed)
-        history = self._run(small, few, few_valid, seed, penalise)
+        self._run(network, sample, None, seed, None, share, quietly=True, decay=decay)
+        chosen = choose_features(network, limit, go_on)
+        few = replace(sample, table=sample.table.columns(chosen))
+        few_valid = None if validation is None else replace(validation, table=validation.table.columns(chosen))
+        small = self._network_for(few, seed, setting)
+        history = self._run(small, few, few_valid, seed, penalise, share, quietly, decay)
         return small.widen(chosen, network.in_features), history
 
     def _run(
@@ -318,15 +329,18 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
         """The settings to choose among."""
         linear = issubclass(self._network_class, LocallyLinearNetwork)
-        return settings_for(self.depth, self.drop_connect, self.weight_decay, n_rows, n_features, linear=linear)
+        given = self.depth, self.drop_connect, self.weight_decay
+        try_few = self.max_tree_features is None and not self._is_member
+        return settings_for(*given, n_rows, n_features, linear=linear, try_few_features=try_few)
 
     def _setting(self) -> Setting:
-        """Depth, drop rate and decay as given, or else as chosen."""
+        """Depth, drop rate, decay and the limit of features as given, or else as chosen."""
         depth, rate, decay = (
             getattr(self, f"{name}_" if isinstance(getattr(self, name), str) else name)
             for name in ("depth", "drop_connect", "weight_decay")
         )
-        return Setting(int(depth), float(rate), float(decay))
+        limit = getattr(self, "max_tree_features_", None) if self.max_tree_features is None else self.max_tree_features
+        return Setting(int(depth), float(rate), float(decay), limit)
 
     def _network_for(self, sample: Sample, seed: int, setting: Setting | None = None) -> NeuronChain:
         """A network for some rows, before training.
@@ -334,7 +348,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         Features that are 0 in all rows begin without weight, in the neurons and above. All gradients there are then 0,
         so that they end without weight too, and no part of what was trained rests on them.
         """
-        depth, rate, _ = setting or self._setting()
+        depth, rate, *_ = setting or self._setting()
         kind, slope = self._activation_kind, float(self._how.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"

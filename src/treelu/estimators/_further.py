@@ -48,7 +48,7 @@ def start_further(estimator: NetworkEstimator, n_times: float = 1.0) -> Start:
         network.drop_connect = fallen_rate(network.drop_connect, n_times)
     if isinstance(estimator.weight_decay, str):
         decay /= n_times
-    if estimator.max_tree_features is None:
+    if estimator._setting().max_features is None:
         return Start(network, None, decay)
     chosen = np.flatnonzero((network.weight != 0).any(axis=1))
     return Start(network.narrow(chosen), chosen, decay)

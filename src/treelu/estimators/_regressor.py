@@ -155,8 +155,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         alike["straight_through"] = how.straight_through
         smoother = _Smoother(epochs=self.epochs, learning_rate=self.learning_rate, device=self.device, training=alike)
         setting, tempering = smoother._choose_setting(sample, validation, seed, sample.targets)
-        network = smoother._network_for(sample, seed, setting)
-        smoother._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
+        network, _ = smoother._train_with(setting, sample, validation, seed, quietly=True)
         smoother._temper(network, sample, validation, tempering)
         y, rows = sample.targets.y.copy(), sample.rows
         y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])

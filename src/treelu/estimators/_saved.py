@@ -78,6 +78,8 @@ class NetworkState(SaveMixin, ABC):
             "n_passes": int(self.n_passes_),
             "weight_decay": float(self.weight_decay_),
         }
+        if getattr(self, "max_tree_features_", None) is not None:
+            state["max_tree_features"] = int(self.max_tree_features_)
         if hasattr(self, "stream_"):
             state["stream"] = describe_stream(self.stream_, arrays.under("stream"))
         return state
@@ -93,6 +95,7 @@ class NetworkState(SaveMixin, ABC):
         self.visits_ = take_visits(arrays.under("visits"), network.depth)
         self.n_passes_ = fields.whole("n_passes")
         self.weight_decay_ = fields.number("weight_decay") if "weight_decay" in fields else 0.0  # once always 0
+        self.max_tree_features_ = fields.whole("max_tree_features", low=1) if "max_tree_features" in fields else None
         return network.out_features
 
     if TYPE_CHECKING:  # what estimators have besides

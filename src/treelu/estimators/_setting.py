@@ -2,7 +2,8 @@
 trainings.
 
 Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Linear leaves do better with
-decay in the place of dropping. Settings are compared by loss after tempering: otherwise the low rate would lose by
+decay in the place of dropping. With few rows for each feature, neither prevents oblique splits from fitting the noise of
+features that say nothing: there a network on few features is a candidate too. Settings are compared by loss after tempering: otherwise the low rate would lose by
 being too sure where it is right more often.
 """
 
@@ -26,6 +27,8 @@ from treelu.training.together import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
+FEW_FEATURES, FEW_RATE = 16, 0.3  # of the candidate on few features
+ROWS_A_FEATURE = 5  # with fewer rows for each feature it is tried
 SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is dropped or decays, and otherwise
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
@@ -37,11 +40,12 @@ MIN_ROWS = 50
 
 
 class Setting(NamedTuple):
-    """Neurons, the share of weights dropped in training, and the weights' decay."""
+    """Neurons, the share of weights dropped in training, the weights' decay, and the most features (None: all)."""
 
     depth: int
     rate: float
     decay: float = 0.0
+    max_features: int | None = None
 
 
 class Choice(NamedTuple):
@@ -67,17 +71,20 @@ def settings_for(
     n_features: int,
     *,
     linear: bool = False,
+    try_few_features: bool = False,
 ) -> list[Setting]:
     """The settings to choose among: what is given, and for "auto" what may suit a table of this shape.
 
     Examples
     --------
-    >>> [tuple(setting) for setting in settings_for("auto", "auto", "auto", 1000, 20)]
+    >>> [tuple(setting[:3]) for setting in settings_for("auto", "auto", "auto", 1000, 20)]
     [(16, 0.05, 0.0), (16, 0.3, 0.0), (12, 0.75, 0.0)]
-    >>> [tuple(setting) for setting in settings_for(4, "auto", "auto", 1000, 20, linear=True)]
+    >>> [tuple(setting[:3]) for setting in settings_for(4, "auto", "auto", 1000, 20, linear=True)]
     [(4, 0.05, 0.0), (4, 0.3, 0.0), (4, 0.0, 0.3), (4, 0.0, 2.0)]
     >>> settings_for("auto", 0.1, "auto", 1000, 1024)
-    [Setting(depth=13, rate=0.1, decay=0.0)]
+    [Setting(depth=13, rate=0.1, decay=0.0, max_features=None)]
+    >>> settings_for("auto", "auto", "auto", 1000, 500, try_few_features=True)[-1]
+    Setting(depth=14, rate=0.3, decay=0.0, max_features=16)
     """
     decay = 0.0 if isinstance(weight_decay, str) else float(weight_decay)
     if not isinstance(drop_connect, str):
@@ -86,10 +93,16 @@ def settings_for(
         pairs = LINEAR
     else:
         pairs = tuple((rate, decay) for rate in RATES)
-    return [
-        Setting(_depth_for(*pair, n_rows, n_features) if isinstance(depth, str) else int(depth), *pair)
-        for pair in pairs
-    ]
+
+    def setting(rate: float, decay: float, max_features: int | None = None) -> Setting:
+        neurons = _depth_for(rate, decay, n_rows, n_features) if isinstance(depth, str) else int(depth)
+        return Setting(neurons, rate, decay, max_features)
+
+    settings = [setting(*pair) for pair in pairs]
+    is_wide = n_features > 2 * FEW_FEATURES and n_rows < ROWS_A_FEATURE * n_features
+    if try_few_features and is_wide and isinstance(drop_connect, str):
+        settings.append(setting(FEW_RATE, decay, FEW_FEATURES))
+    return settings
 
 
 def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
@@ -178,6 +191,7 @@ def trial_lines(title: str) -> Callable[[Setting, float, int], None]:
 
     def show(setting: Setting, loss: float, n_rows: int) -> None:
         values = f"depth {setting.depth}, drop_connect {setting.rate:g}, weight_decay {setting.decay:g}"
+        values += "" if setting.max_features is None else f", max_tree_features {setting.max_features}"
         print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
 
     return show

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
+from treelu.training.calibration import within_range
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
 from treelu.training.stacking import logs
@@ -78,7 +79,7 @@ class HeldOut:
         targets, y = self.sample.targets, self.sample.targets.y[rows]
         said = predictions(self._scores(member, network, rows), targets.task)
         if targets.task == "regression":
-            losses = ((said - y) ** 2).mean(axis=1)
+            losses = ((within_range(said, targets.y) - y) ** 2).mean(axis=1)
         else:
             losses = -np.take_along_axis(logs(said), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
         weights = targets.weights(rows)
