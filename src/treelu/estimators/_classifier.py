@@ -48,6 +48,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         weight_decay: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        cv: Any = None,
         max_tree_features: int | None = None,
         missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
@@ -67,6 +68,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         self.weight_decay = weight_decay
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.cv = cv
         self.max_tree_features = max_tree_features
         self.missing = missing
         self.class_weight = class_weight
@@ -78,7 +80,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         self.random_state = random_state
         self.training = training
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None, groups: Any = None) -> Self:
         """Train on rows X with labels y.
 
         Parameters
@@ -89,8 +91,11 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         y : array of shape (n,), or (n, labels) of 0, 1 and NaN
             Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
         sample_weight : array of shape (n,), optional
+            Integers repeat their rows, 0 drops them, other weights are relative; see the guide "Tuning".
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more); the best epoch's parameters are kept.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -100,8 +105,8 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         check_class_weight(self.class_weight)
         with unchanged_by_failure(self):
             if is_outside_memory(X):
-                return fit_outside_memory(self, X, y, sample_weight, eval_set)
-            return self._fit_rows(X, y, sample_weight, eval_set)
+                return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
+            return self._fit_rows(X, y, sample_weight, eval_set, groups)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a piece of the data; pieces should come in random order.

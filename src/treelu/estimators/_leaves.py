@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
+from treelu.estimators._large import SAMPLE_ROWS, refuse_folding, rows_outside_memory
 from treelu.estimators._targets import encode_classes
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.leaves import STRENGTH
@@ -64,8 +64,9 @@ class LeafSums:
         )
 
 
-def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`."""
+    refuse_folding(estimator.cv, groups)
     refuse_linear_leaves(estimator)
     may_miss = estimator.missing == "indicator"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from treelu.estimators._targets import as_weight
 from treelu.nn.missing import MissingValues
 from treelu.training import Sample
-from treelu.training.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
+MOST_REPEATED = 100_000  # rows that integer weights may make
 HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no eval_set
 
 
@@ -111,12 +109,29 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
-def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Rows and targets without those of weight 0, which would scale the others."""
-    if targets.weight is None or targets.weight.all():
-        return X, targets
-    rows = np.flatnonzero(targets.weight)
-    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
+def counted_rows(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
+    """The rows to fit, and their weights: rows of weight 0 are dropped, and integer weights repeat their rows.
+
+    Integer weights that sum to more than `MOST_REPEATED` are relative, as others are. None where all rows count once,
+    or alike.
+
+    Examples
+    --------
+    >>> counted_rows(np.array([2.0, 0.0, 1.0]))
+    (array([0, 0, 2]), None)
+    >>> counted_rows(np.array([0.5, 0.0, 1.0]))
+    (array([0, 2]), array([0.5, 1. ]))
+    >>> counted_rows(np.ones(3))
+    (None, None)
+    """
+    if weight is None or (weight == 1).all():
+        return None, None
+    if (weight == np.rint(weight)).all() and weight.sum() <= MOST_REPEATED:
+        return np.repeat(np.arange(len(weight)), weight.astype(np.int64)), None
+    if weight.all():
+        return None, weight
+    rows = np.flatnonzero(weight)
+    return rows, weight[rows]
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,19 +181,19 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
+    """Part a sample into rows for training and rows for validation: a tenth of each class, or of the groups.
+
+    Of each class of two rows or more at least one is held out; with `cv` the first split that can be scored is taken.
+    """
     targets, rows = sample.targets, sample.rows
     labels = targets.class_numbers(rows)
-    rng = np.random.default_rng(seed)
-    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
-    sizes = [len(alike) for alike in classes]
-    # without a class there is no AUC, but there is a log-loss
-    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
-        of_what = " of each class" if targets.task == "binary" else ""
-        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
-    valid = np.sort(np.concatenate(held_out))
-    return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
+    for train, test in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
+        # without a class there is no AUC, but there is a log-loss
+        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in (train, test)):
+            return Sample(sample.table, targets, rows[train]), Sample(sample.table, targets, rows[test])
+    of_what = " of each class" if targets.task == "binary" else ""
+    which = "rows" if targets.folding is None else "groups, or a split of cv, with rows"
+    raise ValueError(f"early_stopping needs at least two {which}{of_what} to hold one out; give an eval_set")
 
 
 def warn_of_few_rows(n_rows: int) -> None:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
+from treelu.training.folds import Fold, Folding, folds
+
 Task = Literal["binary", "multiclass", "regression"]
 
 
@@ -42,6 +44,8 @@ class Targets:
         The stored sum of an ensemble's earlier members.
     unit : array of shape (n_outputs,), optional
         What scaled regression targets were divided by.
+    folding : Folding, optional
+        Which rows belong together, or the folds, where rows are held out.
 
     Examples
     --------
@@ -56,6 +60,7 @@ class Targets:
     weight: NDArray[Any] | None = None
     offset: NDArray[Any] | None = None
     unit: NDArray[Any] | None = None
+    folding: Folding | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -72,6 +77,22 @@ class Targets:
     def class_numbers(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The class of each of some rows; 0 in regression."""
         return np.zeros(len(rows)) if self.task == "regression" else self.y.reshape(-1)[rows]
+
+    def groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The groups of some rows, where there are any."""
+        return None if self.folding is None or self.folding.groups is None else self.folding.groups[rows]
+
+    def folds(self, rows: NDArray[np.int64], n_folds: int, seed: int, *, per_class: bool = False) -> list[Fold]:
+        """The folds of some rows, as places among them; see `treelu.training.folds.folds`."""
+        folding = None if self.folding is None else self.folding.part(rows)
+        return folds(
+            self.class_numbers(rows),
+            n_folds,
+            np.random.default_rng(seed),
+            folding,
+            are_classes=self.task != "regression",
+            per_class=per_class,
+        )
 
     def wanted(self) -> Wanted:
         """The same as kernels take it."""
