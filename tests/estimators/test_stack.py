@@ -125,6 +125,7 @@ def test_trees_are_judged_on_rows_they_have_not_seen() -> None:
         grow_boosted(sample, folds, 0),
     )
     for grown in grown_ones:
+        assert grown is not None
         of_seen = grown.trees.outputs(sample.table, "binary")[:, 1]
         assert np.mean((of_seen > 0.5) == y) > 0.8
         assert np.mean((grown.held_out[:, 1] > 0.5) == y) < 0.65

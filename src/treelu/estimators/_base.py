@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -30,6 +30,7 @@ from treelu.estimators._rows import (
     learned_before,
     plain_gaps,
     refuse_text_columns,
+    rows_that_count,
     takes_gaps,
     warn_of_few_rows,
 )
@@ -406,11 +407,10 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """The rows that count, as of `_read_rows`, and their targets."""
         X = self._validated_rows(X, first=first)
         check_consistent_length(X, y)
-        rows, weight = counted_rows(check_weight(sample_weight, X))
-        folding = read_folding(cv, groups, X, y, rows, are_classes=is_classifier(self))
-        if rows is not None:
-            X, y = X[rows], _safe_indexing(y, rows)
+        weight = check_weight(sample_weight, X)
         targets = self._read_targets(y, weight, first=first)
+        folding = read_folding(cv, groups, X, y, counted_rows(weight), are_classes=is_classifier(self))
+        X, targets = rows_that_count(X, targets)
         return self._filled_rows(X, first=first), replace(targets, folding=folding)
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:

@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +17,7 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._targets import check_class_weight, class_targets, encode_classes
+from treelu.estimators._targets import check_class_weight, class_targets, encode_classes, weigh_classes
 from treelu.training import Callback, Settings
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.targets import Targets, probabilities
@@ -91,7 +90,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         y : array of shape (n,), or (n, labels) of 0, 1 and NaN
             Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
         sample_weight : array of shape (n,), optional
-            Integers repeat their rows, 0 drops them, other weights are relative; see the guide "Tuning".
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more); the best epoch's parameters are kept.
         groups : array of shape (n,), optional
@@ -147,8 +146,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         given = getattr(self, "classes_", None) if not first or by_partial_fit else None
         self.classes_, number = encode_classes(y, given)
         if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, self.classes_[number])
-            weight = by_class if weight is None else weight * by_class
+            weight = weigh_classes(self.class_weight, self.classes_[number], weight)
         return class_targets(number, len(self.classes_), weight)
 
     @property

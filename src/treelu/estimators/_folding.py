@@ -26,13 +26,13 @@ def read_folding(
     groups : array of shape (n,) or None
     X, y : the rows and targets, which splitters may look at
     rows : int array, optional
-        The rows that are fitted; the others count as dropped, and one that is there several times as a group. The
-        result is for these. An iterable speaks of the rows of X.
+        The rows that are fitted, which the result is about; the others count as dropped. An iterable has the row
+        numbers of X.
     are_classes : bool
     """
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     number = None if groups is None else _group_numbers(groups, n_rows)
-    kept = np.arange(n_rows) if rows is None else np.unique(rows)
+    kept = np.arange(n_rows) if rows is None else rows
     of_kept = None if number is None else number[kept]
     if of_kept is not None and len(np.unique(of_kept)) < 2:
         raise ValueError(
@@ -48,11 +48,9 @@ def read_folding(
         given = tuple((kept[train], kept[test]) for train, test in _checked_folds(parts, len(kept), of_kept))
     elif cv is not None:
         given = _checked_folds(cv, n_rows, number)
-    is_repeated = rows is not None and len(kept) < len(rows)
-    if cv is None and number is None and not is_repeated:
+    if cv is None and number is None:
         return None
-    folding = Folding(np.arange(n_rows) if number is None and is_repeated else number, n_folds, given)
-    return folding if rows is None else folding.part(rows)
+    return Folding(number, n_folds, given).part(kept)
 
 
 def _group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
@@ -71,10 +69,8 @@ def _group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
 
 def _checked_count(cv: int, groups: NDArray[np.int64] | None, n_rows: int) -> int:
     n_units, what = (n_rows, "rows") if groups is None else (len(np.unique(groups)), "groups")
-    if not 2 <= cv <= n_units:
-        raise ValueError(
-            f"cv={cv} needs at least two folds and as many {what} as folds, but there are {n_units} {what}"
-        )
+    if cv > n_units:
+        raise ValueError(f"cv={cv} needs at least {cv} {what}, got {n_units} (n_samples={n_rows}); use fewer folds")
     return cv
 
 

@@ -92,8 +92,11 @@ def _add_out_of_bag(held_out: _Mean, model: Any, task: _Task) -> None:
     held_out.add(task.places[known], _spread(said[known], model, task))
 
 
-def grow_boosted(sample: Sample, folds: Sequence[Fold], seed: int) -> Grown:
-    """Boosted trees on the training rows of each fold, averaged; each says something of the rows held out."""
+def grow_boosted(sample: Sample, folds: Sequence[Fold], seed: int) -> Grown | None:
+    """Boosted trees on the training rows of each fold, averaged; each says something of the rows held out.
+
+    None where no fold has two classes, or a value, to train on and rows to hold out.
+    """
     task = _read(sample)
     X = dense(task.X)
     table, width = Table(X), sample.targets.n_outputs
@@ -105,7 +108,7 @@ def grow_boosted(sample: Sample, folds: Sequence[Fold], seed: int) -> Grown:
         forests.append(forest)
         constants.append(constant)
         held_out.add(task.places[outside], part.outputs(table, sample.targets.task, outside))
-    return Grown(Trees(forests, np.array(constants)), held_out.values())
+    return Grown(Trees(forests, np.array(constants)), held_out.values()) if forests else None
 
 
 class _Mean:

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
 from treelu.estimators._folding import read_folding
 from treelu.estimators._rows import check_continues, check_weight, counted_rows, learned_before
 from treelu.estimators._saved import n_columns, put_missing, take_missing
-from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix
+from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix, weigh_classes
 from treelu.nn import Table
 from treelu.training import Sample
 from treelu.training.folds import Folding
@@ -183,10 +182,11 @@ def fit_labels(
     """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
     X = estimator._validated_rows(X, first=True)
     check_consistent_length(X, y)
-    rows, weight = counted_rows(check_weight(sample_weight, X))
+    weight = check_weight(sample_weight, X)
+    rows = counted_rows(weight)
     folding = read_folding(estimator.cv, groups, X, y, rows, are_classes=False)
-    if rows is not None:
-        X, y = X[rows], check_label_matrix(y[rows])
+    if rows is not None:  # rows that do not count must not scale the others
+        X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
     X = estimator._filled_rows(X, first=True)
     if before is not None:
         check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
@@ -249,7 +249,7 @@ def _label_sample(
     """The rows with an observed label."""
     observed = np.flatnonzero(~np.isnan(y))
     if class_weight is not None:
-        by_class = np.ones(len(y))
-        by_class[observed] = compute_sample_weight(class_weight, y[observed])
-        weight = by_class if weight is None else weight * by_class
+        of_observed = weigh_classes(class_weight, y[observed], None if weight is None else weight[observed])
+        weight = np.ones(len(y)) if weight is None else weight.copy()
+        weight[observed] = of_observed
     return Sample(table, replace(class_targets(np.nan_to_num(y), 2, weight), folding=folding), observed)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight
 
+from treelu.estimators._targets import as_weight
 from treelu.nn.missing import MissingValues
 from treelu.training import Sample
+from treelu.training.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
-MOST_REPEATED = 100_000  # rows that integer weights may make
 HELD_OUT = 0.1  # the share of rows held out for early stopping when there is no eval_set
 
 
@@ -109,29 +111,17 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
-def counted_rows(weight: NDArray[np.float64] | None) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
-    """The rows to fit, and their weights: rows of weight 0 are dropped, and integer weights repeat their rows.
+def counted_rows(weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """The rows of positive weight; None where these are all. The others must not scale features nor be held out."""
+    return None if weight is None or weight.all() else np.flatnonzero(weight)
 
-    Integer weights that sum to more than `MOST_REPEATED` are relative, as others are. None where all rows count once,
-    or alike.
 
-    Examples
-    --------
-    >>> counted_rows(np.array([2.0, 0.0, 1.0]))
-    (array([0, 0, 2]), None)
-    >>> counted_rows(np.array([0.5, 0.0, 1.0]))
-    (array([0, 2]), array([0.5, 1. ]))
-    >>> counted_rows(np.ones(3))
-    (None, None)
-    """
-    if weight is None or (weight == 1).all():
-        return None, None
-    if (weight == np.rint(weight)).all() and weight.sum() <= MOST_REPEATED:
-        return np.repeat(np.arange(len(weight)), weight.astype(np.int64)), None
-    if weight.all():
-        return None, weight
-    rows = np.flatnonzero(weight)
-    return rows, weight[rows]
+def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
+    """Rows and targets without those of weight 0."""
+    rows = counted_rows(targets.weight)
+    if rows is None:
+        return X, targets
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weights(rows)))
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:

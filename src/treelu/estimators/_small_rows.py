@@ -73,7 +73,7 @@ def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[Fold]]:
         rows = rows.part(np.sort(rng.choice(len(rows), COMPARED, replace=False)))
     n_folds = 5 if len(rows) < 500 else 3 if len(rows) < 3_000 else 4
     key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
-    parts = folds(key, n_folds, rng, rows.folding, are_classes=rows.is_classifier)
+    parts = folds(key, n_folds, rng, rows.folding, rows.weight, are_classes=rows.is_classifier)
     if len(rows) < 3_000 or (rows.folding is not None and rows.folding.by_user):
         return rows, parts
     return rows, parts[: 2 if len(rows) < 6_000 else 1]

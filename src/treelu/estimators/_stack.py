@@ -121,10 +121,10 @@ def _grow_trees(estimator: EnsembleMixin, sample: Sample, folds: list[Fold], see
     # rows out of bag are single rows, whose groups or later rows a tree may have seen
     instead_of_bags = None if sample.targets.folding is None else folds
     grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs, instead_of_bags)]
-    # there are no folds where each row is the only one of its class
-    if folds and sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
-        grown.append(grow_boosted(sample, folds, seed))
-    return grown
+    boosted = None
+    if sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
+        boosted = grow_boosted(sample, folds, seed)
+    return grown if boosted is None else [*grown, boosted]
 
 
 def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:

@@ -13,6 +13,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
 from treelu.estimators._folding import read_folding
@@ -123,7 +124,17 @@ class _SearchCV(SaveMixin, BaseEstimator):
         )
         key = np.unique(y, return_inverse=True)[1][counted] if self._is_classifier else np.zeros(len(counted))
         seed = int(check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1))
-        parts = folds(key, 5, np.random.default_rng(seed), folding, are_classes=self._is_classifier)
+        parts = folds(
+            key,
+            5,
+            np.random.default_rng(seed),
+            folding,
+            None if weight is None else weight[counted],
+            are_classes=self._is_classifier,
+        )
+        if not parts:
+            what = "row" if groups is None else "group"
+            raise ValueError(f"no {what} can be held out, as each class has only one; give more {what}s of each class")
         return [(counted[train], counted[test]) for train, test in parts]
 
     def _check_target(self, y: Any) -> Any:
@@ -134,6 +145,7 @@ class _SearchCV(SaveMixin, BaseEstimator):
             return check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
         if is_label_matrix(y):
             raise ValueError("y with several labels cannot be searched at once; search each label by itself")
+        check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
     @property

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -42,7 +41,7 @@ from treelu.estimators._rows import (
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
-from treelu.estimators._targets import check_class_weight, encode_classes
+from treelu.estimators._targets import check_class_weight, encode_classes, weigh_classes
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import tree_features
 from treelu.training.folds import Folding
@@ -124,7 +123,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
-            Integers repeat their rows, 0 drops them, other weights are relative; see the guide "Tuning".
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
         groups : array of shape (n,), optional
             The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
@@ -142,11 +141,10 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
-            kept, weight = counted_rows(check_weight(sample_weight, X))
+            weight = check_weight(sample_weight, X)
+            kept = counted_rows(weight)
             folding = read_folding(self.cv, groups, X, y, kept, are_classes=is_classifier(self))
-            if kept is not None:
-                X, y = X[kept], y[kept]
-            learn_gaps(self, X)
+            learn_gaps(self, X if kept is None else X[kept])
             X = self._filled(X)
             warn_of_few_rows(X.shape[0])
             self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight, folding)
@@ -154,7 +152,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 
     @abstractmethod
     def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
-        """Fit to rows that were read and checked, of positive weight."""
+        """Fit to rows that were read and checked; `folding` is about those of positive weight."""
 
     def _fit_tree(
         self,
@@ -165,6 +163,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         **settings: Any,
     ) -> None:
         """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`."""
+        kept = np.flatnonzero(weight)  # the rows that `folding` is about
+        X, target, weight = X[kept], target[kept], weight[kept]
         scale, rows = scaled_rows(X, target, weight, is_classifier(self))
         rows = replace(rows, linear=bool(self.linear_leaves), folding=folding)
         signs = self._signs(X.shape[1], target.shape[1])
@@ -476,7 +476,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.classes_, number = encode_classes(y)
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
-            weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
+            weight = weigh_classes(self.class_weight, self.classes_[number], summable(weight))
         target = np.eye(len(self.classes_))[number]
         self._fit_tree(X, target, summable(weight), folding, link="probability", classes=self.classes_)
 
@@ -563,7 +563,7 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
     def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
         weight = summable(weight)
         columns = y.reshape(len(y), -1)
-        mean, unit = target_scale(columns, weight)
+        mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
         self._fit_tree(X, (columns - mean) / unit, weight, folding, link="identity")
         for place, tree in enumerate(self.path_trees_):
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]

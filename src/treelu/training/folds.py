@@ -61,6 +61,7 @@ def folds(
     n_folds: int,
     rng: np.random.Generator,
     folding: Folding | None = None,
+    weight: NDArray[Any] | None = None,
     *,
     are_classes: bool,
     per_class: bool = False,
@@ -76,6 +77,8 @@ def folds(
     rng : Generator
     folding : Folding, optional
         What the user says, of these rows.
+    weight : array of shape (n,), optional
+        Folds are of like weight. A row of weight 3 goes where a group of three rows like it would go.
     are_classes : bool
         Whether `key` holds classes. What has all rows of a class (a lone row, or a group) is then never held out.
     per_class : bool
@@ -96,7 +99,7 @@ def folds(
         return [(train, test) for train, test in folding.given if len(train) and len(test)]
     groups = None if folding is None else folding.groups
     n_folds = n_folds if folding is None or folding.n_folds is None else folding.n_folds
-    fold = fold_numbers(key, n_folds, rng, groups, are_classes=are_classes, per_class=per_class)
+    fold = fold_numbers(key, n_folds, rng, groups, weight, are_classes=are_classes, per_class=per_class)
     parts = ((np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds))
     return [(train, test) for train, test in parts if len(train) and len(test)]
 
@@ -106,18 +109,19 @@ def fold_numbers(
     n_folds: int,
     rng: np.random.Generator,
     groups: NDArray[np.int64] | None = None,
+    weight: NDArray[Any] | None = None,
     *,
     are_classes: bool,
     per_class: bool = False,
 ) -> NDArray[np.int64]:
     """The fold 0, …, n_folds − 1 of each row; `n_folds` for one that is never held out. See `folds`.
 
-    Rows, or groups by the mean of their keys, are sorted and dealt to the folds in turn; of groups of unlike sizes
+    Rows, or groups by the mean of their keys, are sorted and dealt to the folds in turn; where their weights differ
     the largest of each round goes to the smallest fold.
     """
     unit = np.arange(len(key)) if groups is None else np.unique(groups, return_inverse=True)[1]
-    sizes = np.bincount(unit)
-    of_unit = np.bincount(unit, key) / sizes
+    sizes = np.bincount(unit, weight)
+    of_unit = np.bincount(unit, key) / np.bincount(unit)
     shuffled = rng.permutation(len(sizes))
     order = shuffled[np.argsort(of_unit[shuffled], kind="stable")]
     fold = np.empty(len(sizes), np.int64)
@@ -135,7 +139,7 @@ def fold_numbers(
     return fold[unit]
 
 
-def _dealt(sizes: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
+def _dealt(sizes: NDArray[Any], n_folds: int) -> NDArray[np.int64]:
     """The folds of units in their order: in each round one to each fold, the largest to the smallest fold.
 
     Examples
@@ -143,12 +147,12 @@ def _dealt(sizes: NDArray[np.int64], n_folds: int) -> NDArray[np.int64]:
     >>> _dealt(np.array([5, 1, 1, 5, 3]), 2)
     array([0, 1, 0, 1, 0])
     """
-    fold, rows_in = np.empty(len(sizes), np.int64), np.zeros(n_folds, np.int64)
+    fold, weight_in = np.empty(len(sizes), np.int64), np.zeros(n_folds)
     for start in range(0, len(sizes), n_folds):
         largest = np.argsort(-sizes[start : start + n_folds], kind="stable")
-        smallest = np.argsort(rows_in, kind="stable")[: len(largest)]
+        smallest = np.argsort(weight_in, kind="stable")[: len(largest)]
         fold[start + largest] = smallest
-        rows_in[smallest] += sizes[start + largest]
+        weight_in[smallest] += sizes[start + largest]
     return fold
 
 

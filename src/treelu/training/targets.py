@@ -90,6 +90,7 @@ class Targets:
             n_folds,
             np.random.default_rng(seed),
             folding,
+            None if self.weight is None else self.weight[rows],
             are_classes=self.task != "regression",
             per_class=per_class,
         )
