@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from treelu.estimators._folding import read_folding
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_continues,
     check_weight,
+    counted_rows,
     finite_scores,
     hold_out,
     learn_gaps,
@@ -49,6 +51,7 @@ from treelu.training import (
     train,
 )
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
+from treelu.training.folds import Folding
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling, check_scaled, fit_scaling, fold
@@ -84,6 +87,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         "max_tree_features": [None, Interval(Integral, 1, None, closed="left")],
         "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object"],
         "warm_start": ["boolean"],
         "device": "no_validation",  # a string, or torch's own kind, which torch checks
         "n_jobs": [None, Integral],
@@ -123,11 +127,11 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
 
     # Fitting
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
         """Fit to raw input, with the parameters checked."""
         goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
         before = learned_before(self) if goes_on else {}
-        X, targets = self._read_sample(X, y, sample_weight, first=True)
+        X, targets = self._read_sample(X, y, sample_weight, self.cv, groups, first=True)
         check_continues(before, learned_before(self))
         warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
@@ -148,9 +152,10 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         self.__dict__.pop("stream_", None)  # its rows are not these
         return self
 
-    def _choice_for(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+    def _choice_for(self, X: Any, y: Any, sample_weight: Any, folding: Folding | None) -> Choice:
         """The setting and the tempering that `fit` would choose for these rows, without the training that follows."""
         X, targets = self._read_sample(X, y, sample_weight, first=True)
+        targets = replace(targets, folding=folding)
         self.scaling_ = fit_scaling(X, self.standardize)
         sample, seed = Sample(self._scaled_table(X), targets), self._seeds(1)[0]
         return self._choose_setting(sample, None, seed, self._targets_to_train_on(sample, None, seed))
@@ -411,13 +416,17 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         check_device(device)
         return partial(TorchStepper, device=device)
 
-    def _read_sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Targets]:
+    def _read_sample(
+        self, X: Any, y: Any, sample_weight: Any, cv: Any = None, groups: Any = None, *, first: bool
+    ) -> tuple[Any, Targets]:
         """The rows that count, as of `_read_rows`, and their targets."""
         X = self._validated_rows(X, first=first)
         check_consistent_length(X, y)
-        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
+        weight = check_weight(sample_weight, X)
+        targets = self._read_targets(y, weight, first=first)
+        folding = read_folding(cv, groups, X, y, counted_rows(weight), are_classes=is_classifier(self))
         X, targets = rows_that_count(X, targets)
-        return self._filled_rows(X, first=first), targets
+        return self._filled_rows(X, first=first), replace(targets, folding=folding)
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
         """Validated X (float32 or float64, dense or CSR) without gaps; y only has its length checked."""

@@ -53,7 +53,7 @@ class EnsembleMixin(NetworkEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{
             name: NetworkEstimator._parameter_constraints[name]
-            for name in ("early_stopping", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
+            for name in ("early_stopping", "cv", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
         },
         "estimator": [None, NetworkEstimator],
         "n_estimators": [None, Interval(Integral, 1, None, closed="left")],
@@ -85,6 +85,8 @@ class EnsembleMixin(NetworkEstimator):
         fits = issubclass(member._network_class, LocallyConstantNetwork) and not isinstance(member, EnsembleMixin)
         if not fits or is_classifier(member) != is_classifier(self):
             raise ValueError(f"estimator must be an ALCN{_kind(self)} or LCN{_kind(self)}, got {member!r}")
+        if member.cv is not None:
+            raise ValueError("cv of the estimator is not used: set cv of the ensemble, which holds rows out for all")
         for name in ("early_stopping", "warm_start"):
             if self.combine == "stack" and getattr(self, name):
                 raise ValueError(

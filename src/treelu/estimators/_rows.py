@@ -112,12 +112,17 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def counted_rows(weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """The rows of positive weight; None where these are all. The others must not scale features nor be held out."""
+    return None if weight is None or weight.all() else np.flatnonzero(weight)
+
+
 def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Rows and targets without those of weight 0, which would scale the others."""
-    if targets.weight is None or targets.weight.all():
+    """Rows and targets without those of weight 0."""
+    rows = counted_rows(targets.weight)
+    if rows is None:
         return X, targets
-    rows = np.flatnonzero(targets.weight)
-    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weights(rows)))
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,19 +172,19 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
+    """Part a sample into rows for training and rows for validation: a tenth of each class, or of the groups.
+
+    Of each class of two rows or more at least one is held out; with `cv` the first split that can be scored is taken.
+    """
     targets, rows = sample.targets, sample.rows
     labels = targets.class_numbers(rows)
-    rng = np.random.default_rng(seed)
-    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
-    sizes = [len(alike) for alike in classes]
-    # without a class there is no AUC, but there is a log-loss
-    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
-        of_what = " of each class" if targets.task == "binary" else ""
-        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
-    valid = np.sort(np.concatenate(held_out))
-    return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
+    for train, test in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
+        # without a class there is no AUC, but there is a log-loss
+        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in (train, test)):
+            return Sample(sample.table, targets, rows[train]), Sample(sample.table, targets, rows[test])
+    of_what = " of each class" if targets.task == "binary" else ""
+    which = "rows" if targets.folding is None else "groups, or a split of cv, with rows"
+    raise ValueError(f"early_stopping needs at least two {which}{of_what} to hold one out; give an eval_set")
 
 
 def warn_of_few_rows(n_rows: int) -> None:

@@ -78,8 +78,9 @@ class NetworkState(SaveMixin, ABC):
             "n_passes": int(self.n_passes_),
             "weight_decay": float(self.weight_decay_),
         }
-        if getattr(self, "max_tree_features_", None) is not None:
-            state["max_tree_features"] = int(self.max_tree_features_)
+        limit = getattr(self, "max_tree_features_", None)
+        if limit is not None:
+            state["max_tree_features"] = int(limit)
         if hasattr(self, "stream_"):
             state["stream"] = describe_stream(self.stream_, arrays.under("stream"))
         return state

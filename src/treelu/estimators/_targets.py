@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
 from treelu.training.scaling import Scaling
@@ -74,8 +75,8 @@ def value_targets(y: NDArray[Any], scaling: Scaling, weight: NDArray[Any] | None
 
 
 def as_weight(weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
-    """Row weights with mean 1."""
-    if weight is None:
+    """Row weights with mean 1; None where they are all the same."""
+    if weight is None or weight.min() == weight.max():
         return None
     weight = weight / weight.max()  # their sum cannot overflow
     return (weight / weight.mean()).astype(np.float32)
@@ -88,6 +89,25 @@ def check_class_weight(class_weight: Any) -> None:
     for label, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
             raise ValueError(f"class_weight must hold positive finite numbers, got {weight!r} for the class {label!r}")
+
+
+def weigh_classes(class_weight: Any, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows.
+
+    Examples
+    --------
+    >>> weigh_classes("balanced", np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 2.0]))
+    array([2.        , 0.        , 0.66666667, 1.33333333])
+    """
+    if weight is None:
+        return compute_sample_weight(class_weight, y)
+    if not isinstance(class_weight, str):
+        return weight * compute_sample_weight(class_weight, y)
+    number = np.unique(y, return_inverse=True)[1]
+    mass = np.bincount(number, weight / weight.max())  # the sum cannot overflow
+    with np.errstate(divide="ignore"):
+        balanced = np.where(mass > 0, mass.sum() / (np.count_nonzero(mass) * mass), 0.0)
+    return weight * balanced[number]
 
 
 def is_label_matrix(y: Any) -> bool:

@@ -147,7 +147,7 @@ def _parameters(setting: Setting) -> dict[str, Any]:
 def _choice(model: Any, rows: Rows) -> Choice:
     """What a network would choose for the rows; no warnings, as it is the tree that the user has asked for."""
     with warnings.catch_warnings(action="ignore"):
-        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64), rows.folding)
 
 
 def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list[T]:
@@ -163,8 +163,8 @@ def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list
 
 def _fitted(model: Any, rows: Rows) -> Any:
     """The model, fitted; Ctrl-C ends it without an answer."""
-    weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
-    model.fit(*_as_given(rows), **weight)
+    given = {"sample_weight": rows.weight.astype(np.float64), "groups": rows.groups}
+    model.fit(*_as_given(rows), **{name: given[name] for name in given if has_fit_parameter(model, name)})
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
         raise KeyboardInterrupt
     return model

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from treelu.estimators._failure import unchanged_by_failure
+from treelu.estimators._folding import read_folding
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
@@ -29,6 +29,7 @@ from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_weight,
+    counted_rows,
     learn_gaps,
     plain_gaps,
     refuse_text_columns,
@@ -40,9 +41,10 @@ from treelu.estimators._rows import (
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
-from treelu.estimators._targets import check_class_weight, class_order, encode_classes
+from treelu.estimators._targets import check_class_weight, class_order, encode_classes, weigh_classes
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import column_importances, missing_of, tree_features
+from treelu.training.folds import Folding
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
@@ -84,6 +86,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "teacher": [StrOptions({"auto"}), None, HasMethods(["fit", "predict"])],
         "missing": [StrOptions({"error", "indicator"})],
+        "cv": ["cv_object"],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -100,6 +103,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     linear_leaves: bool = False  # a parameter of the regressor
     teacher: Any
     missing: str
+    cv: Any
     n_jobs: int | None
     random_state: Any
 
@@ -109,7 +113,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     _targets: ClassVar[dict[str, Any]]  # how y is read: arguments of `check_array`
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the tree.
 
         Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
@@ -123,6 +127,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -132,39 +139,43 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if self.linear_leaves and self.monotonic_cst is not None:
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
-                return fit_tree_outside_memory(self, X, y, sample_weight)
+                return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             X = self._validated(X, first=True)
-            weight = check_weight(sample_weight, X)
-            learn_gaps(self, X if weight is None else X[weight > 0])
-            X = self._filled(X)
-            warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
-            self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight)
+            weight = check_weight(sample_weight, X)
+            kept = counted_rows(weight)
+            folding = read_folding(self.cv, groups, X, y, kept, are_classes=is_classifier(self))
+            learn_gaps(self, X if kept is None else X[kept])
+            X = self._filled(X)
+            warn_of_few_rows(X.shape[0])
+            self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight, folding)
             return self
 
     @abstractmethod
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
-        """Fit to rows that were read and checked."""
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
+        """Fit to rows that were read and checked; `folding` is about those of positive weight."""
 
     def _fit_tree(
         self,
         X: Matrix,
         target: NDArray[np.float64],
         weight: NDArray[np.float64],
+        folding: Folding | None,
         signs: NDArray[np.float64] | None,
         **settings: Any,
     ) -> None:
         """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`.
 
-        `signs` (n_features,) are those in which the last target must not fall (1) or rise (-1).
+        `folding` divides the rows that have a weight into folds. `signs` (n_features,) are those in which the last
+        target must not fall (1) or rise (-1).
         """
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
         scale, rows = scaled_rows(X, target, weight, is_classifier(self))
-        rows = replace(rows, linear=bool(self.linear_leaves))
+        rows = replace(rows, linear=bool(self.linear_leaves), folding=folding)
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         budget = self._budget(rows)
@@ -245,6 +256,11 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             key, tree = next(largest(rows, budget, grow, seed))
             return {}, {key: tree}, Lessons(rows)
         sample, folds = compared_rows(rows, seed)
+        if not folds:
+            raise ValueError(
+                "no group can be held out, as each class has all its rows in one group; give more groups, or "
+                "selection='largest', which compares nothing"
+            )
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         *of_folds, lessons = self._lessons([*(sample.part(train) for train, _ in folds), rows], sample, budget, seed)
         parts = [(of_fold, sample.part(test)) for of_fold, (_, test) in zip(of_folds, folds, strict=True)]
@@ -393,6 +409,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so.
+    cv : int, splitter, iterable of (train, test) or None
+        The folds on which sizes are compared: a number of random folds, one of scikit-learn's splitters
+        (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group
+        if `fit` is given `groups`.
     n_jobs : int, optional
         Threads; None for all processors. The result does not depend on it.
     random_state : int, RandomState or None
@@ -446,6 +466,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         class_weight: dict[Any, float] | str | None = None,
         teacher: Any = "auto",
         missing: str = "error",
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -461,22 +482,23 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.class_weight = class_weight
         self.teacher = teacher
         self.missing = missing
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
         check_classification_targets(y)
         self.classes_, number = encode_classes(y)
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
-            weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
+            weight = weigh_classes(self.class_weight, self.classes_[number], summable(weight))
         weight = summable(weight)
         order = class_order(number, len(self.classes_), weight)
         target = np.eye(len(order))[number][:, order]
         signs = self._signs(X.shape[1], len(order))
         if signs is not None and order[-1] == 0:  # those of the other class
             signs = -signs
-        self._fit_tree(X, target, weight, signs, link="probability", classes=self.classes_)
+        self._fit_tree(X, target, weight, folding, signs, link="probability", classes=self.classes_)
         self._change_trees(lambda tree: replace(tree, values=tree.values[:, np.argsort(order)]))
 
 
@@ -488,7 +510,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, n_jobs, random_state
+monotonic_cst, teacher, missing, cv, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
@@ -538,6 +560,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         linear_leaves: bool = False,
         teacher: Any = "auto",
         missing: str = "error",
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -553,15 +576,16 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         self.linear_leaves = linear_leaves
         self.teacher = teacher
         self.missing = missing
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
         weight = summable(weight)
         columns = y.reshape(len(y), -1)
         mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
         signs = self._signs(X.shape[1], columns.shape[1])
-        self._fit_tree(X, (columns - mean) / unit, weight, signs, link="identity")
+        self._fit_tree(X, (columns - mean) / unit, weight, folding, signs, link="identity")
 
         def in_units(tree: ObliqueTree) -> ObliqueTree:
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]

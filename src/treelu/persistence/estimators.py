@@ -87,6 +87,8 @@ def _describe_parameters(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     parameters = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
+            if name == "cv" and not isinstance(value, int | None):
+                raise TypeError("a splitter is code, and row numbers are data")
             parameters[name] = _plain(value)
         except TypeError:
             # Functions and generators of random numbers are code or moving state; prediction needs neither.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
 from treelu.nn.kernels import compiled
+from treelu.training.folds import Fold, Folding, folds
 
 Task = Literal["binary", "multiclass", "regression"]
 
@@ -45,6 +46,8 @@ class Targets:
         The stored sum of an ensemble's earlier members.
     unit : array of shape (n_outputs,), optional
         What scaled regression targets were divided by.
+    folding : Folding, optional
+        Which rows belong together, or the folds, where rows are held out.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class Targets:
     weight: NDArray[Any] | None = None
     offset: NDArray[Any] | None = None
     unit: NDArray[Any] | None = None
+    folding: Folding | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -75,6 +79,23 @@ class Targets:
     def class_numbers(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The class of each of some rows; 0 in regression."""
         return np.zeros(len(rows)) if self.task == "regression" else self.y.reshape(-1)[rows]
+
+    def groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The groups of some rows, where there are any."""
+        return None if self.folding is None or self.folding.groups is None else self.folding.groups[rows]
+
+    def folds(self, rows: NDArray[np.int64], n_folds: int, seed: int, *, per_class: bool = False) -> list[Fold]:
+        """The folds of some rows, as places among them; see `treelu.training.folds.folds`."""
+        folding = None if self.folding is None else self.folding.part(rows)
+        return folds(
+            self.class_numbers(rows),
+            n_folds,
+            np.random.default_rng(seed),
+            folding,
+            None if self.weight is None else self.weight[rows],
+            are_classes=self.task != "regression",
+            per_class=per_class,
+        )
 
     def wanted(self) -> Wanted:
         """The same as kernels take it."""

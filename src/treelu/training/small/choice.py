@@ -66,7 +66,8 @@ RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 class Judged:
     """What held-out rows say of a step: a loss for each row, what part of them was missed, and a loss by shrinkage.
 
-    The lists have an entry for each fold; `trees` are the trees that were judged.
+    The lists have an entry for each fold; `trees` are the trees that were judged. Where rows come in groups, an entry
+    is that of a group: rows of a group are not independent, and standard errors must not count them as if they were.
     """
 
     losses: list[NDArray[np.float64]]
@@ -92,10 +93,23 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
     missed, squared = row_losses(outputs[STRENGTHS.index(STRENGTH)], test)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
-    found.losses.append(combined(missed, squared))
+    loss, missed, weight = means_by_group(combined(missed, squared), missed, test)
+    found.losses.append(loss)
     found.missed.append(missed)
-    found.weights.append(test.weight.astype(np.float64))
+    found.weights.append(weight)
     found.by_strength += [total_loss(of_one, test) for of_one in outputs]
+
+
+def means_by_group(
+    loss: NDArray[np.float64], missed: NDArray[np.float64], test: Rows
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted means of two losses in each group, and the groups' weights; those of rows where there are no groups."""
+    weight = test.weight.astype(np.float64)
+    if test.groups is None:
+        return loss, missed, weight
+    number = np.unique(test.groups, return_inverse=True)[1]
+    mass = np.bincount(number, weight).astype(np.float64)
+    return np.bincount(number, weight * loss) / mass, np.bincount(number, weight * missed) / mass, mass
 
 
 def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Rows) -> SoftTree:

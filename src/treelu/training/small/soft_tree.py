@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from treelu.nn.soft_training import SoftTraining
 from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
+from treelu.training.folds import Folding
 from treelu.training.together import check_not_stopped
 
 FLOAT = np.float32
@@ -38,6 +39,8 @@ class Rows:
         Whether leaves are judged with a linear function of the features instead of a constant.
     pieces : SoftTree, optional
         Of a linear network, whose answers the targets are: in each leaf they are a linear function.
+    folding : Folding, optional
+        Which rows belong together, or the folds, where rows are held out.
     """
 
     X: NDArray[np.float32]
@@ -48,6 +51,7 @@ class Rows:
     signs: NDArray[np.float32] | None = None
     linear: bool = False
     pieces: SoftTree | None = None
+    folding: Folding | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -85,7 +89,13 @@ class Rows:
 
     def part(self, index: NDArray[np.int64]) -> Rows:
         """Some of the rows."""
-        return replace(self, X=self.X[index], target=self.target[index], weight=self.weight[index])
+        folding = None if self.folding is None else self.folding.part(index)
+        return replace(self, X=self.X[index], target=self.target[index], weight=self.weight[index], folding=folding)
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The group of each row, where there are any."""
+        return None if self.folding is None else self.folding.groups
 
 
 @dataclass(frozen=True)
