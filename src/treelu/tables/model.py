@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What models of version 0.1 do not have.
-_ADDED: dict[str, Any] = {"warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5, "trained": ""}
+_ADDED: dict[str, Any] = {
+    "warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5, "trained": "", "n_rows": 0,
+    "n_rows_scored": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class TableModel:
         The probability from which the positive class is predicted.
     trained : str
         The day of training as YYYY-MM-DD; empty where it is not known.
+    n_rows : int
+        How many rows the model was fitted to; 0 where it is not known.
+    n_rows_scored : int
+        How many rows the model was fitted to whose scores `treelu fit` printed: fewer than `n_rows` where the model
+        was then fitted again, to all rows; 0 where none were.
     """
 
     encoder: TableEncoder
@@ -69,6 +77,8 @@ class TableModel:
     positive: int = 1
     threshold: float = 0.5
     trained: str = ""
+    n_rows: int = 0
+    n_rows_scored: int = 0
 
     @property
     def method(self) -> str:
@@ -172,6 +182,8 @@ class TableModel:
             "positive": self.positive,
             "threshold": self.threshold,
             "trained": self.trained,
+            "n_rows": self.n_rows,
+            "n_rows_scored": self.n_rows_scored,
         }
 
     @classmethod
@@ -201,6 +213,9 @@ class TableModel:
             raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
         if not isinstance(data["trained"], str):
             raise ValueError("trained must be a text")
+        for name in ("n_rows", "n_rows_scored"):
+            if type(data[name]) is not int or data[name] < 0:
+                raise ValueError(f"{name} must be a whole number from 0, got {data[name]!r}")
         styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
@@ -218,6 +233,8 @@ class TableModel:
             positive=positive,
             threshold=float(threshold),
             trained=data["trained"],
+            n_rows=data["n_rows"],
+            n_rows_scored=data["n_rows_scored"],
         )
 
     def _features(self, frame: pd.DataFrame) -> Any:
