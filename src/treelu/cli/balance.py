@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from treelu.tree import ObliqueTree
+from treelu.tree.rows import take_rows
 
 
 def class_weights(y: NDArray[Any]) -> NDArray[np.float64]:
@@ -24,22 +27,36 @@ def class_weights(y: NDArray[Any]) -> NDArray[np.float64]:
     return len(known) / (2.0 * counts)
 
 
-def correct_probabilities(estimator: Any, y: NDArray[Any]) -> None:
+def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
     """Correct a fitted classifier of two classes, or of several labels, for balanced class weights (prior shift).
 
-    A row of weight w_k for class k makes p_k proportional to w_k times the probability: each is divided by its weight,
-    which shifts a score by log(w_1 / w_0).
+    Weights w_k make probabilities proportional to w_k times those of the rows, which shifts scores by log(w_1 / w_0). A
+    tree's leaves are divided by the weights. The scores of a network, whose weighted fit need not be exact, are shifted
+    so that its mean probability in the training rows is the frequency of the class.
     """
     if y.ndim == 2:
         for member, column in zip(estimator.estimators_, y.T, strict=True):
-            correct_probabilities(member, column)
-        return
-    weights = class_weights(y)
-    if hasattr(estimator, "path_trees_"):
+            known = np.flatnonzero(column == column)  # not NaN
+            correct_probabilities(member, take_rows(X, known), column[known])
+    elif hasattr(estimator, "path_trees_"):
+        weights = class_weights(y)
         estimator.path_trees_ = [corrected_tree(tree, weights) for tree in estimator.path_trees_]
         estimator.tree_ = estimator.path_trees_[estimator._chosen_step]
     else:
-        estimator.network_.rescale_outputs(1.0, -_shift(weights))
+        frequency = np.mean(y == np.unique(y)[1])
+        estimator.network_.rescale_outputs(1.0, -level_shift(estimator.decision_function(X), frequency))
+
+
+def level_shift(scores: NDArray[np.float64], frequency: float) -> float:
+    """What is to be subtracted from scores so that their mean probability is a frequency.
+
+    Examples
+    --------
+    >>> round(level_shift(np.zeros(10), 0.2), 3)  # the logarithm of 4
+    1.386
+    """
+    bound = float(np.abs(scores).max()) + 50.0
+    return float(brentq(lambda shift: expit(scores - shift).mean() - frequency, -bound, bound))
 
 
 def corrected_tree(tree: ObliqueTree, weights: NDArray[np.float64]) -> ObliqueTree:
@@ -56,8 +73,5 @@ def corrected_tree(tree: ObliqueTree, weights: NDArray[np.float64]) -> ObliqueTr
     if tree.link == "probability":
         values = tree.values / weights
         return replace(tree, values=values / values.sum(axis=1, keepdims=True))
-    return replace(tree, values=tree.values - (_shift(weights) if tree.link == "logistic" else np.log(weights)))
-
-
-def _shift(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.log(weights[1:] / weights[:1])
+    shift = np.log(weights[1:] / weights[:1]) if tree.link == "logistic" else np.log(weights)
+    return replace(tree, values=tree.values - shift)

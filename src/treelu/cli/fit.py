@@ -319,7 +319,7 @@ def _decided(decision: Decision, estimator: Any, table: Prepared) -> Decision:
         return replace(decision, positive=positive, threshold=threshold)
     two = table.task == "classification" and len(estimator.classes_) == 2
     if _is_weighted(estimator) and (two or table.task == "labels"):
-        correct_probabilities(estimator, y)
+        correct_probabilities(estimator, table.training.X, y)
     if two:
         name = estimator.classes_[positive]
         threshold = float(f"{np.mean(y == name):.4g}") if decision.threshold is None else threshold

@@ -207,18 +207,19 @@ def page_questions(
     model: TableModel, target: str, X: Any, summary: dict[str, Any], budget: Budget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None where the model is not a tree, or too large a one."""
-    if model.encoder.smiles_column is not None or model.threshold != 0.5:
-        return None  # molecules do not change bit by bit; the tree's own class is not the one decided by a threshold
+    if model.encoder.smiles_column is not None:
+        return None  # molecules do not change bit by bit
     try:
         asked = Asked(model, target)
     except InputError:
         return None
+    decides = model.decided_tree(asked.tree)
     columns = asked.columns
     options = columns.options()
     discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(before, after, discrete, _same_answer(asked, before, after))
+        row = short_numbers(before, after, discrete, _same_answer(decides, asked.output, before, after))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
@@ -229,18 +230,19 @@ def page_questions(
         [name for name, places in columns.places.items() for _ in places],
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         asked.output,
+        decides,
     )
     return page_answers(asking, X, summary, budget)
 
 
-def _same_answer(asked: Asked, before: Floats, after: Floats) -> Callable[[Floats], bool]:
+def _same_answer(tree: ObliqueTree, output: int, before: Floats, after: Floats) -> Callable[[Floats], bool]:
     """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
-    if asked.tree.is_classifier:
-        label = asked.tree.predict(after[None])[0]
-        return lambda row: bool(asked.tree.predict(row[None])[0] == label)
+    if tree.is_classifier:
+        label = tree.predict(after[None])[0]
+        return lambda row: bool(tree.predict(row[None])[0] == label)
 
     def value(row: Floats) -> float:
-        return float(asked.tree.decision_function(row[None])[0, asked.output])
+        return float(tree.decision_function(row[None])[0, output])
 
     there, change = value(after), value(after) - value(before)
     return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)

@@ -173,7 +173,7 @@ def read_regular(path: Path, at_most: int) -> bytes:
             about = os.fstat(file.fileno())
             _check_regular(about, path, at_most)
             _check_stored(file.fileno(), about.st_size, path)
-            return file.read(at_most + 1)
+            return file.read(min(at_most, about.st_size) + 1)  # a buffer of so many is made at once
     except FileNotFoundError:
         raise
     except OSError as error:

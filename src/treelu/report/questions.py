@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -97,6 +98,8 @@ class Asking:
         Columns of numbers whose direction is looked into, and their features.
     output : int
         Which value, in a regression of several.
+    decides : ObliqueTree, optional
+        The tree whose class is the answer, where a threshold decides and not the larger probability.
     """
 
     tree: ObliqueTree
@@ -106,6 +109,12 @@ class Asking:
     owners: Sequence[str]
     columns: Mapping[str, int]
     output: int = 0
+    decides: ObliqueTree | None = None
+
+    @property
+    def answering(self) -> ObliqueTree:
+        """The tree whose prediction is the answer."""
+        return self.tree if self.decides is None else self.decides
 
 
 def plain_asking(tree: ObliqueTree) -> Asking:
@@ -159,7 +168,9 @@ def answer_questions(
     if _too_large(tree) or not len(X):
         return None
     step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
-    about = _RowAnswers(asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step)
+    about = _RowAnswers(
+        asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step, ONE_ANSWER * budget.seconds
+    )
     properties = _properties(asking, X, importances, budget)
     rows = [budget.answer(partial(about.row, row)) for row in listed[:MAX_ROWS]]
     return {
@@ -186,11 +197,18 @@ def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | No
     return float(f"{half:.2g}") if half > 0 else None
 
 
+def _limited(query: Callable[..., Any], seconds: float) -> dict[str, float]:
+    """The keyword argument that limits the time of a query, where it takes one."""
+    return {"budget_seconds": seconds} if "budget_seconds" in inspect.signature(query).parameters else {}
+
+
 class _RowAnswers:
     """Answers about rows, one at a time; searches for the same answer are prepared once."""
 
-    def __init__(self, asking: Asking, background: Floats, step: float | None) -> None:
-        self.asking, self.background, self.step = asking, background, step
+    def __init__(
+        self, asking: Asking, background: Floats, step: float | None, seconds: float = ONE_ANSWER * SECONDS
+    ) -> None:
+        self.asking, self.background, self.step, self.seconds = asking, background, step, seconds
         self.permitted = permitted_rows(asking.tree, **asking.options)
         self.searches: dict[Any, list[NearestSearch]] = {}
 
@@ -218,14 +236,15 @@ class _RowAnswers:
         return min(filter(None, found), key=lambda one: one.distance, default=undecided)
 
     def _prepared(self, now: Any, norm: str) -> Iterator[NearestSearch]:
-        tree = self.asking.tree
+        tree = self.asking.answering
         asked: list[dict[str, Any]] = [{"other_than": now}]
         if not tree.is_classifier:
             ends = [] if self.step is None else [{"at_least": now + self.step}, {"at_most": now - self.step}]
             asked = [{"output": self.asking.output} | end for end in ends]
         for question in asked:
             with suppress(ValueError):  # no leaf has that answer
-                yield NearestSearch(tree, wanted_answer(tree, **question), norm)
+                limit = _limited(NearestSearch, self.seconds)
+                yield NearestSearch(tree, wanted_answer(tree, **question), norm, **limit)
 
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
@@ -260,7 +279,7 @@ class _RowAnswers:
 
 def _now(asking: Asking, row: Floats) -> Any:
     """What a row is predicted: a label, or the value that is asked about."""
-    prediction = predicted(asking.tree, row)
+    prediction = predicted(asking.answering, row)
     return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
 
 
@@ -284,10 +303,11 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: B
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
     what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
+    limit = _limited(tree.rises, ONE_ANSWER * budget.seconds)
 
     def direction(place: int) -> dict[str, Any]:
-        rising: Verdict = tree.rises(place, output=asking.output, **options)
-        falling = tree.falls(place, output=asking.output, **options)
+        rising: Verdict = tree.rises(place, output=asking.output, **options, **limit)
+        falling = tree.falls(place, output=asking.output, **options, **limit)
         if not (rising or falling) and not (rising.decided and falling.decided):
             return {}
         words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))

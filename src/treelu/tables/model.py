@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.base import is_classifier
 
 from treelu.report.digest import RowDigest
@@ -137,6 +138,23 @@ class TableModel:
         """The class of each row by the threshold, from its probabilities."""
         chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return np.asarray(self.estimator.classes_)[chosen]
+
+    def decided_tree(self, tree: ObliqueTree) -> ObliqueTree:
+        """A tree of two classes as one whose own class is the one that the threshold decides.
+
+        Its leaves say the class and no longer its probability, unless they are linear.
+        """
+        if not self.has_threshold:
+            return tree
+        if tree.leaf_weights is not None:
+            if tree.link != "logistic":
+                raise ValueError(f"linear leaves of link {tree.link!r} have no score that a threshold could shift")
+            level = self.threshold if self.positive == 1 else 1 - self.threshold
+            return replace(tree, values=tree.values - logit(level))
+        chances = tree.link_outputs(tree.values[:, 0] if tree.link == "logistic" else tree.values)
+        chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        one_hot = np.eye(2)[chosen]
+        return replace(tree, values=one_hot[:, 1:] - one_hot[:, :1] if tree.link == "logistic" else one_hot)
 
     @property
     def unused_columns(self) -> frozenset[str]:
