@@ -32,7 +32,7 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import ObliqueTree
-from treelu.tree.check import MAX_FEATURES, csr_from_parts
+from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, csr_from_parts
 from treelu.tree.missing import MissingValues
 
 FORMAT, VERSION = "treelu.tree", 1
@@ -134,7 +134,10 @@ def from_json(text: str | bytes) -> ObliqueTree:
         data = json.loads(text)
     except ValueError as error:
         raise ValueError(f"text must be JSON: {error}") from None
-    return from_dict(data)
+    tree = from_dict(data)
+    if tree.n_features > MAX_UNSTORED + len(text):
+        raise ValueError(f"n_features is {tree.n_features:,} in a text of {len(text):,} characters: it was altered")
+    return tree
 
 
 def _is_strings(value: Any) -> bool:

@@ -11,6 +11,7 @@ from treelu.tree.missing import MissingValues
 
 LINKS = ("identity", "logistic", "softmax", "probability")
 MAX_FEATURES = 2**31  # of a tree in a file
+MAX_UNSTORED = 2**22  # features of a tree in a file beyond one for each of its bytes
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
