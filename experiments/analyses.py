@@ -12,10 +12,11 @@ from experiments.methods import network_settings
 from experiments.patterns import pattern_analysis
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, outputs, part_scores, score
-from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.training import KernelStepper, Dataset, batches, evaluate, learning_rate_factor, run_epoch
-from treelu.training.settings import nested
+from treelu.data import dataset as rows_of
 from treelu.data.targets import Targets
+from treelu.nn import Activation, LocallyConstantNetwork, Table
+from treelu.training import KernelStepper, batches, evaluate, learning_rate_factor, run_epoch
+from treelu.training.settings import nested
 
 _LEARNING_RATE, _EPOCHS, _BATCH = 0.1, 30, 64
 _TOP = 3  # bits drawn at each node of Figure 3
@@ -40,7 +41,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     )
     tables = {part: Table(X, np.float32) for part, (X, _) in parts.items()}
     y = parts["train"][1].astype(np.float32)[:, None]
-    sample = Dataset(tables["train"], Targets("binary", y, 1))
+    sample = rows_of.Dataset(tables["train"], Targets("binary", y, 1))
     stepper = KernelStepper(network, sample, "sgd")
     rng = np.random.default_rng(run.seed)
     stream = batches(sample, _BATCH, rng)
@@ -94,7 +95,7 @@ def fit_graphs(run: Run, dataset: Dataset) -> Result:
 
     A run of the label ``all`` fits one network to all labels; its scores are their means, ``by_label`` has each.
     """
-    from treelu.baselines import GCNClassifier, GCNRegressor
+    from experiments.baselines import GCNClassifier, GCNRegressor
 
     if dataset.smiles is None:
         raise ValueError(f"the table of {dataset.name} has no molecules for a graph network")

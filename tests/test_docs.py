@@ -28,8 +28,8 @@ WITH_CODE = [page for page in pages() if blocks(page.read_text("utf-8"))]
 @pytest.fixture
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan few updates: the pages must run, their scores are no matter here."""
-    monkeypatch.setattr(_plan, "MIN_UPDATES", 180)
-    monkeypatch.setattr(_plan, "PASSES", 2)
+    monkeypatch.setattr(plan, "MIN_UPDATES", 180)
+    monkeypatch.setattr(plan, "PASSES", 2)
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ def test_example_runs(
     if name == "prediction_sets":
         pytest.importorskip("mapie")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_plan, "MIN_UPDATES", 180)  # they must run; how well they train is no matter here
-    monkeypatch.setattr(_plan, "PASSES", 2)
+    monkeypatch.setattr(plan, "MIN_UPDATES", 180)  # they must run; how well they train is no matter here
+    monkeypatch.setattr(plan, "PASSES", 2)
     plt.switch_backend("Agg")
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     plt.close("all")

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         ELCNClassifier,
         ELCNRegressor,
         LCNClassifier,
-        LCNClassifierCV,
         LCNRegressor,
-        LCNRegressorCV,
         LLNClassifier,
         LLNRegressor,
         ObliqueTreeClassifier,
         ObliqueTreeRegressor,
+        StackedClassifier,
+        StackedRegressor,
     )
     from treelu.persistence import load
     from treelu.tree import ObliqueTree
@@ -36,14 +36,14 @@ __all__ = [
     "ELCNClassifier",
     "ELCNRegressor",
     "LCNClassifier",
-    "LCNClassifierCV",
     "LCNRegressor",
-    "LCNRegressorCV",
     "LLNClassifier",
     "LLNRegressor",
     "ObliqueTree",
     "ObliqueTreeClassifier",
     "ObliqueTreeRegressor",
+    "StackedClassifier",
+    "StackedRegressor",
     "load",
 ]
 

@@ -27,6 +27,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, is_classifier
 
+from treelu.data.blocks import MOST_CLASSES, Window, stacked
+from treelu.data.dataset import Dataset
+from treelu.data.reading import RowWeights
+from treelu.data.rows import validated_rows
+from treelu.data.store import checked_weight, names_of, targets_of
 from treelu.estimators import (
     LCNClassifier,
     LCNRegressor,
@@ -35,20 +40,11 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.training.continuing import (
-    RowWeights,
-    Start,
-    as_sample,
-    finish_on_all_rows,
-    start_further,
-    train_further,
-    warn_of_worse,
-)
-from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
+from treelu.estimators._base import draw_seeds, network_config
+from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, rows_in_batch
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
-from treelu.data.blocks import MOST_CLASSES, Window, stacked
-from treelu.data.store import checked_weight, names_of, targets_of
+from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
 
 try:
     import dask
@@ -128,7 +124,8 @@ class _DaskEstimator(BaseEstimator):
         parts: list[Any] = client.compute([dask.delayed(_checked)(part, is_classifier(local)) for part in windows])
         facts: list[_Facts] = client.gather(client.map(_facts_of, parts, are_classes=is_classifier(local), pure=False))
         n_rows = _check_alike(facts)
-        draw = _Draw.of(n_rows, int(np.random.SeedSequence(self._seed()).generate_state(1)[0]))
+        seed = np.random.SeedSequence(draw_seeds(local.random_state, 1)).generate_state(1)[0]
+        draw = _Draw.of(n_rows, int(seed))
         numbers, needed = range(len(parts)), _first_of_classes(facts)
         drawn = client.map(_drawn, parts, numbers, needed, draw=draw, pure=False)
         sample = client.submit(_stacked, drawn, pure=False)  # rows go from worker to worker, not through here
@@ -137,9 +134,6 @@ class _DaskEstimator(BaseEstimator):
         if draw.share < 1:
             self._train_on(client, parts, np.array([part.n_rows for part in facts]), sample, draw)
         return self
-
-    def _seed(self) -> list[int]:
-        return self.estimator._seeds(1)
 
     @abstractmethod
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
@@ -178,8 +172,8 @@ class _DaskNetwork(_DaskEstimator):
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Rounds of training on all partitions, the networks averaged after each."""
         local, numbers = self.local_, range(len(parts))
-        weights = client.submit(RowWeights.of, local, sample, pure=False).result()
-        start = start_further(local, n_times=float(1 / draw.share))
+        weights = client.submit(_weights_of, local, sample, pure=False).result()
+        start = start_from(local.fitted_, network_config(local), n_times=float(1 / draw.share))
         n_rounds = max(1, -(-ROW_VISITS // int(sizes.sum()))) * ROUNDS_A_PASS
         for number in range(1, n_rounds + 1):
             rate = local.learning_rate * learning_rate_factor("cosine", number, n_rounds)
@@ -196,9 +190,6 @@ class _DaskNetwork(_DaskEstimator):
 
 class _DaskTree(_DaskEstimator):
     """The small tree: its questions are those of the sample, the values of its leaves follow from all rows."""
-
-    def _seed(self) -> list[int]:
-        return [self.estimator._seed()]
 
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         refuse_linear_leaves(self.estimator)
@@ -375,12 +366,13 @@ def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any
     order = np.random.default_rng([draw.seed, 1 + in_pass, number]).permutation(rest)
     rows, network = np.sort(order[place::ROUNDS_A_PASS]), round.start.network.copy()
     if len(rows):
-        train_further(
-            round.local,
+        config = network_config(round.local)
+        continue_training(
             round.start._replace(network=network),
-            as_sample(round.local, part.take(rows), round.weights),
+            _dataset(round.local, part.take(rows), round.weights),
+            config,
             epochs=1,
-            batch_size=batch_rows(round.local),
+            batch_size=rows_in_batch(config),
             learning_rate=round.rate,
             interruptible=False,
             rng=np.random.default_rng([draw.seed, round.number, number]),
@@ -390,11 +382,23 @@ def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any
 
 def _finish(local: Any, start: Start, weights: RowWeights, sample: Window, held_out: Window) -> tuple[Any, bool]:
     """The estimator, and whether it now has the averaged network."""
-    network = start.network
-    if start.chosen is not None:
-        network = network.widen(start.chosen, local._unfolded(local.network_).in_features)
-    windows = (as_sample(local, window, weights) for window in (sample, held_out))
-    return local, finish_on_all_rows(local, network, *windows)
+    network, fitted = start.network, local.fitted_
+    if start.features is not None:
+        network = network.widen(start.features, fitted.network.in_features)
+    rows, others = (_dataset(local, window, weights) for window in (sample, held_out))
+    local.fitted_ = finished_on_all_rows(fitted, network, rows, others, network_config(local))
+    return local, local.fitted_ is not fitted
+
+
+def _weights_of(local: Any, sample: Window) -> RowWeights:
+    return RowWeights.of(local.fitted_.reading.encoding, sample.y, sample.weight)
+
+
+def _dataset(local: Any, window: Window, weights: RowWeights) -> Dataset:
+    """A window as the network is trained on it."""
+    reading = local.fitted_.reading
+    X = validated_rows(local, window.X, missing=reading.missing)
+    return weights.dataset(reading, X, window.y, window.weight)
 
 
 def _average(states: list[dict[str, np.ndarray]], sizes: np.ndarray) -> dict[str, np.ndarray]:

@@ -12,9 +12,9 @@ from scipy import sparse
 
 from tests.convert.networks import fill, networks, pre_activations, random_rows, seeds, tell_apart
 from treelu.convert import network_to_tree
+from treelu.data.targets import Targets
 from treelu.nn import Activation, CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.training import Dataset, train
-from treelu.data.targets import Targets
 
 
 def pattern_codes(patterns: np.ndarray) -> np.ndarray:

@@ -21,12 +21,12 @@ from treelu import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators import _large, _leaves
-from treelu.training.continuing import RowWeights, as_sample, start_further
-from treelu.training import History, blocks
 from treelu.data.blocks import Window
-from treelu.training.small.finish import leaf_values
 from treelu.data.store import RowStore
+from treelu.estimators import _large, _leaves
+from treelu.training import History, blocks
+from treelu.training.continuing import RowWeights, as_sample, start_further
+from treelu.training.small.finish import leaf_values
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 

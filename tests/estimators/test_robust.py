@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
 from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
-from treelu.nn.cpu.threads import limited
 from treelu.data.scaling import Scaling, fit_scaling
+from treelu.nn.cpu.threads import limited
 
 QUICK = {
     "depth": 3,
@@ -47,8 +47,8 @@ def test_whole_numbers_of_any_kind_count(number: type) -> None:
 
 
 def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
-    from treelu.training.hyper_parameters import Choice, Setting
     from treelu.training.calibration import Tempering
+    from treelu.training.hyper_parameters import Choice, Setting
 
     X, y = some_rows()
     monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), Tempering(50.0)))

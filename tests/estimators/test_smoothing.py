@@ -7,9 +7,9 @@ import pytest
 
 from treelu import ALCNRegressor, ELCNRegressor, LCNRegressor, LLNRegressor
 from treelu.data.encoding import value_targets
+from treelu.data.scaling import fit_scaling
 from treelu.nn import Table
 from treelu.training import Dataset
-from treelu.data.scaling import fit_scaling
 
 QUICK = {"epochs": 20, "training": {"batch_size": 32}, "random_state": 0}
 

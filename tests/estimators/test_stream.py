@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from treelu import LCNClassifier, LCNRegressor
-from treelu.training import stream
-from treelu.training.stream import Stream
 from treelu.persistence import ModelFileError, dumps, loads
+from treelu.training import stream as stream_module
+from treelu.training.stream import Stream
 
 SETTING: dict[str, Any] = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
@@ -41,7 +41,7 @@ def test_kept_rows_are_those_with_the_smallest_keys(sizes: list[int], most: int,
     numbers = np.arange(sum(sizes))
     parts = np.split(numbers, np.cumsum(sizes)[:-1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_stream, "KEPT_ROWS", most)
+        patch.setattr(stream_module, "KEPT_ROWS", most)
         stream = stream_of(parts[0], keys[parts[0]]).bounded()
         for part in parts[1:]:
             stream = stream.add(stream_of(part, keys[part]))
@@ -52,7 +52,7 @@ def test_kept_rows_are_those_with_the_smallest_keys(sizes: list[int], most: int,
 
 
 def test_memory_bounds_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stream, "KEPT_BYTES", 800)
+    monkeypatch.setattr(stream_module, "KEPT_BYTES", 800)
     X, y = table()
     dense = feed(LCNRegressor(**SETTING), X, y, 3).stream_
     assert len(dense) == 25
@@ -97,8 +97,8 @@ def test_a_constant_column_has_no_weight_until_it_varies(as_sparse: bool) -> Non
 
 def test_more_rows_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained on through rows that are dropped afterwards, it does better than its sample alone."""
-    monkeypatch.setattr(_stream, "KEPT_ROWS", 150)
-    monkeypatch.setattr(_stream, "RATE", 1.0)  # so few rows would hardly move it otherwise
+    monkeypatch.setattr(stream_module, "KEPT_ROWS", 150)
+    monkeypatch.setattr(stream_module, "RATE", 1.0)  # so few rows would hardly move it otherwise
     X, y = table(6000)
     new, wanted = table(3000, seed=1)
     setting = {**SETTING, "epochs": 40}
@@ -123,14 +123,14 @@ def test_a_saved_stream_goes_on_as_if_it_had_not_been_saved(kind: Any, as_sparse
 
 
 def test_the_drop_rate_falls_once_the_rows_are_more_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stream, "KEPT_ROWS", 200)
+    monkeypatch.setattr(stream_module, "KEPT_ROWS", 200)
     n_times: list[float] = []
 
-    def spied(estimator: Any, times: float, start: Any = _stream.start_further) -> Any:
+    def spied(fitted: Any, config: Any, times: float, start: Any = stream_module.start_from) -> Any:
         n_times.append(times)
-        return start(estimator, times)
+        return start(fitted, config, times)
 
-    monkeypatch.setattr(_stream, "start_further", spied)
+    monkeypatch.setattr(stream_module, "start_from", spied)
     model = feed(LCNRegressor(depth=3, epochs=5, random_state=0), *table(), 6)
     assert n_times == [1.5, 2.0, 2.5, 3.0]  # fitted to the first two hundred rows, a hundred more each time
     assert model.drop_connect_ > 0

@@ -189,8 +189,8 @@ def by_kernels(case: Case, form: str, dtype: Any = np.float64) -> tuple[float, d
 
     Squared error with targets y = outputs − cotangent · (B L) / 2, the outputs being those of `by_torch`.
     """
-    from treelu.training import KernelStepper, Dataset
     from treelu.data.targets import Targets
+    from treelu.training import Dataset, KernelStepper
 
     rows = rows_of(case.x(), form, dtype)
     y = np.zeros((rows.table.shape[0], case.out_features), dtype)

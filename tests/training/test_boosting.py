@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from treelu.nn import Activation, LocallyConstantNetwork, Table
-from treelu.training import EpochRecord, History, Dataset, evaluate, train
-from treelu.training.boosting import Combination, Ensemble, Member, Recipe, Sums, grow
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets
+from treelu.nn import Activation, LocallyConstantNetwork, Table
+from treelu.training import Dataset, EpochRecord, History, evaluate, train
+from treelu.training.boosting import Combination, Ensemble, Member, Recipe, Sums, grow
 
 
 def new_network(n_features, seed, *, kind="softplus", depth=3, n_outputs=1, hidden_layers=()):

@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from treelu.data.targets import Targets, roc_auc
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.training import (
+    Dataset,
     EpochRecord,
     History,
     KernelStepper,
-    Dataset,
     batches,
     evaluate,
     learning_rate_factor,
@@ -30,7 +31,6 @@ from treelu.training import (
     score_of,
     train,
 )
-from treelu.data.targets import Targets, roc_auc
 
 SETTINGS = {"epochs": 4, "batch_size": 16, "optimizer": "sgd", "learning_rate": 0.1}
 
@@ -264,7 +264,7 @@ def test_the_training_loss_is_the_mean_over_the_rows() -> None:
     sample = some_sample(n=50)
     network = some_network(sample)
     history = train(network, sample, **{**SETTINGS, "learning_rate": 1e-9}, rng=np.random.default_rng(0))
-    whole = mean_loss(sample.targets, network(sample.table.rows()), np.arange(50))
+    whole = sample.targets.loss(network(sample.table.rows()), np.arange(50))
     assert history["train_loss"][-1] == pytest.approx(whole, rel=1e-4)
 
 

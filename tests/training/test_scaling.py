@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from tests.nn.cases import Case, assert_close, cases
-from treelu.nn import LocallyLinearNetwork
 from treelu.data.scaling import Scaling, fit_scaling, fold
+from treelu.nn import LocallyLinearNetwork
 
 
 def some_rows(seed: int = 0, n: int = 50) -> np.ndarray:

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from treelu.training import blocks, store_folder
-from treelu.training import store as module
 from treelu.data.blocks import MappedRows
 from treelu.data.store import RowStore, remove_leftovers
+from treelu.training import blocks, store_folder
+from treelu.training import store as module
 
 
 @pytest.fixture(autouse=True)

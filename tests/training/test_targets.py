@@ -8,9 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn import metrics
-
-from treelu.training.loop import loss_and_gradient, mean_loss
-from treelu.data.targets import METRICS, Targets, log_loss, probabilities, roc_auc, root_mean_squared_error
+from treelu.training.targets import METRICS, Targets, log_loss, probabilities, roc_auc, root_mean_squared_error
 
 seeds = st.integers(0, 2**32 - 1)
 INDEX = np.array([4, 0, 4, 2])
@@ -113,7 +111,7 @@ def test_loss_row_by_row(task: str, weight: bool, offset: bool) -> None:
     for position, row in enumerate(INDEX.tolist()):
         score = out[position] + (targets.offset[row] if offset else 0.0)
         total += (targets.weight[row] if weight else 1.0) * LOSSES[task](score, targets.y[row])
-    assert mean_loss(targets, out, INDEX) == pytest.approx(total / len(INDEX), rel=1e-12)
+    assert targets.loss(out, INDEX) == pytest.approx(total / len(INDEX), rel=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -123,11 +121,11 @@ def test_the_gradient_is_that_of_the_loss(task: str, weight: bool, offset: bool)
     """Central differences in float64; the outputs given are left as they are."""
     targets, out = some_targets(task, weight=weight, offset=offset)
     before, step = out.copy(), 1e-6
-    _, gradient = loss_and_gradient(targets, out.T, INDEX)
+    _, gradient = targets.loss_and_gradient(out.T, INDEX)
     for place in np.ndindex(*out.shape):
         moved = np.zeros_like(out)
         moved[place] = step
-        slope = (mean_loss(targets, out + moved, INDEX) - mean_loss(targets, out - moved, INDEX)) / (2 * step)
+        slope = (targets.loss(out + moved, INDEX) - targets.loss(out - moved, INDEX)) / (2 * step)
         assert gradient.T[place] == pytest.approx(slope, abs=1e-8)
     assert np.array_equal(out, before)
 
@@ -135,7 +133,7 @@ def test_the_gradient_is_that_of_the_loss(task: str, weight: bool, offset: bool)
 @pytest.mark.parametrize("task", TASKS)
 def test_losses_of_large_outputs_are_finite(task: str) -> None:
     targets, out = some_targets(task)
-    loss, gradient = loss_and_gradient(targets, 1e3 * out.T, INDEX)
+    loss, gradient = targets.loss_and_gradient(1e3 * out.T, INDEX)
     assert np.isfinite(loss)
     assert np.isfinite(gradient).all()
 
@@ -148,7 +146,7 @@ def test_labels_that_were_not_observed_count_for_nothing(seed: int, weighted: bo
     y[rng.random(y.shape) < 0.3] = np.nan
     weight = rng.uniform(0.5, 2, 9) if weighted else None
     index, out = rng.integers(0, 9, 5), rng.standard_normal((5, n_outputs))
-    loss, gradient = loss_and_gradient(Targets("binary", y, n_outputs, weight), out.T, index)
+    loss, gradient = Targets("binary", y, n_outputs, weight).loss_and_gradient(out.T, index)
     seen = ~np.isnan(y[index])
     share = np.broadcast_to(1.0 if weight is None else weight[index][:, None], out.shape) / max(1, seen.sum())
     each = np.logaddexp(0, out) - np.nan_to_num(y[index]) * out
@@ -160,14 +158,14 @@ def test_labels_that_were_not_observed_count_for_nothing(seed: int, weighted: bo
 @pytest.mark.parametrize("task", TASKS)
 def test_the_gradient_keeps_single_precision(task: str) -> None:
     targets, out = some_targets(task, weight=True, offset=True)
-    assert loss_and_gradient(targets, out.astype(np.float32).T, INDEX)[1].dtype == np.float32
+    assert targets.loss_and_gradient(out.astype(np.float32).T, INDEX)[1].dtype == np.float32
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_weights_of_one_change_nothing(task: str) -> None:
     targets, out = some_targets(task)
     weighted = Targets(task, targets.y, targets.n_outputs, np.ones(6))
-    assert mean_loss(weighted, out, INDEX) == pytest.approx(mean_loss(targets, out, INDEX), rel=1e-12)
+    assert weighted.loss(out, INDEX) == pytest.approx(targets.loss(out, INDEX), rel=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)

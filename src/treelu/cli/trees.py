@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 from treelu.cli.messages import InputError
 from treelu.cli.prepare import Rows
-from treelu.tables import TableModel
 from treelu.data.blocks import stacked_rows
+from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
 
 

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import class_targets, encode_classes, value_targets
+from treelu.data.encoding import class_targets, encode_classes, value_targets, weigh_classes
 from treelu.data.invalid_targets import refuse_invalid_targets
-from treelu.data.missing import MissingValues
 from treelu.data.scaling import Scaling, check_scaled, fit_scaling
 from treelu.data.targets import Targets
 from treelu.nn import Table
+from treelu.tree.missing import MissingValues
 
 BLOCK = 2**21  # entries that are scaled at once
 
@@ -49,9 +48,13 @@ class ClassEncoding:
         check_classification_targets(y)
         _, number = encode_classes(y, self.classes)
         if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, self.classes[number])
-            weight = by_class if weight is None else weight * by_class
+            weight = weigh_classes(self.class_weight, self.classes[number], weight)
         return class_targets(number, len(self.classes), weight)
+
+    @property
+    def n_scores(self) -> int:
+        """Outputs of a model: one for two classes, and else one for each."""
+        return 1 if len(self.classes) == 2 else len(self.classes)
 
     def plain(self, y: Any) -> NDArray[Any]:
         """Class numbers, as `partial_fit` keeps them."""
@@ -86,6 +89,11 @@ class ValueEncoding:
             raise ValueError(f"y must have {len(self.scaling.scale)} columns, got {columns.shape[1]}")
         return value_targets(columns, self.scaling, weight)
 
+    @property
+    def n_scores(self) -> int:
+        """Outputs of a model."""
+        return len(self.scaling.scale)
+
     def plain(self, y: Any) -> NDArray[Any]:
         """Values as `partial_fit` keeps them: a column and a vector are the same."""
         outputs = () if self.n_outputs is None else (self.n_outputs,)
@@ -119,7 +127,7 @@ class Reading:
     def learn(
         cls, X: Any, encoding: ClassEncoding | ValueEncoding, standardize: bool | str, missing: Any = "error"
     ) -> Reading:
-        """Learn from validated rows, those that count; `missing` is "error", "indicator", or what was learned before."""
+        """Learn from validated rows that count; `missing` is "error", "indicator", or what was learned before."""
         values = missing
         if isinstance(missing, str):
             values = MissingValues.of(X) if missing == "indicator" else None
@@ -174,7 +182,7 @@ class RowWeights:
         by_class, total = None, np.ones(1) if weight is None else weight.astype(np.float64)
         if isinstance(encoding, ClassEncoding) and encoding.class_weight is not None:
             number = encode_classes(y, encoding.classes)[1]
-            by_class = compute_class_weight(encoding.class_weight, classes=encoding.classes, y=y)
+            by_class = _by_class(encoding, number, total)
             total = total * by_class[number]
         return cls(by_class, float(total.mean()))
 
@@ -190,3 +198,13 @@ class RowWeights:
             total = total * self.by_class[encode_classes(y, encoding.classes)[1]]
         scaled = (total / self.mean).astype(np.float32)
         return replace(dataset, targets=replace(dataset.targets, weight=scaled))
+
+
+def _by_class(encoding: ClassEncoding, number: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight of each class; "balanced" ones balance the weight of the sample's classes."""
+    weight = np.broadcast_to(weight, len(number))
+    by_row = weigh_classes(encoding.class_weight, encoding.classes[number], weight)
+    counted = np.flatnonzero(weight)
+    by_class = np.zeros(len(encoding.classes))
+    by_class[number[counted]] = by_row[counted] / weight[counted]
+    return by_class

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from treelu.data.encoding import as_weight
 from treelu.data.reading import Reading
 from treelu.data.targets import Targets
-from treelu.tree.rows import NO_NUMBERS, refuse_mask
+from treelu.tree.rows import NO_NUMBERS, is_frame, refuse_columns, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 MISSING_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
@@ -27,27 +28,20 @@ def refuse_text_columns(X: Any) -> None:
     kind = getattr(getattr(X, "dtype", None), "kind", "O")
     if kind in "mM":  # NumPy would make numbers of them, whatever their unit
         raise ValueError(f"X has {NO_NUMBERS[kind]}; turn them into numbers first, such as days or years")
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
+    if not is_frame(X):
         return
-    text = [str(name) for name, dtype in zip(X.columns, dtypes, strict=True) if _is_text(X[name], dtype)]
-    for name, dtype in zip(X.columns, dtypes, strict=True):
-        kind = getattr(dtype, "kind", "O")
-        if kind == "c":
-            raise ValueError(f"X has complex numbers in column {name!r}; turn them into real numbers first")
-        if kind in "mM":
-            raise ValueError(
-                f"X has {NO_NUMBERS[kind]} in column {name!r}; turn them into numbers first, such as days or years"
-            )
+    columns = list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "dtypes") else []  # pyarrow has none
+    text = [str(name) for name, dtype in columns if _is_text(X[name], dtype)]
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
-    for name, dtype in zip(X.columns, dtypes, strict=True):
+    for name, dtype in columns:
         if getattr(dtype, "kind", "O") == "O" and X[name].ndim == 1:
             _refuse_odd_values(name, X[name])
+    refuse_columns(X)
 
 
 def _refuse_odd_values(name: Any, column: Any) -> None:
@@ -94,6 +88,13 @@ def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any 
         return validate_data(estimator, X, reset=first, accept_sparse="csr", ensure_all_finite=finite, **options)
 
 
+def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
+    """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
+    tags.input_tags.allow_nan = estimator.missing == "indicator"
+    tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
+    return tags
+
+
 def _is_text(column: Any, dtype: Any) -> bool:
     kind = getattr(dtype, "kind", "O")
     if kind in "biufc":
@@ -112,12 +113,17 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def counted_rows(weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """The rows of positive weight; None where these are all. The others must not scale features nor be held out."""
+    return None if weight is None or weight.all() else np.flatnonzero(weight)
+
+
 def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Rows and targets without those of weight 0, which would scale the others."""
-    if targets.weight is None or targets.weight.all():
+    """Rows and targets without those of weight 0."""
+    rows = counted_rows(targets.weight)
+    if rows is None:
         return X, targets
-    rows = np.flatnonzero(targets.weight)
-    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weights(rows)))
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treelu.estimators.ensemble import ELCNClassifier, ELCNRegressor
-    from treelu.estimators.search import LCNClassifierCV, LCNRegressorCV
     from treelu.estimators.single import (
         ALCNClassifier,
         ALCNRegressor,
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
         LLNRegressor,
     )
     from treelu.estimators.small import ObliqueTreeClassifier, ObliqueTreeRegressor
+    from treelu.estimators.stacked import StackedClassifier, StackedRegressor
 
 __all__ = [
     "ALCNClassifier",
@@ -27,20 +27,19 @@ __all__ = [
     "ELCNClassifier",
     "ELCNRegressor",
     "LCNClassifier",
-    "LCNClassifierCV",
     "LCNRegressor",
-    "LCNRegressorCV",
     "LLNClassifier",
     "LLNRegressor",
     "ObliqueTreeClassifier",
     "ObliqueTreeRegressor",
+    "StackedClassifier",
+    "StackedRegressor",
 ]
-_MODULES = {"ELCN": "ensemble", "ObliqueTree": "small"}
+_MODULES = {"ELCN": "ensemble", "ObliqueTree": "small", "Stacked": "stacked"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'treelu.estimators' has no attribute {name!r}")
-    family = name.removesuffix("CV").removesuffix("Classifier").removesuffix("Regressor")
-    module = "search" if name.endswith("CV") else _MODULES.get(family, "single")
-    return getattr(importlib.import_module(f"treelu.estimators.{module}"), name)
+    family = name.removesuffix("Classifier").removesuffix("Regressor")
+    return getattr(importlib.import_module(f"treelu.estimators.{_MODULES.get(family, 'single')}"), name)

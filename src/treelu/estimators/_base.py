@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from treelu.data.dataset import Dataset
-from treelu.data.missing import MissingValues
+from treelu.data.folding import read_folding
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.rows import (
     check_same_columns,
     check_weight,
+    counted_rows,
     finite_scores,
     rows_that_count,
+    tags_of_missing,
     validated_rows,
     warn_of_few_rows,
 )
+from treelu.data.scaling import Scaling
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._hints import ParameterHints
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
-from treelu.estimators._saved import NetworkState
+from treelu.estimators._saved import (
+    NetworkState,
+    describe_fitted_network,
+    describe_stream,
+    restore_fitted_network,
+    restore_stream,
+)
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.training import History, Settings, evaluate
@@ -38,6 +46,10 @@ from treelu.training.config import NetworkConfig
 from treelu.training.fit import FittedNetwork, fit_network
 from treelu.training.settings import NAMES
 from treelu.training.stream import Stream, learn_piece
+from treelu.tree.missing import MissingValues
+
+if TYPE_CHECKING:
+    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 MAX_NEURONS = 256  # the work for a row grows with their cube
 
@@ -67,11 +79,11 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        return tags
+        return tags_of_missing(tags, self._shared())
 
     # Fitting
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None, groups: Any = None) -> Self:
         """Train on rows X with targets y.
 
         Parameters
@@ -83,9 +95,12 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
             Classes, or real values. A classifier also takes several labels of 0, 1 and NaN where one was not observed;
             each gets a model of its own.
         sample_weight : array of shape (n,), optional
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more, RMSE for values); the best epoch's
             parameters are kept.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -94,12 +109,12 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         self._check_parameters()
         with unchanged_by_failure(self):
             if is_outside_memory(X):
-                return fit_outside_memory(self, X, y, sample_weight, eval_set)
+                return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
             if self._takes_labels(y):
-                return self._fit_labels(X, y, sample_weight, eval_set)
+                return self._fit_labels(X, y, sample_weight, eval_set, groups)
             start = self._fitted_before()
             names = getattr(self, "feature_names_in_", None)
-            dataset, reading = self._read(X, y, sample_weight)
+            dataset, reading = self._read(X, y, sample_weight, groups)
             if start is not None:
                 check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
             validation = self._read_eval_set(eval_set, reading)
@@ -111,26 +126,27 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     def _fitted_before(self) -> Any:
         """The fit that warm_start=True continues."""
-        return self.__dict__.get("fitted_") if self.warm_start else None
+        return self.__dict__.get("fitted_") if getattr(self, "warm_start", False) else None
 
     def _takes_labels(self, y: Any) -> bool:
         """Whether y holds several labels, of which each gets a model of its own."""
         return False
 
-    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
         raise NotImplementedError
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[Dataset, Reading]:
+    def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Dataset, Reading]:
         """The rows that count, scaled, with their targets; and how they were read."""
         shared = self._shared()
         X = validated_rows(self, X, first=True, missing=shared.missing)
         check_consistent_length(X, y)
         weight = check_weight(sample_weight, X)
         encoding = self._learn_encoding(y, weight)
+        folding = read_folding(self.cv, groups, X, y, counted_rows(weight), are_classes=is_classifier(self))
         X, targets = rows_that_count(X, encoding.targets(y, weight))
         warn_of_few_rows(X.shape[0])
         reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
-        return Dataset(reading.table(X), targets), reading
+        return Dataset(reading.table(X), replace(targets, folding=folding)), reading
 
     def _read_eval_set(self, eval_set: Any, reading: Reading) -> Dataset | None:
         if eval_set is None:
@@ -149,9 +165,8 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         return replace(dataset, targets=replace(targets, weight=None))
 
     def _seeds(self, count: int) -> list[int]:
-        """Seeds of single fits, the same for the same random_state."""
-        draws = check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1, size=count)
-        return [int(seed) for seed in draws]
+        """Seeds of single fits."""
+        return draw_seeds(self.random_state, count)
 
     # What was learned
 
@@ -171,6 +186,16 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
     def history_(self) -> History:
         """What happened during training."""
         return self._model("history_").history
+
+    @property
+    def scaling_(self) -> Scaling:
+        """How features are scaled for training."""
+        return self._value.reading.scaling
+
+    @property
+    def spread_(self) -> NDArray[np.float64]:
+        """The standard deviation of each feature, and of each indicator of missing values."""
+        return self._model("spread_").spread
 
     @property
     def missing_values_(self) -> MissingValues | None:
@@ -203,6 +228,7 @@ class SingleNetwork(NetworkEstimator):
         "max_tree_features": [None, Interval(Integral, 1, None, closed="left")],
         "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object"],
         "warm_start": ["boolean"],
         "device": "no_validation",  # a string, or torch's own kind, which torch checks
         "n_jobs": [None, Integral],
@@ -222,19 +248,7 @@ class SingleNetwork(NetworkEstimator):
     stream_: Stream  # the rows kept by partial_fit
 
     def _config(self) -> NetworkConfig:
-        names = (
-            "depth", "drop_connect", "hidden_layers", "epochs", "learning_rate", "weight_decay", "early_stopping",
-            "max_tree_features", "device", "n_jobs", "callbacks", "verbose",
-        )  # fmt: skip
-        smoothing = getattr(self, "smoothing", 0.0)
-        return NetworkConfig(
-            self._network_class,
-            self._activation_kind,
-            **{name: getattr(self, name) for name in names},
-            smoothing=self._default_smoothing if isinstance(smoothing, str) else float(smoothing),
-            training=Settings.of(self.training),
-            title=type(self).__name__,
-        )
+        return network_config(self)
 
     def _shared(self) -> Self:
         return self
@@ -287,6 +301,11 @@ class SingleNetwork(NetworkEstimator):
         return self._model("weight_decay_").chosen.weight_decay
 
     @property
+    def max_tree_features_(self) -> int | None:
+        """The most features that the tree may read, as given or chosen; None for all."""
+        return self._model("max_tree_features_").chosen.max_tree_features
+
+    @property
     def n_passes_(self) -> int:
         """Epochs, or pieces of a stream."""
         return self._model("n_passes_").n_passes
@@ -294,3 +313,38 @@ class SingleNetwork(NetworkEstimator):
     def _raw_scores(self, X: Any) -> NDArray[np.float64]:
         X = self._rows(X)
         return finite_scores(evaluate(self.network_, Table(X)))
+
+    def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
+        state = describe_fitted_network(self.fitted_, arrays)
+        stream = self.__dict__.get("stream_")
+        return state if stream is None else {**state, "stream": describe_stream(stream, arrays.under("stream"))}
+
+    def _load_model(self, fields: Fields, arrays: ArrayReader, reading: Reading, *learned: Any) -> FittedNetwork:
+        fitted = restore_fitted_network(fields, arrays, reading, *learned, config=self._config())
+        if "stream" in fields:
+            self.stream_ = restore_stream(fields.inner("stream"), arrays.under("stream"), self, reading.encoding)
+        return fitted
+
+
+def draw_seeds(random_state: Any, count: int) -> list[int]:
+    """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
+    return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]
+
+
+_OF_CONFIG = (
+    "depth", "drop_connect", "hidden_layers", "epochs", "learning_rate", "weight_decay", "early_stopping",
+    "max_tree_features", "device", "n_jobs", "callbacks", "verbose",
+)  # fmt: skip
+
+
+def network_config(estimator: Any) -> NetworkConfig:
+    """The parameters of an estimator around one network, as `fit_network` takes them."""
+    kind, smoothing = type(estimator), getattr(estimator, "smoothing", 0.0)
+    return NetworkConfig(
+        kind._network_class,
+        kind._activation_kind,
+        **{name: getattr(estimator, name) for name in _OF_CONFIG},
+        smoothing=kind._default_smoothing if isinstance(smoothing, str) else float(smoothing),
+        training=Settings.of(estimator.training),
+        title=kind.__name__,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -29,40 +30,14 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         check_class_weight(self._shared().class_weight)
         return is_label_matrix(y)
 
-    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
-        self.fitted_ = fit_labels(self, X, y, sample_weight, eval_set)
+    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
+        self.fitted_ = fit_labels(self, X, y, sample_weight, eval_set, groups)
         self.__dict__.pop("stream_", None)
         return self
 
     def _fitted_before(self) -> Any:
         fitted = super()._fitted_before()
         return None if isinstance(fitted, FittedLabels) else fitted
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a piece of the data; pieces should come in random order.
-
-        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. Whenever their number has
-        grown by a quarter, a network is fitted to them as by `fit`; in between the last one is continued. After a
-        `fit`, whose rows are not kept, its network is continued.
-
-        Parameters
-        ----------
-        X, y : as for `fit`, a vector y only
-        classes : array, optional
-            All classes, at the first call if that piece does not show them all.
-        sample_weight : array of shape (n,), optional
-        """
-        self._check_parameters()
-        class_weight = self._shared().class_weight
-        check_class_weight(class_weight)
-        if is_label_matrix(y):
-            raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
-        with unchanged_by_failure(self):
-            if isinstance(self.__dict__.get("fitted_"), FittedLabels):
-                del self.fitted_
-            known = self.classes_ if "fitted_" in self.__dict__ else None
-            given = check_classes(classes, known)
-            return self._fit_piece(X, y, sample_weight, ClassEncoding.learn(y, class_weight, given))
 
     def _learn_encoding(self, y: Any, weight: NDArray[Any] | None) -> ClassEncoding:
         return ClassEncoding.learn(y, self._shared().class_weight)
@@ -76,6 +51,14 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         if isinstance(fitted, FittedLabels):
             return [member.classes_ for member in fitted.estimators]
         return fitted.reading.encoding.classes
+
+    @property
+    def estimators_(self) -> list[Any]:
+        """Of several labels, the classifier of each."""
+        fitted = self._value
+        if not isinstance(fitted, FittedLabels):
+            raise AttributeError(f"this {type(self).__name__} is one model; there are estimators_ for several labels")
+        return fitted.estimators
 
     def _model(self, name: str) -> Any:
         if isinstance(self._value, FittedLabels):
@@ -116,7 +99,41 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         return tags
 
 
-class SingleClassifier(NetworkClassifier, SingleNetwork):
+class IncrementalClassifier(NetworkClassifier):
+    """A classifier that learns from pieces of the data too."""
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a piece of the data; pieces should come in random order.
+
+        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. Whenever their number has
+        grown by a quarter, a network is fitted to them as by `fit`; in between the last one is continued. After a
+        `fit`, whose rows are not kept, its network is continued.
+
+        Parameters
+        ----------
+        X, y : as for `fit`, a vector y only
+        classes : array, optional
+            All classes, at the first call if that piece does not show them all.
+        sample_weight : array of shape (n,), optional
+        """
+        self._check_parameters()
+        class_weight = self._shared().class_weight
+        check_class_weight(class_weight)
+        if is_label_matrix(y):
+            raise ValueError("partial_fit takes a vector y; fit several labels with one estimator each")
+        with unchanged_by_failure(self):
+            if isinstance(self.__dict__.get("fitted_"), FittedLabels):
+                del self.fitted_
+            known = self.classes_ if "fitted_" in self.__dict__ else None
+            given = check_classes(classes, known)
+            return self._fit_piece(X, y, sample_weight, ClassEncoding.learn(y, class_weight, given))
+
+    @abstractmethod
+    def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ClassEncoding) -> Self:
+        """Learn from a piece of the rows."""
+
+
+class SingleClassifier(SingleNetwork, IncrementalClassifier):
     """A classifier around one network."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -135,6 +152,7 @@ class SingleClassifier(NetworkClassifier, SingleNetwork):
         weight_decay: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        cv: Any = None,
         max_tree_features: int | None = None,
         missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
@@ -154,6 +172,7 @@ class SingleClassifier(NetworkClassifier, SingleNetwork):
         self.weight_decay = weight_decay
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.cv = cv
         self.max_tree_features = max_tree_features
         self.missing = missing
         self.class_weight = class_weight

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from treelu.estimators._log_proba import LogProbabilities
-from treelu.data.rows import plain_gaps, refuse_text_columns
-from treelu.estimators._showing import SaveMixin
 from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.rows import missing_value_errors, refuse_text_columns
+from treelu.estimators._log_proba import LogProbabilities
+from treelu.estimators._showing import SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
@@ -70,7 +70,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
     def _rows(self, X: Any) -> Matrix:
         check_is_fitted(self)
         refuse_text_columns(X)
-        with plain_gaps(type(self).__name__, "impute missing values first"):
+        with missing_value_errors(type(self).__name__, "impute missing values first"):
             return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
 
     def _training_rows(
@@ -80,7 +80,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         refuse_text_columns(X)
         refuse_invalid_targets(y, are_classes=is_classifier(self))
         refuse_mask("sample_weight", sample_weight)
-        with plain_gaps(type(self).__name__, "impute missing values first"):
+        with missing_value_errors(type(self).__name__, "impute missing values first"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(weights)

@@ -46,11 +46,12 @@ class ParameterHints:
         nested = {name: parameters.pop(name) for name in list(parameters) if name.startswith(NESTED)}
         super().set_params(**parameters)  # type: ignore[misc]
         if nested:
-            given: Any = self.training  # type: ignore[attr-defined]
+            given = getattr(self, "training", None)
             changes = {name.removeprefix(NESTED): value for name, value in nested.items()}
             before = given.changed() if isinstance(given, Settings) else dict(given or {})
-            self.training = {**before, **changes}
-            Settings.of(self.training)  # refuses unknown names
+            changed = {**before, **changes}
+            Settings.of(changed)  # refuses unknown names
+            super().set_params(training=changed)  # type: ignore[misc]
         return self
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import check_label_matrix, class_targets
+from treelu.data.encoding import check_label_matrix, class_targets, weigh_classes
+from treelu.data.folding import read_folding
+from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
-from treelu.data.rows import check_same_columns, check_weight, validated_rows
+from treelu.data.rows import check_same_columns, check_weight, counted_rows, validated_rows
 from treelu.nn import Table
 from treelu.training.together import together
 
@@ -38,16 +39,17 @@ class FittedLabels:
     reading: Reading
 
 
-def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> FittedLabels:
+def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> FittedLabels:
     """An estimator for each label, on the rows where it is observed."""
     y = check_label_matrix(y)
-    before = estimator.__dict__.get("fitted_") if estimator.warm_start else None
+    before = estimator.__dict__.get("fitted_") if getattr(estimator, "warm_start", False) else None
     names, shared = getattr(estimator, "feature_names_in_", None), estimator._shared()
     X = validated_rows(estimator, X, first=True, missing=shared.missing)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
-    if weight is not None and not weight.all():  # rows that do not count must not scale the others
-        rows = np.flatnonzero(weight)
+    rows = counted_rows(weight)
+    folding = read_folding(estimator.cv, groups, X, y, rows, are_classes=False)
+    if weight is not None and rows is not None:  # rows that do not count must not scale the others
         X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
     encoding = ClassEncoding(np.array([0, 1]), shared.class_weight)
     reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
@@ -55,27 +57,19 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     if isinstance(before, FittedLabels):
         check_same_columns(before.reading, reading, names, getattr(estimator, "feature_names_in_", None))
     table, validation = reading.table(X), _read_eval_set(estimator, eval_set, reading, y.shape[1])
-    fits = [partial(_fit, member, label, table, y, weight, validation, reading) for label, member in enumerate(members)]
+    fits = []
+    for label, member in enumerate(members):
+        dataset = _label(table, y[:, label], weight, shared.class_weight, folding)
+        fits.append(partial(_fit, member, dataset, validation(label), reading))
     fitted = together(fits, estimator.n_jobs, lambda member: member.history_.ended == "interrupted")
     if len(fitted) < len(members):  # labels without a model cannot predict
         raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
     return FittedLabels(fitted, reading)
 
 
-def _fit(
-    member: Any,
-    label: int,
-    table: Table,
-    y: NDArray[np.float64],
-    weight: NDArray[Any] | None,
-    validation: Callable[[int], Dataset | None],
-    reading: Reading,
-) -> Any:
-    start = member.__dict__.get("fitted_")
-    dataset = _label(table, y[:, label], weight, reading.encoding.class_weight)  # type: ignore[union-attr]
-    member.fitted_ = type(member)._fit(
-        dataset, member._config(), reading, member._seeds(1)[0], validation=validation(label), start=start
-    )
+def _fit(member: Any, dataset: Dataset, validation: Dataset | None, reading: Reading) -> Any:
+    start, seed = member.__dict__.get("fitted_"), member._seeds(1)[0]
+    member.fitted_ = type(member)._fit(dataset, member._config(), reading, seed, validation=validation, start=start)
     return member
 
 
@@ -98,9 +92,7 @@ def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list
     return members
 
 
-def _read_eval_set(
-    estimator: Any, eval_set: Any, reading: Reading, n_labels: int
-) -> Callable[[int], Dataset | None]:
+def _read_eval_set(estimator: Any, eval_set: Any, reading: Reading, n_labels: int) -> Callable[[int], Dataset | None]:
     """The validation rows of a label."""
     if eval_set is None:
         return lambda label: None
@@ -118,11 +110,17 @@ def _read_eval_set(
     return lambda label: _label(table, y[:, label], None, class_weight)
 
 
-def _label(table: Table, y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> Dataset:
+def _label(
+    table: Table,
+    y: NDArray[np.float64],
+    weight: NDArray[Any] | None,
+    class_weight: Any,
+    folding: Folding | None = None,
+) -> Dataset:
     """The rows with an observed label."""
     observed = np.flatnonzero(~np.isnan(y))
     if class_weight is not None:
-        by_class = np.ones(len(y))
-        by_class[observed] = compute_sample_weight(class_weight, y[observed])
-        weight = by_class if weight is None else weight * by_class
-    return Dataset(table, class_targets(np.nan_to_num(y), 2, weight), observed)
+        of_observed = weigh_classes(class_weight, y[observed], None if weight is None else weight[observed])
+        weight = np.ones(len(y)) if weight is None else weight.copy()
+        weight[observed] = of_observed
+    return Dataset(table, replace(class_targets(np.nan_to_num(y), 2, weight), folding=folding), observed)

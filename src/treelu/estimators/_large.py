@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from treelu.data.reading import RowWeights
 from treelu.data.rows import refuse_text_columns, validated_rows
 from treelu.data.store import RowStore, checked_weight, targets_of
 from treelu.training.config import NetworkConfig
-from treelu.training.continuing import continue_training, finished_on_all_rows, start_from
+from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.progress import epoch_bar
 
 if TYPE_CHECKING:
@@ -39,8 +40,16 @@ def is_outside_memory(X: Any) -> bool:
     return isinstance(X, BlockRows | Iterator)
 
 
-def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Any:
+def refuse_folding(cv: Any, groups: Any) -> None:
+    """Raise where rows outside memory, of which some are drawn, should be held out as `cv` or `groups` say."""
+    for name, value in (("groups", groups), ("cv", None if isinstance(cv, Integral) else cv)):
+        if value is not None:
+            raise ValueError(f"{name} needs the rows in memory: give X as an array, or leave {name} out")
+
+
+def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
+    refuse_folding(estimator.cv, groups)
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
     may_miss = estimator.missing == "indicator"
@@ -145,6 +154,8 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     fitted.history.records += history.records
     fitted.history.ended = history.ended
     estimator.fitted_ = finished_on_all_rows(fitted, network, dataset(part), validation, config)
+    if estimator.fitted_ is fitted:
+        warn_of_worse()
     return estimator
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -20,19 +21,6 @@ from treelu.training import Callback, Settings
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
     """A regressor around networks."""
-
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from a piece of the data; pieces should come in random order.
-
-        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. Whenever their number has
-        grown by a quarter, a network is fitted to them as by `fit`; in between the last one is continued. After a
-        `fit`, whose rows are not kept, its network is continued.
-        """
-        self._check_parameters()
-        with unchanged_by_failure(self):
-            fitted = self.__dict__.get("fitted_")
-            encoding = self._learn_encoding(y, None) if fitted is None else fitted.reading.encoding
-            return self._fit_piece(X, y, sample_weight, encoding)
 
     def _learn_encoding(self, y: Any, weight: NDArray[Any] | None) -> ValueEncoding:
         return ValueEncoding.learn(y, bool(self._shared().standardize), weight)
@@ -57,7 +45,28 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         return tags
 
 
-class SingleRegressor(NetworkRegressor, SingleNetwork):
+class IncrementalRegressor(NetworkRegressor):
+    """A regressor that learns from pieces of the data too."""
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a piece of the data; pieces should come in random order.
+
+        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. Whenever their number has
+        grown by a quarter, a network is fitted to them as by `fit`; in between the last one is continued. After a
+        `fit`, whose rows are not kept, its network is continued.
+        """
+        self._check_parameters()
+        with unchanged_by_failure(self):
+            fitted = self.__dict__.get("fitted_")
+            encoding = self._learn_encoding(y, None) if fitted is None else fitted.reading.encoding
+            return self._fit_piece(X, y, sample_weight, encoding)
+
+    @abstractmethod
+    def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ValueEncoding) -> Self:
+        """Learn from a piece of the rows."""
+
+
+class SingleRegressor(SingleNetwork, IncrementalRegressor):
     """A regressor around one network."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -77,6 +86,7 @@ class SingleRegressor(NetworkRegressor, SingleNetwork):
         smoothing: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        cv: Any = None,
         max_tree_features: int | None = None,
         missing: str = "error",
         warm_start: bool = False,
@@ -96,6 +106,7 @@ class SingleRegressor(NetworkRegressor, SingleNetwork):
         self.smoothing = smoothing
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.cv = cv
         self.max_tree_features = max_tree_features
         self.missing = missing
         self.warm_start = warm_start

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
+from treelu.estimators._labels import FittedLabels
 from treelu.estimators._showing import SaveMixin
-from treelu.estimators._trees import Visits
-from treelu.data.missing import MissingValues
+from treelu.estimators._trees import column_importances, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
+from treelu.training import History
+from treelu.training.config import NetworkConfig
+from treelu.training.counts import PatternCounts
+from treelu.training.fit import FittedNetwork
+from treelu.training.hyper_parameters import HyperParameters
 from treelu.training.saved import (
     describe_history,
     describe_numbers,
@@ -23,10 +31,12 @@ from treelu.training.saved import (
     restore_numbers,
     take_scaling,
 )
+from treelu.training.small.choice import COLUMNS
+from treelu.training.stream import Stream
+from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:
-    from treelu.training.stream import Stream
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 Describe = Callable[[Any, Any], dict[str, Any]]  # (estimator, arrays) → a whole description, for estimators within
@@ -36,80 +46,142 @@ Restore = Callable[[Any, Any], Any]  # the inverse: (fields, arrays) → estimat
 class NetworkState(SaveMixin, ABC):
     """The state of estimators around networks."""
 
+    fitted_: Any
     n_features_in_: int
-    missing: str
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
         """What was learned, as JSON; arrays go into `arrays`."""
-        put_scaling(self.scaling_, arrays.under("scaling"))
-        put_missing(self, arrays)
-        history = getattr(self, "history_", None)  # partial_fit keeps none
+        fitted = self.fitted_
+        put_scaling(fitted.reading.scaling, arrays.under("scaling"))
+        put_missing(fitted.reading.missing, arrays)
+        if isinstance(fitted, FittedLabels):
+            members = enumerate(fitted.estimators)
+            return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
+        arrays.put("spread", fitted.spread)
+        history = fitted.history  # partial_fit keeps none
         state: dict[str, Any] = {"history": None if history is None else describe_history(history)}
-        arrays.put("spread", self.spread_)
-        return {**state, **self._state_of_targets(arrays), **self._state_of_model(arrays)}
+        return {**state, **_describe_encoding(fitted.reading.encoding, arrays), **self._state_of_model(arrays)}
 
     def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
         """The inverse of `_state`, for an estimator with its parameters set; an error where a part does not fit."""
-        take_missing(self, fields, arrays)
-        self.scaling_ = take_scaling(arrays.under("scaling"), n_columns(self))
-        n_outputs = self._load_model(fields, arrays)
-        self.spread_ = arrays.floats("spread", n_columns(self))
-        if "history" in fields:
-            self.history_ = restore_history(fields.inner("history"))
-        self._load_targets(fields, arrays, n_outputs)
-        if "stream" in fields and hasattr(self, "network_"):
-            self.stream_ = restore_stream(fields.inner("stream"), arrays.under("stream"), self)
+        shared, n_features = self._shared(), int(self.n_features_in_)
+        missing = take_missing(shared.missing, n_features, fields, arrays)
+        n_columns = n_features if missing is None else missing.n_columns
+        scaling = take_scaling(arrays.under("scaling"), n_columns)
+        if "members" in fields:
+            described = enumerate(fields.inners("members"))
+            members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
+            self._check_labels(members, fields)
+            encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
+            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing))
+            return
+        encoding = _restore_encoding(self, fields, arrays)
+        reading = Reading(encoding, scaling, missing)
+        history = restore_history(fields.inner("history")) if "history" in fields else None
+        self.fitted_ = self._load_model(fields, arrays, reading, history, arrays.floats("spread", n_columns))
+
+    def _check_labels(self, members: list[Any], fields: Fields) -> None:
+        if not members:
+            raise fields.error("this estimator needs at least one label")
+        for i, member in enumerate(members):
+            fits = type(member) is type(self) and not isinstance(member.fitted_, FittedLabels)
+            if not fits or member.n_features_in_ != self.n_features_in_ or member.classes_.tolist() != [0, 1]:
+                raise fields.error(f"member {i} does not belong to this estimator")
 
     @abstractmethod
-    def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
-        """What was learned of y."""
+    def _shared(self) -> Any:
+        """The estimator whose `standardize` and `missing` count."""
 
     @abstractmethod
-    def _load_targets(self, fields: Fields, arrays: ArrayReader, n_outputs: int) -> None:
-        """The inverse of `_state_of_targets`, for a network of so many outputs."""
-
     def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
-        """The one network, and the rows that `partial_fit` keeps."""
-        put_visits(self.visits_, arrays.under("visits"))
-        state = {
-            "network": describe_network(self.network_, arrays.under("network")),
-            "n_passes": int(self.n_passes_),
-            "weight_decay": float(self.weight_decay_),
-        }
-        if hasattr(self, "stream_"):
-            state["stream"] = describe_stream(self.stream_, arrays.under("stream"))
-        return state
+        """The networks, and what belongs to them."""
 
-    def _load_model(self, fields: Fields, arrays: ArrayReader) -> int:
-        """The inverse of `_state_of_model` but for the stream; returns the number of outputs."""
-        network = restore_network(fields.inner("network"), arrays.under("network"))
-        smooth = not network.activation.is_piecewise_linear
-        fits = type(network) is self._network_class and smooth == (self._activation_kind == "softplus")
-        if not fits or network.in_features != n_columns(self) or network.dtype != np.float64:
-            raise fields.error("the network does not belong to this estimator")
-        self.network_, self.depth_, self.drop_connect_ = network, network.depth, network.drop_connect
-        self.visits_ = take_visits(arrays.under("visits"), network.depth)
-        self.n_passes_ = fields.whole("n_passes")
-        self.weight_decay_ = fields.number("weight_decay") if "weight_decay" in fields else 0.0  # once always 0
-        return network.out_features
+    @abstractmethod
+    def _load_model(
+        self,
+        fields: Fields,
+        arrays: ArrayReader,
+        reading: Reading,
+        history: History | None,
+        spread: NDArray[np.float64],
+    ) -> Any:
+        """The inverse of `_state_of_model`: the fit."""
 
-    if TYPE_CHECKING:  # what estimators have besides
 
-        def __getattr__(self, name: str) -> Any: ...
+def _describe_encoding(encoding: ClassEncoding | ValueEncoding, arrays: ArrayWriter) -> dict[str, Any]:
+    if isinstance(encoding, ClassEncoding):
+        return {"classes": arrays.labels(encoding.classes)}
+    put_scaling(encoding.scaling, arrays.under("target_scaling"))
+    return {"several_outputs": encoding.n_outputs is not None}
+
+
+def _restore_encoding(estimator: Any, fields: Fields, arrays: ArrayReader) -> ClassEncoding | ValueEncoding:
+    if is_classifier(estimator):
+        classes = fields.labels("classes")
+        if len(classes) < 2:
+            raise fields.error(f"a classifier needs two classes, got {len(classes)}")
+        return ClassEncoding(classes, estimator._shared().class_weight)
+    several, scaling = fields.flag("several_outputs"), take_scaling(arrays.under("target_scaling"), None)
+    if not several and len(scaling.scale) != 1:
+        raise fields.error(f"a single target does not fit {len(scaling.scale)} outputs")
+    return ValueEncoding(scaling, len(scaling.scale) if several else None)
+
+
+def check_outputs(n_outputs: int, encoding: ClassEncoding | ValueEncoding, fields: Fields) -> None:
+    """Raise where a model has another number of outputs than its targets need."""
+    if n_outputs != encoding.n_scores:
+        raise fields.error(f"{n_outputs} outputs do not fit the targets, which need {encoding.n_scores}")
+
+
+def describe_fitted_network(fitted: FittedNetwork, arrays: ArrayWriter) -> dict[str, Any]:
+    """One network and its row counts as JSON; arrays go into `arrays`."""
+    put_patterns(fitted.patterns, arrays.under("visits"))  # so called by version 0.1
+    state = {
+        "network": describe_network(fitted.network, arrays.under("network")),
+        "n_passes": int(fitted.n_passes),
+        "weight_decay": float(fitted.chosen.weight_decay),
+    }
+    limit = fitted.chosen.max_tree_features
+    return state if limit is None else {**state, "max_tree_features": int(limit)}
+
+
+def restore_fitted_network(
+    fields: Fields,
+    arrays: ArrayReader,
+    reading: Reading,
+    history: History | None,
+    spread: NDArray[np.float64],
+    *,
+    config: NetworkConfig,
+) -> FittedNetwork:
+    """The inverse of `describe_fitted_network`, for an estimator of this configuration."""
+    network = restore_network(fields.inner("network"), arrays.under("network"))
+    smooth = not network.activation.is_piecewise_linear
+    fits = type(network) is config.network_class and smooth == (config.activation == "softplus")
+    if not fits or network.in_features != len(reading.scaling.scale) or network.dtype != np.float64:
+        raise fields.error("the network does not belong to this estimator")
+    check_outputs(network.out_features, reading.encoding, fields)
+    decay = fields.number("weight_decay") if "weight_decay" in fields else 0.0  # once always 0
+    limit = fields.whole("max_tree_features", low=1) if "max_tree_features" in fields else None
+    chosen = HyperParameters(network.depth, network.drop_connect, decay, limit)
+    patterns = take_patterns(arrays.under("visits"), network.depth)
+    return FittedNetwork(network, reading, chosen, history, fields.whole("n_passes"), patterns, spread)
 
 
 _STEPS = ("leaves", "terms", "score", "std_error")
+_DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
 
 
 class PathState:
     """The state of small trees: the path of sizes, with the tree of each step."""
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        put_missing(self, arrays)
         estimator: Any = self
-        path, trees = estimator.path_, enumerate(estimator.path_trees_)
+        put_missing(missing_of(estimator), arrays)
+        path = estimator.path_
+        trees = enumerate(replace(tree, missing=None) for tree in estimator.path_trees_)  # the estimator has it
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in _STEPS},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
             "chosen": estimator._chosen_step,
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -119,23 +191,29 @@ class PathState:
         import pandas as pd
 
         estimator: Any = self
-        take_missing(estimator, fields, arrays)
+        missing = take_missing(estimator.missing, int(estimator.n_features_in_), fields, arrays)
+        if missing is not None:
+            estimator.missing_values_ = missing
+        n_columns = int(estimator.n_features_in_) if missing is None else missing.n_columns
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
-        columns = restore_numbers(fields.inner("path"), _STEPS)
+        path = fields.inner("path")
+        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
-        fits = all(
-            tree.n_features == n_columns(estimator) and tree.is_classifier == is_classifier(estimator) for tree in trees
-        )
+        fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        table = pd.DataFrame(dict(zip(_STEPS, columns, strict=True)))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "score": np.float64, "std_error": np.float64})
+        trees = [replace(tree, missing=missing_of(estimator)) for tree in trees]
+        table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
+        table = table.reindex(columns=COLUMNS)
+        table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
+        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None:
             raise fields.error("the tree has no counts of rows")
-        estimator.feature_importances_ = estimator.tree_.feature_importances()
+        estimator.feature_importances_ = column_importances(estimator.tree_)
         if estimator.tree_.is_classifier:
             estimator.classes_ = estimator.tree_.classes
 
@@ -143,43 +221,37 @@ class PathState:
 # Missing values
 
 
-def put_missing(estimator: Any, arrays: ArrayWriter) -> None:
+def put_missing(missing: MissingValues | None, arrays: ArrayWriter) -> None:
     """Write what was learned of missing values, where there is any."""
-    gaps = getattr(estimator, "missing_values_", None)
-    if gaps is not None:
-        arrays.put("missing_means", gaps.fills)  # so called by version 0.1
-        arrays.put("missing_gaps", gaps.gaps)
+    if missing is not None:
+        arrays.put("missing_means", missing.fills)  # so called by version 0.1
+        arrays.put("missing_gaps", missing.gaps)
 
 
-def take_missing(estimator: Any, fields: Fields, arrays: ArrayReader) -> None:
-    """The inverse of `put_missing`."""
-    if (estimator.missing == "indicator") != arrays.has("missing_gaps"):
-        raise fields.error(f"missing={estimator.missing!r} does not fit what was learned of gaps")
-    if arrays.has("missing_gaps"):
-        fills = arrays.floats("missing_means", estimator.n_features_in_)
-        gaps = arrays.integers("missing_gaps", None)
-        if len(gaps) and not 0 <= gaps.min() <= gaps.max() < estimator.n_features_in_:
-            raise fields.error("missing_gaps names features that are not there")
-        estimator.missing_values_ = MissingValues(fills, gaps)
-
-
-def n_columns(estimator: Any) -> int:
-    """Features that the network reads: the raw ones, and indicators of missing values."""
-    gaps = getattr(estimator, "missing_values_", None)
-    return int(estimator.n_features_in_) if gaps is None else gaps.n_columns
+def take_missing(given: str, n_features: int, fields: Fields, arrays: ArrayReader) -> MissingValues | None:
+    """The inverse of `put_missing`, for an estimator whose parameter `missing` is given."""
+    if (given == "indicator") != arrays.has("missing_gaps"):
+        raise fields.error(f"missing={given!r} does not fit what was learned of missing values")
+    if not arrays.has("missing_gaps"):
+        return None
+    fills = arrays.floats("missing_means", n_features)
+    gaps = arrays.integers("missing_gaps", None)
+    if len(gaps) and not 0 <= gaps.min() <= gaps.max() < n_features:
+        raise fields.error("missing_gaps names features that are not there")
+    return MissingValues(fills, gaps)
 
 
 # Rows of the training table: counted by activation pattern, and those that `partial_fit` keeps
 
 
-def put_visits(visits: Visits, arrays: ArrayWriter) -> None:
+def put_patterns(patterns: PatternCounts, arrays: ArrayWriter) -> None:
     """Write how often each activation pattern occurs."""
-    arrays.put("codes", visits.codes.astype(np.int64))
-    arrays.put("counts", visits.counts.astype(np.int64))
+    arrays.put("codes", patterns.codes.astype(np.int64))
+    arrays.put("counts", patterns.counts.astype(np.int64))
 
 
-def take_visits(arrays: ArrayReader, depth: int) -> Visits:
-    """The inverse of `put_visits`; every pattern is one of a network of that depth."""
+def take_patterns(arrays: ArrayReader, depth: int) -> PatternCounts:
+    """The inverse of `put_patterns`; every pattern is one of a network of that depth."""
     words = n_words(depth)
     codes = arrays.integers("codes", None, words)
     counts = arrays.integers("counts", len(codes))
@@ -187,7 +259,7 @@ def take_visits(arrays: ArrayReader, depth: int) -> Visits:
     beyond = [(codes[:, word] >> (size - 1)) > 1 for word, size in enumerate(bits)]
     if (codes < 0).any() or np.any(beyond) or (counts < 0).any():
         raise arrays.error(f"the activation patterns do not belong to a network of depth {depth}")
-    return Visits(codes, counts)
+    return PatternCounts(codes, counts)
 
 
 _FLOATS = ("float32", "float64")
@@ -212,18 +284,18 @@ def describe_stream(stream: Stream, arrays: ArrayWriter) -> dict[str, Any]:
     }
 
 
-def restore_stream(fields: Fields, arrays: ArrayReader, estimator: Any) -> Stream:
+def restore_stream(
+    fields: Fields, arrays: ArrayReader, estimator: Any, encoding: ClassEncoding | ValueEncoding
+) -> Stream:
     """The inverse of `describe_stream`, for the estimator that it belongs to."""
-    from treelu.training.stream import Stream
-
     keys = arrays.floats("keys", None)
     n_rows, n_seen, n_fitted = len(keys), fields.whole("n_seen"), fields.whole("n_fitted")
     weight = arrays.floats("weight", n_rows)
-    if is_classifier(estimator):
+    if isinstance(encoding, ClassEncoding):
         y = arrays.integers("y", n_rows)
-        right = bool(((y >= 0) & (y < len(estimator.classes_))).all())
+        right = bool(((y >= 0) & (y < len(encoding.classes))).all())
     else:
-        outputs = () if estimator.n_outputs_ is None else (estimator.n_outputs_,)
+        outputs = () if encoding.n_outputs is None else (encoding.n_outputs,)
         y, right = arrays.floats("y", n_rows, *outputs), True
     if not right or not n_rows or n_fitted > n_seen or n_rows > n_seen or not (weight >= 0).all() or weight.max() <= 0:
         raise fields.error("the kept rows do not belong to this estimator")

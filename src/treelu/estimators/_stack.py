@@ -1,4 +1,4 @@
-"""`fit_stack`: networks that leave a fifth of the rows out in turn, a random forest, boosted trees, and weights fitted to
+"""`fit_stack`: networks that leave a fifth of the rows out in turn, a random forest and boosted trees, weighted by
 their out-of-fold predictions.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.data.dataset import Dataset
+from treelu.data.folds import Fold
 from treelu.data.reading import Reading
 from treelu.data.scaling import Scaling
 from treelu.data.targets import predictions
@@ -23,7 +24,7 @@ from treelu.training.counts import PatternCounts, feature_spread
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.ensemble import FittedEnsemble, member_trainer, untempered
 from treelu.training.fit import choose
-from treelu.training.hyper_parameters import FOLDS, fold_numbers
+from treelu.training.hyper_parameters import FOLDS
 from treelu.training.loop import Callback, evaluate
 from treelu.training.plan import rows_in_batch
 from treelu.training.progress import epoch_bar
@@ -120,13 +121,10 @@ def fit_stack(
     """Fit all parts to scaled rows and weight them; parameters as of `fit_network`."""
     targets = dataset.targets
     target = reading.encoding.scaling or Scaling.identity(targets.n_outputs)
-    n_folds = min(FOLDS, len(dataset))
-    folds = fold_numbers(targets, dataset.rows, seed, n_folds)
-    if len(dataset) < 2:
-        folds[:] = n_folds  # the one row is trained on
-    grown = _grow_trees(config, dataset, folds, n_folds, seed)
+    folds = targets.folds(dataset.rows, min(FOLDS, len(dataset)), seed)
+    grown = _grow_trees(config, dataset, folds, seed)
     patterns: list[PatternCounts] = []
-    held_out = HeldOut(dataset, reading.scaling, target, folds, n_folds)
+    held_out = HeldOut(dataset, reading.scaling, target, folds)
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
     n_members = config.n_members(dataset.table.shape[1])
     history = grow(
@@ -155,17 +153,17 @@ def fit_stack(
     return FittedStack(ensemble, reading, history, patterns[: len(ensemble)], spread, stack)
 
 
-def _grow_trees(
-    config: StackConfig, dataset: Dataset, folds: NDArray[np.int64], n_folds: int, seed: int
-) -> list[Grown]:
+def _grow_trees(config: StackConfig, dataset: Dataset, folds: list[Fold], seed: int) -> list[Grown]:
     """A random forest; and boosted trees, unless there are many features or, with a tree for each, many classes."""
     if not config.n_trees or len(dataset) < 2:
         return []
-    grown = [grow_forest(dataset, int(config.n_trees), seed, config.n_jobs)]
-    can_boost = bool((folds < n_folds).any())  # not where each row is the only one of its class
-    if can_boost and dataset.table.shape[1] < WIDE and dataset.targets.task != "multiclass":
-        grown.append(grow_boosted(dataset, folds, n_folds, seed))
-    return grown
+    # rows out of bag are single rows, whose groups or later rows a tree may have seen
+    instead_of_bags = None if dataset.targets.folding is None else folds
+    grown = [grow_forest(dataset, int(config.n_trees), seed, config.n_jobs, instead_of_bags)]
+    boosted = None
+    if dataset.table.shape[1] < WIDE and dataset.targets.task != "multiclass":
+        boosted = grow_boosted(dataset, folds, seed)
+    return grown if boosted is None else [*grown, boosted]
 
 
 def _kinds(config: StackConfig, dataset: Dataset, seed: int, patterns: list[PatternCounts]) -> list[Kind]:

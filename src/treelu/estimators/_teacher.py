@@ -18,13 +18,21 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from treelu.training.hyper_parameters import Choice
-from treelu.estimators.single import ALCNClassifier, ALCNRegressor, LLNRegressor
-from treelu.nn.cpu.threads import limited, n_threads
-from treelu.training.calibration import HOTTEST, Tempering
-from treelu.training.small.soft_tree import Rows, SoftTree, no_values
+from treelu.convert import network_to_tree
+from treelu.data.dataset import Dataset
+from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.targets import probabilities
+from treelu.estimators._base import draw_seeds
+from treelu.nn import LocallyLinearNetwork, Table
+from treelu.nn.cpu.threads import limited, n_threads
+from treelu.training import evaluate
+from treelu.training.calibration import HOTTEST, Tempering
+from treelu.training.config import NetworkConfig
+from treelu.training.fit import FittedNetwork, choose, fit_network
+from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
+from treelu.training.small.soft_tree import Rows, SoftTree, no_values
 from treelu.training.together import in_order
+from treelu.tree.rows import dense
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -36,25 +44,31 @@ DEPTHS = (6, 10)  # neurons of linear networks, whose pieces are the leaves of a
 
 @dataclass(frozen=True)
 class Teacher:
-    """An estimator that is fitted anew to each set of rows that are to be taught, and how its answers are tempered."""
+    """A model that is fitted anew to each set of rows that are to be taught, and how its answers are tempered.
 
-    estimator: Any
+    Attributes
+    ----------
+    model : NetworkConfig or estimator
+        Smooth networks, or the user's own.
+    """
+
+    model: Any
     tempering: Tempering = AS_IT_IS
 
     @classmethod
     def chosen(cls, rows: Rows, estimator: Any, seed: int) -> Teacher | None:
-        """The given estimator, or an ALCN whose setting and tempering are chosen on the rows; None where it learns
-        nothing.
+        """The given estimator, or an ALCN whose hyper-parameters and tempering are chosen on the rows; None where it
+        learns nothing.
         """
         if estimator is not None:
             if rows.is_classifier and not hasattr(estimator, "predict_proba"):
                 raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
             return cls(estimator)
-        kind: Any = ALCNClassifier if rows.is_classifier else ALCNRegressor
-        setting, how = _choice(kind(random_state=seed), rows)
+        config = NetworkConfig(activation="softplus").quiet
+        chosen, how = choose(_read(rows)[0], config, draw_seeds(seed, 1)[0])
         if how is not None and how.temperature >= HOTTEST:
             return None
-        return cls(kind(depth=setting.depth, drop_connect=setting.rate, training={"temper": False}), how or AS_IT_IS)
+        return cls(_fixed(config, chosen), how or AS_IT_IS)
 
     def teach(self, parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
         """Each part of the rows with the answers of a teacher that was fitted to it.
@@ -63,33 +77,30 @@ class Teacher:
         on the seeds, one for each part, and not on the threads.
         """
         jobs = [
-            (place, model)
+            (place, of_one)
             for place, (rows, seed) in enumerate(zip(parts, seeds, strict=True))
             if not rows.is_classifier or len(np.unique(rows.target.argmax(axis=1))) > 1
-            for model in self._models(len(rows), seed)
+            for of_one in self._seeds(len(rows), seed)
         ]
 
-        def asked(job: tuple[int, Any]) -> NDArray[np.float64]:
-            place, model = job
-            return _answers(_fitted(model, parts[place]), parts[place])
+        def asked(job: tuple[int, int]) -> NDArray[np.float64]:
+            rows, seed = parts[job[0]], job[1]
+            if isinstance(self.model, NetworkConfig):
+                return _network_answers(_fitted_network(self.model, rows, seed), rows)
+            return _answers(_fitted(_seeded(self.model, seed), rows), rows)
 
         said: list[list[NDArray[np.float64]]] = [[] for _ in parts]
-        results = _side_by_side(asked, jobs, n_jobs if self._is_ours else 1)
+        results = _side_by_side(asked, jobs, n_jobs if isinstance(self.model, NetworkConfig) else 1)
         for (place, _), answers in zip(jobs, results, strict=True):
             said[place].append(answers)
         return [self._taught(rows, answers) for rows, answers in zip(parts, said, strict=True)]
 
-    @property
-    def _is_ours(self) -> bool:
-        return isinstance(self.estimator, ALCNClassifier | ALCNRegressor)
-
-    def _models(self, n_rows: int, seed: int) -> list[Any]:
-        """What is fitted to so many rows."""
-        if not self._is_ours or self.estimator.random_state is not None:
-            return [clone(self.estimator)]
+    def _seeds(self, n_rows: int, seed: int) -> list[int]:
+        """Of the models that are fitted to so many rows."""
+        if not isinstance(self.model, NetworkConfig):
+            return [seed]
         n_networks = NETWORKS if n_rows < FEW_ROWS else 1
-        seeds = np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
-        return [clone(self.estimator).set_params(random_state=of_one) for of_one in seeds]
+        return np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
 
     def _taught(self, rows: Rows, answers: list[NDArray[np.float64]]) -> Rows:
         """The rows with the mean of the answers, tempered; as they are where nobody was asked."""
@@ -108,17 +119,19 @@ def linear_networks(
     chosen on the sample.
     """
     depths = sorted({min(depth, max_depth) for depth in DEPTHS})
-    setting, how = _choice(LLNRegressor(depth=depths[-1], random_state=seeds[-1]), sample)
-    held: dict[str, Any] = {"drop_connect": setting.rate, "weight_decay": setting.decay, "training": {"temper": False}}
+    config = NetworkConfig(LocallyLinearNetwork, depth=depths[-1]).quiet
+    chosen, how = choose(_read(sample)[0], config, draw_seeds(seeds[-1], 1)[0])
+    fixed = _fixed(config, chosen)
 
     def answered(job: tuple[int, int]) -> Rows:
         place, depth = job
         rows = parts[place]
-        network = _fitted(LLNRegressor(depth=depth, random_state=seeds[place], **held), rows)
-        tree = network.to_tree(visited_by=rows.X[:, :-1].astype(np.float64))
-        questions = np.column_stack([tree.weights, tree.biases]).astype(np.float32)
+        fitted = _fitted_network(replace(fixed, depth=depth), rows, seeds[place])
+        network: Any = fitted.network
+        tree = network_to_tree(network, visited_by=rows.X[:, :-1].astype(np.float64), max_depth=MAX_DEPTH)
+        questions = np.column_stack([dense(tree.weights), tree.biases]).astype(np.float32)
         pieces = SoftTree(tree.children, questions, no_values(tree.n_splits, rows), np.ones_like(questions))
-        target = np.ascontiguousarray(tempered(_answers(network, rows), how or AS_IT_IS, rows), np.float32)
+        target = np.ascontiguousarray(tempered(_network_answers(fitted, rows), how or AS_IT_IS, rows), np.float32)
         return replace(rows, target=target, taught=True, pieces=pieces)
 
     jobs = [(place, depth) for place in range(len(parts)) for depth in depths]
@@ -138,10 +151,44 @@ def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArra
     return probabilities(scores)
 
 
-def _choice(model: Any, rows: Rows) -> Choice:
-    """What a network would choose for the rows; no warnings, as it is the tree that the user has asked for."""
+def _fixed(config: NetworkConfig, chosen: HyperParameters) -> NetworkConfig:
+    """The configuration with what was chosen; it is not tempered, as the tempering is known."""
+    return replace(config, **chosen._asdict(), training=config.training.but(temper=False))
+
+
+def _read(rows: Rows) -> tuple[Dataset, Reading]:
+    """Rows as a network is trained on them; no warnings, as it is the tree that the user has asked for."""
+    X, y = _as_given(rows)
+    weight = rows.weight.astype(np.float64)
     with warnings.catch_warnings(action="ignore"):
-        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+        encoding = ClassEncoding.learn(y) if rows.is_classifier else ValueEncoding.learn(y, True, weight)
+        reading = Reading.learn(X, encoding, "auto")
+        dataset = reading.dataset(X, y, weight)
+    return replace(dataset, targets=replace(dataset.targets, folding=rows.folding)), reading
+
+
+def _fitted_network(config: NetworkConfig, rows: Rows, seed: int) -> FittedNetwork:
+    """The network of a configuration whose hyper-parameters are given; Ctrl-C ends it without an answer."""
+    dataset, reading = _read(rows)
+    return fit_network(dataset, config, reading, draw_seeds(seed, 1)[0])
+
+
+def _network_answers(fitted: FittedNetwork, rows: Rows) -> NDArray[np.float64]:
+    """Probabilities of all classes (n, K), or values (n, K)."""
+    scores = evaluate(fitted.network, Table(rows.X[:, :-1].astype(np.float64)))
+    encoding = fitted.reading.encoding
+    if not isinstance(encoding, ClassEncoding):
+        return scores
+    answers = np.zeros(rows.target.shape)
+    answers[:, encoding.classes] = probabilities(scores)
+    return answers
+
+
+def _seeded(estimator: Any, seed: int) -> Any:
+    """A clone that draws the same numbers in each fit."""
+    model = clone(estimator)
+    is_open = "random_state" in (given := model.get_params()) and given["random_state"] is None
+    return model.set_params(random_state=seed) if is_open else model
 
 
 def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list[T]:
@@ -156,9 +203,9 @@ def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list
 
 
 def _fitted(model: Any, rows: Rows) -> Any:
-    """The model, fitted; Ctrl-C ends it without an answer."""
-    weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
-    model.fit(*_as_given(rows), **weight)
+    """The user's model, fitted; Ctrl-C ends it without an answer."""
+    given = {"sample_weight": rows.weight.astype(np.float64), "groups": rows.groups}
+    model.fit(*_as_given(rows), **{name: given[name] for name in given if has_fit_parameter(model, name)})
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
         raise KeyboardInterrupt
     return model

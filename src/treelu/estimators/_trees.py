@@ -11,13 +11,13 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
-from treelu.data.missing import MissingValues
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn.patterns import unpack_codes
 from treelu.training.counts import node_counts
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH
 from treelu.tree import ObliqueTree
+from treelu.tree.missing import MissingValues
 from treelu.tree.rows import node_totals
 
 
@@ -88,16 +88,15 @@ class TreeMixin:
             return np.mean([member.feature_importances_ for member in fitted.estimators], axis=0)
         depth = fitted.network.depth
         if depth <= MAX_DEPTH:
-            return self.tree_.feature_importances(scale=fitted.spread)
+            return column_importances(self.tree_, fitted.spread)
         patterns, order = np.unique(unpack_codes(fitted.patterns.codes, depth), axis=0, return_index=True)
-        tree = network_to_tree(fitted.network, patterns=patterns, **self._tree_settings())
+        network: Any = fitted.network
+        tree = network_to_tree(network, patterns=patterns, **self._tree_settings())
         counts = node_totals(tree.children, fitted.patterns.counts[order].astype(np.float64))
-        return replace(tree, n_samples=counts).feature_importances(scale=fitted.spread)
+        return column_importances(replace(tree, n_samples=counts, missing=missing_of(self)), fitted.spread)
 
 
-def tree_of(
-    estimator: Any, network: Any, spread: NDArray[np.float64], visited_by: Any = None
-) -> ObliqueTree:
+def tree_of(estimator: Any, network: Any, spread: NDArray[np.float64], visited_by: Any = None) -> ObliqueTree:
     """A fitted network of an estimator as a tree; of a deep one the branches that some rows reach."""
     tree = network_to_tree(
         network,
@@ -106,12 +105,23 @@ def tree_of(
         max_depth=MAX_DEPTH,
         **estimator._tree_settings(),
     )
-    return replace(tree, spreads=spread)
+    return replace(tree, spreads=spread, missing=missing_of(estimator))
 
 
 def tree_features(estimator: Any) -> list[str] | None:
     """Names of the features that a tree reads: the raw ones, and indicators of missing values."""
     names = getattr(estimator, "feature_names_in_", None)
     names = None if names is None else [str(name) for name in names]
-    gaps: MissingValues | None = getattr(estimator, "missing_values_", None)
-    return names if gaps is None else gaps.names(names)
+    missing = missing_of(estimator)
+    return names if missing is None else missing.names(names)
+
+
+def missing_of(estimator: Any) -> MissingValues | None:
+    """How a fitted estimator fills missing values; None where it does not."""
+    return getattr(estimator, "missing_values_", None)
+
+
+def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
+    shares = tree.feature_importances(scale)
+    return shares if tree.missing is None else tree.missing.per_column(shares)

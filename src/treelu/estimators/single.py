@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from treelu.estimators._classifier import NetworkClassifier
-from treelu.estimators._labels import SeveralLabels
-from treelu.estimators._regressor import NetworkRegressor
+from treelu.estimators._classifier import SingleClassifier
+from treelu.estimators._regressor import SingleRegressor
 from treelu.estimators._trees import TreeMixin
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
 from treelu.tree import ObliqueTree
 
 
-class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
+class LCNClassifier(TreeMixin, SingleClassifier):
     """A classifier that is an oblique decision tree: a locally constant network (LCN, §3.6).
 
     Two classes, more, or several 0/1 labels with NaN where one was not observed (a network for each).
@@ -42,6 +41,11 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
         False, a regressor scales its targets as well.
     early_stopping : bool or int
         Stop after this many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    cv : int, splitter, iterable of (train, test) or None
+        The folds on which hyper-parameters are chosen and probabilities calibrated, and of which `early_stopping`
+        takes the first: a number of random folds, one of scikit-learn's splitters (``GroupKFold()``,
+        ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group if `fit` is given
+        `groups`.
     max_tree_features : int, optional
         The most features that the tree may use. A growing penalty removes features until those that the loss needs
         most are left; the network is then fitted to these alone.
@@ -95,7 +99,7 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork
 
 
-class LCNRegressor(TreeMixin, NetworkRegressor):
+class LCNRegressor(TreeMixin, SingleRegressor):
     """A regressor that is an oblique decision tree: a locally constant network (LCN, §3.6).
 
     Parameters
@@ -104,7 +108,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         How far the targets are moved, before training, towards the outputs of a locally linear network (LLN) trained
         first, so that constant leaves follow less of the noise. 0 is the paper's; "auto" is 0.7 for LCN, 0 for the
         others.
-    depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping
+    depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping, cv
         As for `LCNClassifier`. Unless `standardize` is False, targets are scaled as well.
     max_tree_features, missing, warm_start, device, n_jobs, callbacks, verbose, random_state, training
         As for `LCNClassifier`.
@@ -140,7 +144,7 @@ class Smooth:
         )
 
 
-class ALCNClassifier(SeveralLabels, Smooth, NetworkClassifier):
+class ALCNClassifier(Smooth, SingleClassifier):
     """The approximately locally constant network (ALCN, §3.6): an LCN that stays smooth, and is no tree.
 
     Parameters, attributes and methods are those of `LCNClassifier`, except for the tree.
@@ -156,7 +160,7 @@ class ALCNClassifier(SeveralLabels, Smooth, NetworkClassifier):
     _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
-class ALCNRegressor(Smooth, NetworkRegressor):
+class ALCNRegressor(Smooth, SingleRegressor):
     """The approximately locally constant network (ALCN, §3.6) for real targets.
 
     Parameters, attributes and methods are those of `LCNRegressor`, except for the tree.
@@ -165,7 +169,7 @@ class ALCNRegressor(Smooth, NetworkRegressor):
     _activation_kind: ClassVar[ActivationKind] = "softplus"
 
 
-class LLNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
+class LLNClassifier(TreeMixin, SingleClassifier):
     """The locally linear network f_θ itself (LLN, §3.6): an oblique tree with linear leaves.
 
     Parameters, attributes and methods are those of `LCNClassifier`; `hidden_layers` must stay empty.
@@ -174,7 +178,7 @@ class LLNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
 
 
-class LLNRegressor(TreeMixin, NetworkRegressor):
+class LLNRegressor(TreeMixin, SingleRegressor):
     """The locally linear network f_θ (LLN, §3.6) for real targets: an oblique tree with linear leaves.
 
     Parameters, attributes and methods are those of `LCNRegressor`; `hidden_layers` must stay empty.

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.blocks import Window, stacked
 from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import to_numbers, to_texts
 from treelu.tables.pieces import Piece, iterate_pieces
 from treelu.tables.targets import TableTargets
-from treelu.data.blocks import Window, stacked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.data.dataset import Dataset
-from treelu.training.loop import Callback, EpochRecord, History, evaluate, mean_loss, silent
 from treelu.data.scaling import Scaling, fold
 from treelu.data.targets import METRICS
+from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
+from treelu.training.loop import Callback, EpochRecord, History, evaluate, silent
 
 Combine = Literal["boost", "average", "vote"]
 TrainMember = Callable[[Dataset, np.random.Generator], tuple[LocallyConstantNetwork, History]]
@@ -232,7 +232,7 @@ class Sums:
 
     def loss(self) -> float:
         """The ensemble's mean loss over the sample."""
-        return mean_loss(self.sample.targets, self.scores(), self.sample.rows)
+        return self.sample.targets.loss(self.scores(), self.sample.rows)
 
     def score(self) -> float:
         """AUC, log-loss or RMSE of the ensemble on the sample."""

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
 from treelu.training.counts import unseen_features
 from treelu.training.hyper_parameters import HyperParameters, candidates_for
-from treelu.data.dataset import Dataset
 from treelu.training.loop import Callback, KernelStepper, MakeStepper
 from treelu.training.settings import Settings
 
 PATIENCE = 10  # epochs, for early_stopping=True
+
+
+def patience_of(early_stopping: bool | int) -> int | None:
+    """Epochs (of an ensemble: members) without a better score after which to stop; None: not at all."""
+    if not early_stopping:
+        return None
+    return PATIENCE if isinstance(early_stopping, bool | np.bool_) else int(early_stopping)
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class NetworkConfig:
         How far regression targets are moved towards those of a locally linear network.
     interruptible : bool
         Whether Ctrl-C ends the training and keeps the best network so far; otherwise it is raised.
+    is_member : bool
+        Whether this is a member of an ensemble, in which members differ enough.
     title : str
         What progress bars are called.
     """
@@ -53,16 +62,10 @@ class NetworkConfig:
     n_jobs: int | None = None
     callbacks: Sequence[Callback] | None = None
     verbose: bool | int = False
-    training: Settings = Settings()
+    training: Settings = field(default_factory=Settings)
     interruptible: bool = True
+    is_member: bool = False
     title: str = "network"
-
-    @property
-    def patience(self) -> int | None:
-        """Epochs (of an ensemble: members) without a better score after which to stop."""
-        if not self.early_stopping:
-            return None
-        return PATIENCE if isinstance(self.early_stopping, bool | np.bool_) else int(self.early_stopping)
 
     @property
     def quiet(self) -> NetworkConfig:
@@ -70,16 +73,18 @@ class NetworkConfig:
         return replace(self, callbacks=None, verbose=False, interruptible=False)
 
     def resolve(self, chosen: HyperParameters) -> HyperParameters:
-        """Depth, drop rate and decay as given, or else as chosen before."""
+        """Depth, drop rate, decay and the limit of features as given, or else as chosen before."""
         given = (self.depth, self.drop_connect, self.weight_decay)
-        depth, rate, decay = (was if isinstance(now, str) else now for now, was in zip(given, chosen, strict=True))
-        return HyperParameters(int(depth), float(rate), float(decay))
+        depth, rate, decay = (was if isinstance(now, str) else now for now, was in zip(given, chosen[:3], strict=True))
+        limit = chosen.max_tree_features if self.max_tree_features is None else int(self.max_tree_features)
+        return HyperParameters(int(depth), float(rate), float(decay), limit)
 
     def candidates(self, n_rows: int, n_features: int) -> list[HyperParameters]:
         """The hyper-parameters to choose among for a table of this shape: one where all are given."""
         linear = issubclass(self.network_class, LocallyLinearNetwork)
         given = self.depth, self.drop_connect, self.weight_decay
-        return candidates_for(*given, n_rows, n_features, linear=linear)
+        try_few = self.max_tree_features is None and not self.is_member
+        return candidates_for(*given, n_rows, n_features, linear=linear, try_few_features=try_few)
 
     def new_network(self, dataset: Dataset, chosen: HyperParameters, seed: int) -> NeuronChain:
         """A network for some rows, before training.

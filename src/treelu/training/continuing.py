@@ -49,7 +49,7 @@ def start_from(fitted: FittedNetwork, config: NetworkConfig, n_times: float = 1.
         network.drop_connect = scaled_drop_rate(network.drop_connect, n_times)
     if isinstance(config.weight_decay, str):
         decay /= n_times
-    if config.max_tree_features is None:
+    if config.resolve(fitted.chosen).max_tree_features is None:
         return Start(network, None, decay)
     features = np.flatnonzero((network.weight != 0).any(axis=1))
     return Start(network.narrow(features), features, decay)
@@ -113,21 +113,25 @@ def finished(
 def finished_on_all_rows(
     fitted: FittedNetwork, network: NeuronChain, dataset: Dataset, held_out: Dataset, config: NetworkConfig
 ) -> FittedNetwork:
-    """The fit with the network that all rows gave, refined and tempered; the old one where that is clearly worse."""
+    """The fit with the network that all rows gave, refined and tempered; the same one where that is clearly worse."""
     before = _losses(fitted.scaled(config), held_out)
     refine(network, dataset, config)
     if _can_temper(held_out):
         calibrate(network, dataset, config, held_out)
     if len(held_out) and clearly_worse(_losses(network, held_out), before):
-        warnings.warn(
-            "training on all rows made the held-out loss worse; the network fitted to a sample of them is kept. A lower "
-            "learning_rate may help",
-            UserWarning,
-            stacklevel=2,
-        )
         return fitted
     n_passes = 0 if fitted.history is None else len(fitted.history)
     return FittedNetwork.of(network, dataset, fitted.reading, fitted.chosen, fitted.history, n_passes)
+
+
+def warn_of_worse() -> None:
+    """Say that training on all rows did not help."""
+    warnings.warn(
+        "training on all rows made the held-out loss worse; the network fitted to a sample of them is kept. A lower "
+        "learning_rate may help",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _losses(network: NeuronChain, dataset: Dataset) -> NDArray[np.float64]:

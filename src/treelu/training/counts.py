@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.dataset import Dataset
 from treelu.nn import NeuronChain, Table
 from treelu.nn.patterns import n_words, pack_pattern, unpack_codes
-from treelu.data.dataset import Dataset
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import node_totals
 

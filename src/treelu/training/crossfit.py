@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.dataset import Dataset
+from treelu.data.folds import Fold
+from treelu.data.scaling import Scaling
+from treelu.data.targets import predictions
 from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
-from treelu.data.dataset import Dataset
+from treelu.training.calibration import within_range
 from treelu.training.loop import EpochRecord, History, evaluate
-from treelu.data.scaling import Scaling
 from treelu.training.stacking import logs
-from treelu.data.targets import predictions
 
 
 @dataclass(frozen=True)
@@ -31,55 +33,54 @@ class Kind:
 class HeldOut:
     """What members say of the rows that they left out; the counterpart of `Sums` for stacks.
 
-    Member 1, 2, … leaves out the folds in turn.
+    Member 1, 2, … leaves out the folds in turn; with no folds, none leaves a row out.
 
     Parameters
     ----------
     sample : Dataset
     scaling, target_scaling : Scaling
         How the features and targets of the sample came from the raw ones.
-    folds : array of int
-        The fold of each row of the sample; a row of fold `n_folds` is never left out.
-    n_folds : int
+    folds : sequence of Fold
+        As places among the rows of the sample.
     """
 
-    def __init__(
-        self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], n_folds: int
-    ) -> None:
+    def __init__(self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, folds: Sequence[Fold]) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
-        self.folds, self.n_folds, self.n_members = folds, n_folds, 0
+        self.folds, self.n_members = folds, 0
         self.totals = np.zeros((len(sample), sample.targets.n_columns))
         self.counts = np.zeros(len(sample), np.int64)
         self._loss = float("nan")
 
-    def left_out(self, number: int) -> NDArray[np.bool_]:
-        """The rows that member 1, 2, … leaves out."""
-        return self.folds == (number - 1) % self.n_folds
+    def fold(self, number: int) -> Fold:
+        """The places of the rows that member 1, 2, … is trained on, and of those that it leaves out."""
+        if not self.folds:
+            return np.arange(len(self.sample)), np.arange(0)
+        return self.folds[(number - 1) % len(self.folds)]
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in."""
         self.n_members += 1
-        out = np.flatnonzero(self.left_out(self.n_members))
+        out = self.fold(self.n_members)[1]
         rows = self.sample.rows[out]
         if not len(rows):
             return
         scores, targets = self._scores(member, network, rows), self.sample.targets
         self.totals[out] += predictions(scores, targets.task)
         self.counts[out] += 1
-        self._loss = mean_loss(targets, scores.astype(np.float32), rows)
+        self._loss = targets.loss(scores.astype(np.float32), rows)
 
     def loss_as_part(self, member: Member, network: NeuronChain, number: int) -> float:
         """The loss of a member on the rows that it left out, as a part of a stack, which is never certain.
 
         Infinity where it left none out.
         """
-        rows = self.sample.rows[self.left_out(number)]
+        rows = self.sample.rows[self.fold(number)[1]]
         if not len(rows):
             return float("inf")
         targets, y = self.sample.targets, self.sample.targets.y[rows]
         said = predictions(self._scores(member, network, rows), targets.task)
         if targets.task == "regression":
-            losses = ((said - y) ** 2).mean(axis=1)
+            losses = ((within_range(said, targets.y) - y) ** 2).mean(axis=1)
         else:
             losses = -np.take_along_axis(logs(said), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
         weights = targets.weights(rows)
@@ -130,7 +131,7 @@ class CrossFit:
     def _train(self, kind: Kind, number: int, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
         sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
         features = drawn_features(sample.table.shape[1], kind.feature_fraction, rng)
-        index = sample.rows[~held_out.left_out(number)]
+        index = sample.rows[held_out.fold(number)[0]]
         if self.bootstrap:
             index = rng.choice(index, len(index))
         network, history = kind.train(Dataset(sample.table.columns(features), sample.targets, index), rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,9 +114,7 @@ def fit_ensemble(
     return FittedEnsemble(ensemble, reading, history, patterns[: len(ensemble)], spread)
 
 
-def _train_member(
-    dataset: Dataset, config: EnsembleConfig, seed: int, patterns: list[PatternCounts]
-) -> TrainMember:
+def _train_member(dataset: Dataset, config: EnsembleConfig, seed: int, patterns: list[PatternCounts]) -> TrainMember:
     """How members are trained; `patterns` takes how many rows reach each leaf of members that are trees.
 
     An averaged member is what the network would be by itself, with its own choice of hyper-parameters. Boosted ones
@@ -131,7 +129,7 @@ def _train_member(
         network, history, _ = trained(part, config.member.quiet, int(rng.integers(2**62)))
         if network.activation.is_piecewise_linear:
             patterns.append(count_patterns(network, part))
-        return network, history
+        return cast(LocallyConstantNetwork, network), history
 
     return train_alone
 
@@ -154,7 +152,7 @@ def member_trainer(
         history = train(network, part, after_step=penalise, **loop_options(config, chosen, part, rng, epochs))
         if network.activation.is_piecewise_linear:
             patterns.append(count_patterns(network, part))
-        return network, history
+        return cast(LocallyConstantNetwork, network), history
 
     return train_member
 

@@ -21,7 +21,7 @@ from treelu.data.scaling import fold
 from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
-from treelu.training.config import NetworkConfig
+from treelu.training.config import NetworkConfig, patience_of
 from treelu.training.counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.hyper_parameters import Choice, HyperParameters, choose_candidate, trial_lines, trial_share
 from treelu.training.loop import History, best_fit, evaluate, train
@@ -48,7 +48,7 @@ class FittedNetwork:
     reading : Reading
         How rows are read: missing values, scaling, targets.
     chosen : HyperParameters
-        Depth, drop rate and weight decay, as given or chosen.
+        As given or chosen.
     history : History or None
     n_passes : int
         Epochs, or pieces of a stream.
@@ -139,12 +139,10 @@ def trained(
 ) -> tuple[NeuronChain, History, HyperParameters]:
     """A network on scaled features: hyper-parameters chosen, trained from `n_init` starts, calibrated."""
     smooth = replace(dataset, targets=smoothed_targets(dataset, validation, config, seed))
-    if start is None:
-        choice = choose(dataset, config, seed, validation, smooth.targets)
-    else:
-        choice = Choice(config.resolve(start.chosen), None)
+    choice = choose(dataset, config, seed, validation, smooth.targets) if start is None else Choice(start.chosen, None)
+    chosen = config.resolve(choice.hyper_parameters)
     seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=config.training.n_init - 1))]
-    fits = [partial(train_once, smooth, config, choice.hyper_parameters, of_one, validation, start) for of_one in seeds]
+    fits = [partial(train_once, smooth, config, chosen, of_one, validation, start) for of_one in seeds]
     if len(fits) == 1:
         network, history = fits[0]()
     else:  # Ctrl-C keeps the networks there are and begins no more
@@ -153,7 +151,7 @@ def trained(
     refine(network, dataset, config)
     few = config.max_tree_features is not None and config.max_tree_features < dataset.table.shape[1]
     calibrate(network, dataset, config, validation, None if few else choice.tempering)  # found on all features
-    return network, history, choice.hyper_parameters
+    return network, history, chosen
 
 
 def smoothed_targets(dataset: Dataset, validation: Dataset | None, config: NetworkConfig, seed: int) -> Targets:
@@ -172,8 +170,7 @@ def smoothed_targets(dataset: Dataset, validation: Dataset | None, config: Netwo
         training=training,
     ).quiet
     chosen, tempering = choose(dataset, smoother, seed, validation)
-    network = smoother.new_network(dataset, chosen, seed)
-    train(network, dataset, validation=validation, **loop_options(smoother, chosen, dataset, seed))
+    network, _ = train_once(dataset, smoother, chosen, seed, validation)
     calibrate(network, dataset, smoother, validation, tempering)
     y, rows = dataset.targets.y.copy(), dataset.rows
     y[rows] += np.float32(config.smoothing) * (evaluate(network, dataset.table, dataset.index) - y[rows])
@@ -187,20 +184,16 @@ def choose(
     validation: Dataset | None = None,
     trained_on: Targets | None = None,
 ) -> Choice:
-    """Depth, drop rate and decay as given; for "auto" those with the least held-out loss.
+    """The hyper-parameters as given; for "auto" those with the least held-out loss.
 
     Networks are trained on the targets `trained_on`, and compared on the data set's own.
     """
     if dataset.index is not None:  # a row drawn twice must not be trained on and held out
         dataset = replace(dataset, index=np.unique(dataset.index))
-    penalise = proximal_step(config.training.feature_penalty)
 
     def trial(candidate: HyperParameters, part: Dataset) -> NeuronChain:
-        network = config.new_network(part, candidate, seed)
         rows = part if trained_on is None else replace(part, targets=trained_on)
-        options = loop_options(config.quiet, candidate, rows, seed, trial_share(part.targets.n_outputs))
-        train(network, rows, after_step=penalise, **options)
-        return network
+        return train_once(rows, config.quiet, candidate, seed, share=trial_share(part.targets.n_outputs))[0]
 
     candidates = config.candidates(len(dataset), dataset.table.shape[1])
     if len(candidates) == 1 and (validation is not None or not config.training.temper):
@@ -216,20 +209,23 @@ def train_once(
     seed: int,
     validation: Dataset | None = None,
     start: FittedNetwork | None = None,
+    share: float = 1.0,
 ) -> tuple[NeuronChain, History]:
-    """One network from one initialisation, on few features where `max_tree_features` asks for it."""
+    """One network from one initialisation, for a share of the epochs; on few features where these are limited."""
     network = config.new_network(dataset, chosen, seed) if start is None else _continued(start, dataset, config)
     penalise = proximal_step(config.training.feature_penalty)
-    options = loop_options(config, chosen, dataset, seed)
-    if config.max_tree_features is None or config.max_tree_features >= dataset.table.shape[1]:
+    options, limit = loop_options(config, chosen, dataset, seed, share), chosen.max_tree_features
+    if limit is None or limit >= dataset.table.shape[1]:
         return network, train(network, dataset, validation=validation, after_step=penalise, **options)
 
     def go_on(penalty: float) -> None:
         step = path_step(penalty, config.training.optimizer)
-        train(network, dataset, after_step=step, **loop_options(config.quiet, chosen, dataset, seed, PATH_SHARE))
+        train(
+            network, dataset, after_step=step, **loop_options(config.quiet, chosen, dataset, seed, PATH_SHARE * share)
+        )
 
-    train(network, dataset, **loop_options(config.quiet, chosen, dataset, seed))
-    features = choose_features(network, config.max_tree_features, go_on)
+    train(network, dataset, **loop_options(config.quiet, chosen, dataset, seed, share))
+    features = choose_features(network, limit, go_on)
     few = replace(dataset, table=dataset.table.columns(features))
     few_valid = None if validation is None else replace(validation, table=validation.table.columns(features))
     small = config.new_network(few, chosen, seed)
@@ -257,7 +253,7 @@ def loop_options(
         "schedule": how.schedule,
         "weight_decay": chosen.weight_decay,
         "annealing": float(how.annealing),
-        "patience": config.patience,
+        "patience": patience_of(config.early_stopping),
         "callbacks": config.callbacks or (),
         "progress": epoch_bar(config.title, epochs) if config.verbose else None,
         "interruptible": config.interruptible,
@@ -315,16 +311,16 @@ def calibrate(
 
 
 def hold_out(dataset: Dataset, seed: int) -> tuple[Dataset, Dataset]:
-    """Split a data set into training and validation rows: a tenth of each class, but one row at least."""
+    """Split a data set into training and validation rows: a tenth of each class, or of the groups.
+
+    Of each class of two rows or more at least one is held out; with `cv` the first split that can be scored is taken.
+    """
     targets, rows = dataset.targets, dataset.rows
     labels = targets.class_numbers(rows)
-    rng = np.random.default_rng(seed)
-    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
-    sizes = [len(alike) for alike in classes]
-    # without a class there is no AUC, but there is a log-loss
-    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
-        of_what = " of each class" if targets.task == "binary" else ""
-        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
-    valid = np.sort(np.concatenate(held_out))
-    return replace(dataset, index=np.setdiff1d(rows, valid)), replace(dataset, index=valid)
+    for fold in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
+        # without a class there is no AUC, but there is a log-loss
+        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in fold):
+            return replace(dataset, index=rows[fold[0]]), replace(dataset, index=rows[fold[1]])
+    of_what = " of each class" if targets.task == "binary" else ""
+    which = "rows" if targets.folding is None else "groups, or a split of cv, with rows"
+    raise ValueError(f"early_stopping needs at least two {which}{of_what} to hold one out; give an eval_set")

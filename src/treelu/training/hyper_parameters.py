@@ -1,28 +1,32 @@
 """Depth, drop rate and weight decay where the user leaves them open: a race of short trainings on held-out rows.
 
 Noisy targets want a high drop rate and few neurons; clean ones the opposite. Linear leaves do better with weight decay
-instead of dropping. Candidates are compared by their loss after tempering: otherwise a low rate would lose by being
-overconfident where it is right more often.
+instead of dropping. With few rows for each feature, neither prevents oblique splits from fitting the noise of
+irrelevant features: there a network on few features is a candidate too. Candidates are compared by their loss after
+tempering: otherwise a low rate would lose by being overconfident where it is right more often.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.dataset import Dataset
+from treelu.data.folds import by_group
 from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
-from treelu.data.dataset import Dataset
-from treelu.training.loop import evaluate
 from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
-from treelu.data.targets import Targets
+from treelu.training.loop import evaluate
 from treelu.training.together import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
+FEW_FEATURES, FEW_RATE = 16, 0.3  # of the candidate on few features
+ROWS_PER_FEATURE = 5  # with fewer rows for each feature it is tried
 MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
 SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is dropped or decays, and otherwise
 SMALL = 500  # rows of a table that is not small
@@ -36,11 +40,12 @@ T = TypeVar("T")
 
 
 class HyperParameters(NamedTuple):
-    """Number of neurons, drop rate and weight decay."""
+    """Number of neurons, drop rate, weight decay, and the most features (None: all)."""
 
     depth: int
     drop_connect: float
     weight_decay: float = 0.0
+    max_tree_features: int | None = None
 
 
 class Choice(NamedTuple):
@@ -58,17 +63,20 @@ def candidates_for(
     n_features: int,
     *,
     linear: bool = False,
+    try_few_features: bool = False,
 ) -> list[HyperParameters]:
     """The candidates to choose among: what is given, and for "auto" what may suit a table of this shape.
 
     Examples
     --------
-    >>> [tuple(one) for one in candidates_for("auto", "auto", "auto", 1000, 20)]
+    >>> [tuple(one[:3]) for one in candidates_for("auto", "auto", "auto", 1000, 20)]
     [(16, 0.05, 0.0), (16, 0.3, 0.0), (12, 0.75, 0.0)]
-    >>> [tuple(one) for one in candidates_for(4, "auto", "auto", 1000, 20, linear=True)]
+    >>> [tuple(one[:3]) for one in candidates_for(4, "auto", "auto", 1000, 20, linear=True)]
     [(4, 0.05, 0.0), (4, 0.3, 0.0), (4, 0.0, 0.3), (4, 0.0, 2.0)]
     >>> candidates_for("auto", 0.1, "auto", 1000, 1024)
-    [HyperParameters(depth=13, drop_connect=0.1, weight_decay=0.0)]
+    [HyperParameters(depth=13, drop_connect=0.1, weight_decay=0.0, max_tree_features=None)]
+    >>> candidates_for("auto", "auto", "auto", 1000, 500, try_few_features=True)[-1]
+    HyperParameters(depth=14, drop_connect=0.3, weight_decay=0.0, max_tree_features=16)
     """
     decay = 0.0 if isinstance(weight_decay, str) else float(weight_decay)
     if not isinstance(drop_connect, str):
@@ -77,10 +85,16 @@ def candidates_for(
         pairs = LINEAR
     else:
         pairs = tuple((rate, decay) for rate in RATES)
-    return [
-        HyperParameters(_depth_for(*pair, n_rows, n_features) if isinstance(depth, str) else int(depth), *pair)
-        for pair in pairs
-    ]
+
+    def candidate(rate: float, decay: float, max_features: int | None = None) -> HyperParameters:
+        neurons = _depth_for(rate, decay, n_rows, n_features) if isinstance(depth, str) else int(depth)
+        return HyperParameters(neurons, rate, decay, max_features)
+
+    candidates = [candidate(*pair) for pair in pairs]
+    is_wide = n_features > 2 * FEW_FEATURES and n_rows < ROWS_PER_FEATURE * n_features
+    if try_few_features and is_wide and isinstance(drop_connect, str):
+        candidates.append(candidate(FEW_RATE, decay, FEW_FEATURES))
+    return candidates
 
 
 def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
@@ -132,7 +146,8 @@ def choose_candidate(
             if on_trial is not None:
                 on_trial(candidate, float(tempered[candidate].losses.mean()), len(rows))
         best = min(left, key=lambda candidate: tempered[candidate].losses.mean())
-        left = [one for one in left if not clearly_worse(tempered[one].losses, tempered[best].losses)]
+        groups = test.targets.groups(rows)
+        left = [one for one in left if not clearly_worse(tempered[one].losses, tempered[best].losses, groups)]
     if not tempered:
         return Choice(candidates[0], None)
     most = max(map(len, scores.values()))
@@ -162,7 +177,10 @@ def trial_lines(title: str) -> Callable[[HyperParameters, float, int], None]:
     """
 
     def show(candidate: HyperParameters, loss: float, n_rows: int) -> None:
-        values = f"depth {candidate.depth}, drop_connect {candidate.drop_connect:g}, weight_decay {candidate.weight_decay:g}"
+        values = (
+            f"depth {candidate.depth}, drop_connect {candidate.drop_connect:g}, weight_decay {candidate.weight_decay:g}"
+        )
+        values += "" if candidate.max_tree_features is None else f", max_tree_features {candidate.max_tree_features}"
         print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
 
     return show
@@ -181,47 +199,31 @@ def _in_threads(score: Callable[[HyperParameters], T], candidates: Sequence[Hype
     return list(in_order(alone, candidates, count))
 
 
-def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
-    """Whether losses on the same rows are higher by more than chance makes them."""
-    difference = losses - best
+def clearly_worse(
+    losses: NDArray[np.float64], best: NDArray[np.float64], groups: NDArray[np.int64] | None = None
+) -> bool:
+    """Whether losses on the same rows are higher by more than chance makes them; chance is that of whole groups."""
+    difference = by_group(losses - best, groups)
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 
 
-def folds(sample: Dataset, seed: int) -> Iterator[tuple[Dataset, Dataset]]:
-    """Training rows and rows held out, a fifth of each class at a time, until enough rows have been held out.
+def folds(dataset: Dataset, seed: int) -> Iterator[tuple[Dataset, Dataset]]:
+    """Training rows and held-out rows: the folds of `cv`, or fifths of each class until enough rows were held out.
 
-    All fifths of a small table, at most three of another, whose single trainings take longer. A lone row of a class
-    is never held out. None where there are too few rows, or fewer than two classes to hold out.
+    Without `cv`, all fifths of a small table and at most three of another, whose single trainings take longer; none
+    where there are too few rows. None either where fewer than two classes would be held out.
     """
-    table, targets, rows = sample.table, sample.targets, sample.rows
-    if len(rows) < MIN_ROWS:
+    targets, rows = dataset.targets, dataset.rows
+    by_user = targets.folding is not None and targets.folding.by_user
+    if len(rows) < MIN_ROWS and not by_user:
         return
-    fold = fold_numbers(targets, rows, seed, FOLDS)
+    parts = targets.folds(rows, FOLDS, seed)
     needed = 1 if targets.task == "regression" else 2
-    if len(np.unique(targets.class_numbers(rows)[fold < FOLDS])) < needed:
+    if not parts or len(np.unique(targets.class_numbers(rows)[np.concatenate([test for _, test in parts])])) < needed:
         return
     n_scored = 0
-    for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
-        yield Dataset(table, targets, rows[fold != k]), Dataset(table, targets, rows[fold == k])
-        n_scored += int((fold == k).sum())
-        if n_scored >= ENOUGH_ROWS:
+    for train, test in parts if by_user or len(rows) < SMALL else parts[:MOST_FOLDS]:
+        yield replace(dataset, index=rows[train]), replace(dataset, index=rows[test])
+        n_scored += len(test)
+        if n_scored >= ENOUGH_ROWS and not by_user:
             return
-
-
-def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: int) -> NDArray[np.int64]:
-    """The fold 0, …, n_folds − 1 of each row, alike for each class; a lone row of a class is in fold `n_folds`.
-
-    Examples
-    --------
-    >>> labels = Targets("binary", np.array([[0], [0], [1], [1]], np.float32), 1)
-    >>> folds = fold_numbers(labels, np.arange(4), 0, 2)
-    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
-    ([0, 1], [0, 1])
-    """
-    _, number, sizes = np.unique(targets.class_numbers(rows), return_inverse=True, return_counts=True)
-    shuffled = np.random.default_rng(seed).permutation(len(rows))
-    order = shuffled[np.argsort(number[shuffled], kind="stable")]
-    fold = np.empty(len(rows), np.int64)
-    fold[order] = np.arange(len(rows)) % n_folds
-    fold[sizes[number] == 1] = n_folds
-    return fold

@@ -14,11 +14,13 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Table
-from treelu.nn.cpu.threads import one_blas_thread
-from treelu.nn.networks import views
 from treelu.data.dataset import Dataset, row_blocks
 from treelu.data.targets import METRICS, Targets
+from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Table
+from treelu.nn.cpu.passes import TrainingPass
+from treelu.nn.cpu.threads import one_blas_thread
+from treelu.nn.networks import views
+from treelu.training.optimizers import Optimizer
 from treelu.training.together import check_not_stopped
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
@@ -171,15 +173,12 @@ class KernelStepper:
     """
 
     def __init__(self, network: NeuronChain, sample: Dataset, optimizer: str, weight_decay: float = 0.0) -> None:
-        from treelu.nn.cpu.passes import TrainingPass  # loads Numba
-        from treelu.training.optimizers import Optimizer
-
         self.network, self.sample = network, sample
         flat = network.flatten()
         gradient = np.zeros_like(flat)
         self.gradients = views(gradient, network.arrays())
         self.optimizer = Optimizer(optimizer, flat, gradient, weight_decay)
-        self.arrays = TrainingPass(network, self.gradients)
+        self.passes = TrainingPass(network, self.gradients)
 
     @property
     def in_one_go(self) -> bool:
@@ -195,33 +194,9 @@ class KernelStepper:
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
         if not self.in_one_go:
             return self._one_by_one(batches, keys, annealing, rate)
-        from treelu.training.epochs import Batches, Run, constant_updates, linear_updates  # loads Numba
-
-        arrays, targets, drop_rate = self.arrays, self.sample.targets, self.network.drop_connect
-        largest = self.sample.table.rows(max(batches, key=len))
-        arrays.start(largest, annealing, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
-        out = np.empty((2, targets.n_outputs, arrays.batch), arrays.dtype)
-        run = Run(
-            batches=Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64)),
-            entries=arrays.entries,
-            mask=arrays.mask,
-            neurons=arrays.neurons,
-            state=arrays.state,
-            wanted=targets.wanted(),
-            out=out[0],
-            grad_out=out[1],
-            parameters=arrays.parameters,
-            gradients=arrays.gradients,
-            grad=arrays.grad,
-            sums=arrays.sums,
-            step=self.optimizer.next_step(rate),
-        )
-        self.optimizer.n_steps += len(keys)
-        if isinstance(self.network, LocallyConstantNetwork):
-            return constant_updates(
-                run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer, arrays.by_neuron
-            )
-        return linear_updates(run)
+        step, self.optimizer.n_steps = self.optimizer.next_step(rate), self.optimizer.n_steps + len(keys)
+        targets = self.sample.targets.wanted()
+        return self.passes.updates(self.sample.table, batches, keys, annealing, targets, step)
 
     def _one_by_one(
         self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
@@ -239,16 +214,16 @@ class KernelStepper:
         """Back-propagation through g_φ's hidden layers, then by the kernels; returns the mean loss."""
         network = self.network
         assert isinstance(network, LocallyConstantNetwork)
-        inputs = [self.arrays.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
+        inputs = [self.passes.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
         for layer in network.head.hidden:
             inputs.append(layer(np.maximum(inputs[-1], 0)))
-        loss, grad = loss_and_gradient(self.sample.targets, inputs.pop(), index)
+        loss, grad = self.sample.targets.loss_and_gradient(inputs.pop(), index)
         for number in range(len(network.head.hidden) - 1, -1, -1):
             layer, before, name = network.head.hidden[number], inputs[number], f"head.hidden.{2 * number + 1}"
             np.matmul(grad, np.maximum(before, 0).T, out=self.gradients[f"{name}.weight"])
             grad.sum(axis=1, out=self.gradients[f"{name}.bias"])
             grad = (layer.weight.T @ grad) * (before > 0)
-        self.arrays.backward(grad)
+        self.passes.backward(grad)
         return loss
 
 
@@ -280,28 +255,6 @@ def evaluate(network: Trainable, table: Table, index: NDArray[np.int64] | None =
     """The network's outputs for the rows `index` (or all), a block of rows at a time."""
     parts = [network(rows) for rows in row_blocks(table, index)]
     return np.concatenate(parts) if parts else np.zeros((0, network.out_features))
-
-
-def mean_loss(targets: Targets, output: NDArray[Any], index: NDArray[np.int64]) -> float:
-    """The mean loss of outputs (B, n_outputs) for the rows `index`.
-
-    Examples
-    --------
-    >>> mean_loss(Targets("regression", np.array([[1.0], [3.0]]), 1), np.array([[1.0]]), np.array([1]))
-    4.0
-    """
-    return loss_and_gradient(targets, output.T, index)[0]
-
-
-def loss_and_gradient(
-    targets: Targets, output: NDArray[Any], index: NDArray[np.int64]
-) -> tuple[float, NDArray[Any]]:
-    """`mean_loss`, and its gradient with respect to outputs (n_outputs, B)."""
-    from treelu.training.losses import loss_of  # loads Numba
-
-    output = np.array(output, order="C")  # the stored scores are added to it
-    gradient = np.empty_like(output)
-    return loss_of(output, targets.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
 
 def score_of(network: Trainable, sample: Dataset) -> float:
@@ -445,4 +398,4 @@ def best_fit(
         sign = -1.0 if METRICS[sample.targets.task].greater_is_better else 1.0
         return min(fits, key=lambda fit: sign * score_of(fit[0], validation))
     rows = sample.rows
-    return min(fits, key=lambda fit: mean_loss(sample.targets, evaluate(fit[0], sample.table, sample.index), rows))
+    return min(fits, key=lambda fit: sample.targets.loss(evaluate(fit[0], sample.table, sample.index), rows))

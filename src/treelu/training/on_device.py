@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.data.dataset import Dataset
 from treelu.nn import DropConnect, NeuronChain
 from treelu.nn.torch import require_torch
-from treelu.data.dataset import Dataset
 from treelu.training.optimizers import BETAS, MOMENTUM
 
 torch = require_torch("device= other than 'cpu'")
@@ -67,7 +67,7 @@ class TorchStepper:
         for index, key in zip(batches, keys, strict=True):
             self.optimizer.zero_grad()
             output = self._output(index, annealing, int(key))
-            loss, gradient = loss_and_gradient(self.sample.targets, output.detach().cpu().numpy().T, index)
+            loss, gradient = self.sample.targets.loss_and_gradient(output.detach().cpu().numpy().T, index)
             output.backward(torch.from_numpy(np.ascontiguousarray(gradient.T)).to(output))
             self.optimizer.step()
             total += len(index) * loss

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treelu.data.scaling import Scaling, check_scale
 from treelu.nn import LocallyConstantNetwork
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.boosting import Ensemble, Member
 from treelu.training.loop import EpochRecord, History
-from treelu.data.scaling import Scaling, check_scale
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -73,9 +73,10 @@ def put_scaling(scaling: Scaling, arrays: ArrayWriter) -> None:
     arrays.put("scale", scaling.scale)
 
 
-def take_scaling(arrays: ArrayReader, length: int) -> Scaling:
-    """The inverse of `put_scaling`."""
-    scale, center = arrays.floats("scale", length), arrays.floats("center", length)
+def take_scaling(arrays: ArrayReader, length: int | None) -> Scaling:
+    """The inverse of `put_scaling`; of any length where it is None."""
+    scale = arrays.floats("scale", length)
+    center = arrays.floats("center", len(scale))
     if not (scale > 0).all():
         raise arrays.error("a scale must be positive")
     try:

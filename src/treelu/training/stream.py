@@ -1,8 +1,8 @@
 """`partial_fit`: pieces of a table that arrive over time, as good as `fit` on all of them.
 
 Rows are kept: all of them up to `KEPT_BYTES` and `KEPT_ROWS`, and from then on a random sample of all rows seen.
-Whenever the number of rows has grown by a quarter, or the scaling of a feature has moved far, a network is fitted to the
-kept rows as `fit` does it, with their scaling and a new choice of hyper-parameters. In between, the network is
+Whenever the number of rows has grown by a quarter, or the scaling of a feature has moved far, a network is fitted to
+the kept rows as `fit` does it, with their scaling and a new choice of hyper-parameters. In between, the network is
 continued on the kept rows, and once these are a sample, on each new piece and as many of the kept rows; where the
 scaling moves then, the network is rewritten for the new one.
 """
@@ -175,9 +175,7 @@ def _can_hold_out(y: NDArray[Any], is_classifier: bool) -> bool:
     return len(counts) > 1 and bool((counts > 1).all())
 
 
-def _continue(
-    fitted: FittedNetwork, stream: Stream, piece: Stream, config: NetworkConfig, seed: int
-) -> FittedNetwork:
+def _continue(fitted: FittedNetwork, stream: Stream, piece: Stream, config: NetworkConfig, seed: int) -> FittedNetwork:
     """Continue the network on the kept rows or, where these are a sample, on the piece and as many of them."""
     rng = np.random.default_rng([seed, stream.n_pieces, 1])
     plan = plan_training(len(stream), config.epochs, config.training.batch_size)
