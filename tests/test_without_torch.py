@@ -33,7 +33,7 @@ def test_fit_predict_tree_save_and_load(tmp_path: Path) -> None:
         """
         import numpy as np, treelu
         from treelu import (
-            ALCNClassifier, ALCNRegressor, ELCNClassifier, LCNClassifier, LCNClassifierCV,
+            ALCNClassifier, ALCNRegressor, ELCNClassifier, LCNClassifier,
             LCNRegressor, LLNClassifier, load
         )
         rng = np.random.default_rng(0)
@@ -43,7 +43,6 @@ def test_fit_predict_tree_save_and_load(tmp_path: Path) -> None:
         models = [
             LCNClassifier(**quick), LCNClassifier(**quick, hidden_layers=(3,)), LCNRegressor(**quick),
             ALCNRegressor(**quick), LLNClassifier(**quick), ELCNClassifier(ALCNClassifier(**quick), n_estimators=2),
-            LCNClassifierCV(depths=[2], drop_rates=[0.1], cv=2, estimator=LCNClassifier(**quick)),
         ]
         for number, model in enumerate(models):
             model.fit(X, y)

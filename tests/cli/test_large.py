@@ -19,10 +19,10 @@ from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import Rows
+from treelu.data import blocks, store_folder
+from treelu.data import store as stores
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
-from treelu.training import blocks, store_folder
-from treelu.training import store as stores
 
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:

@@ -17,14 +17,13 @@ from treelu import (
     ALCNClassifier,
     ALCNRegressor,
     ELCNClassifier,
-    ELCNRegressor,
     LCNClassifier,
-    LCNClassifierCV,
     LCNRegressor,
-    LCNRegressorCV,
     LLNClassifier,
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
+    StackedClassifier,
+    StackedRegressor,
 )
 from treelu.data.dataset import Dataset
 from treelu.data.folding import read_folding
@@ -45,10 +44,8 @@ ESTIMATORS: list[Any] = [
     LCNRegressor(**NETWORK),
     LLNClassifier(**NETWORK),
     ALCNClassifier(**NETWORK, early_stopping=True),
-    ELCNClassifier(ALCNClassifier(depth=3, epochs=3), **STACK),
-    ELCNRegressor(ALCNRegressor(depth=3, epochs=3), **STACK),
-    LCNClassifierCV(depths=[2], drop_rates=[0.0], cv=3, estimator=LCNClassifier(epochs=3), random_state=0),
-    LCNRegressorCV(depths=[2], drop_rates=[0.0], estimator=LCNRegressor(epochs=3), random_state=0),
+    StackedClassifier(ALCNClassifier(depth=3, epochs=3), **STACK),
+    StackedRegressor(ALCNRegressor(depth=3, epochs=3), **STACK),
 ]
 NAMES = [type(estimator).__name__ for estimator in ESTIMATORS]
 

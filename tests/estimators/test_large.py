@@ -21,10 +21,11 @@ from treelu import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
+from treelu.data import blocks
 from treelu.data.blocks import Window
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
-from treelu.training import History, blocks
+from treelu.training import History
 from treelu.training.continuing import RowWeights, as_sample, start_further
 from treelu.training.small.finish import leaf_values
 

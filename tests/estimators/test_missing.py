@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.impute import SimpleImputer
 
-from treelu import ELCNClassifier, LCNClassifier, LCNClassifierCV, LCNRegressor, ObliqueTreeClassifier
+from treelu import ELCNClassifier, LCNClassifier, LCNRegressor, ObliqueTreeClassifier
 from treelu.persistence import dumps, loads
 from treelu.report import summarize
 from treelu.tree import ObliqueTree
@@ -198,11 +198,11 @@ def test_importances_of_ensembles_and_deep_networks(gaps: tuple[np.ndarray, np.n
 
 
 def test_tags_say_whether_nan_is_accepted() -> None:
-    search = LCNClassifierCV(estimator=LCNClassifier(missing="indicator"))
-    for model in (*MODELS, search):
+    several = ELCNClassifier(LCNClassifier(missing="indicator"))
+    for model in (*MODELS, several):
         tags = model.__sklearn_tags__().input_tags
         assert (tags.allow_nan, tags.sparse) == (True, False)
-    for model in (LCNClassifier(), ObliqueTreeClassifier(), LCNClassifierCV()):
+    for model in (LCNClassifier(), ObliqueTreeClassifier(), ELCNClassifier()):
         tags = model.__sklearn_tags__().input_tags
         assert (tags.allow_nan, tags.sparse) == (False, True)
 

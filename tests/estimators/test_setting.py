@@ -13,9 +13,17 @@ from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain,
 from treelu.nn.cpu.threads import limited
 from treelu.training import Dataset
 from treelu.training.calibration import Tempering
-from treelu.training.hyper_parameters import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
+from treelu.training.hyper_parameters import (
+    LINEAR,
+    RATES,
+    Choice,
+    HyperParameters,
+    candidates_for,
+    choose_candidate,
+    folds,
+)
 
-SETTINGS = settings_for("auto", "auto", "auto", 1000, 20)
+SETTINGS = candidates_for("auto", "auto", "auto", 1000, 20)
 
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Dataset:
@@ -65,43 +73,45 @@ def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
 def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
     tried = []
 
-    def trial(setting: Setting, part: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         """The two lower rates know the same, the highest nothing."""
         tried.append(setting)
         return step_of(1.0 if setting != SETTINGS[-1] else 0.0)
 
-    assert choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0).setting == SETTINGS[0]
+    assert choose_candidate(trial, SETTINGS, noisy_signs(0), None, seed=0).hyper_parameters == SETTINGS[0]
     assert [tried.count(setting) for setting in SETTINGS] == [3, 3, 1]
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])
 def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
-    def trial(setting: Setting, sample: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, sample: Dataset) -> NeuronChain:
         raise AssertionError
 
-    assert choose_setting(trial, SETTINGS, sample_of(labels), None, seed=0) == (SETTINGS[0], None)
+    assert choose_candidate(trial, SETTINGS, sample_of(labels), None, seed=0) == (SETTINGS[0], None)
 
 
 @pytest.mark.parametrize("right", SETTINGS)
 @pytest.mark.parametrize("own_rows", [False, True])
-def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(right: Setting, own_rows: bool) -> None:
+def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(
+    right: HyperParameters, own_rows: bool
+) -> None:
     sample = noisy_signs(0)
 
-    def trial(setting: Setting, part: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         """Far too sure, the right way round or not."""
         return step_of(10.0 if setting == right else -10.0)
 
-    choice = choose_setting(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
-    assert choice.setting == right
+    choice = choose_candidate(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
+    assert choice.hyper_parameters == right
     assert choice.tempering.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
 
 
 def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
-    def trial(setting: Setting, part: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         """The low rate has a worse log-loss than the constant of the others, before tempering."""
         return step_of(50.0 if setting == SETTINGS[0] else 0.0)
 
-    assert choose_setting(trial, SETTINGS, noisy_signs(1), None, seed=0).setting == SETTINGS[0]
+    assert choose_candidate(trial, SETTINGS, noisy_signs(1), None, seed=0).hyper_parameters == SETTINGS[0]
 
 
 def test_one_row_far_out_does_not_decide_between_settings() -> None:
@@ -111,15 +121,15 @@ def test_one_row_far_out_does_not_decide_between_settings() -> None:
     X[0] = 1e6 * (1 - 2 * sample.targets.y[0])  # on the wrong side
     sample = Dataset(Table(X, np.float32), sample.targets)
 
-    def trial(setting: Setting, part: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         network = LocallyLinearNetwork(1, 1, 1)
         for array in network.arrays().values():
             array[:] = 0.0
         network.output_weight[:] = float(setting == SETTINGS[0])
         return network
 
-    choice = choose_setting(trial, SETTINGS, sample, None, seed=0)
-    assert choice.setting == SETTINGS[0]
+    choice = choose_candidate(trial, SETTINGS, sample, None, seed=0)
+    assert choice.hyper_parameters == SETTINGS[0]
     assert choice.tempering is not None
     assert not choice.tempering.to_shares
     assert choice.tempering.temperature == pytest.approx(1 / np.log(4), rel=0.2)  # scores of ±1, right in 0.8
@@ -134,7 +144,9 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
     plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(2, 0.3), Tempering(2.0)))
+    monkeypatch.setattr(
+        "treelu.training.fit.choose_candidate", lambda *_: Choice(HyperParameters(2, 0.3), Tempering(2.0))
+    )
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, atol=1e-6)
@@ -159,8 +171,8 @@ def test_a_rate_that_is_given_is_the_same_rate_chosen(estimator_class: type) -> 
     [(1, [16, 16, 12]), (128, [16, 16, 12]), (129, [15, 15, 12]), (2048, [12] * 3), (10**5, [12] * 3)],
 )
 def test_depth_leaves_room_for_the_whole_tree(n_features: int, depths: list[int]) -> None:
-    assert [setting.depth for setting in settings_for("auto", "auto", "auto", 499, n_features)] == [12] * 3
-    settings = settings_for("auto", "auto", "auto", 500, n_features)
+    assert [setting.depth for setting in candidates_for("auto", "auto", "auto", 499, n_features)] == [12] * 3
+    settings = candidates_for("auto", "auto", "auto", 500, n_features)
     assert [setting.depth for setting in settings] == depths
     assert all(2**setting.depth * n_features <= 2**23 or setting.depth == 12 for setting in settings)
 
@@ -201,11 +213,11 @@ def test_threads_change_no_bit() -> None:
 @pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_what_ends_a_trial_ends_the_fit(n_threads: int, error: type[BaseException]) -> None:
-    def trial(setting: Setting, part: Dataset) -> NeuronChain:
+    def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         raise error(f"depth {setting.depth}")
 
     with limited(n_threads), pytest.raises(error, match="depth 16"):
-        choose_setting(trial, SETTINGS, noisy_signs(0), None, seed=0)
+        choose_candidate(trial, SETTINGS, noisy_signs(0), None, seed=0)
 
 
 def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:
@@ -213,9 +225,9 @@ def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:
     X = rng.normal(size=(200, 6))
     y = X @ rng.normal(size=6) + np.abs(X[:, 0]) + rng.normal(size=200)
     model = LLNRegressor(epochs=20, random_state=0).fit(X, y)
-    settings = settings_for("auto", "auto", "auto", 200, 6, linear=True)
-    assert model._setting() in settings
-    assert {(setting.rate, setting.decay) for setting in settings} == set(LINEAR)
+    settings = candidates_for("auto", "auto", "auto", 200, 6, linear=True)
+    assert model.fitted_.chosen in settings
+    assert {(setting.drop_connect, setting.weight_decay) for setting in settings} == set(LINEAR)
     given = LLNRegressor(epochs=20, drop_connect=0.1, random_state=0).fit(X, y)
     assert (given.drop_connect_, given.weight_decay_) == (0.1, 0.0)
     decaying = LLNRegressor(epochs=20, weight_decay=0.5, random_state=0).fit(X, y)

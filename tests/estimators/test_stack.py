@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS
-from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier
+from treelu import ALCNClassifier, ALCNRegressor, LCNClassifier, StackedClassifier, StackedRegressor
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, cross_entropies
 from treelu.estimators import _base, _stack
@@ -32,10 +32,12 @@ FEW: dict[str, Any] = {"n_estimators": 4, "n_trees": 30, "random_state": 0}
 
 @parametrize_with_checks(
     [
-        ELCNClassifier(
+        StackedClassifier(
             ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, n_trees=20, random_state=0
         ),
-        ELCNRegressor(ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, n_trees=20, random_state=0),
+        StackedRegressor(
+            ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, n_trees=20, random_state=0
+        ),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
 )
@@ -93,7 +95,7 @@ def test_rows_that_all_trees_have_seen_are_not_held_out() -> None:
 def test_a_target_of_one_value_is_that_value() -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     member = ALCNRegressor(depth=2, drop_connect=0.0, epochs=2)
-    model = ELCNRegressor(member, n_estimators=5, n_trees=30, random_state=0).fit(X, np.full(60, 3.3))
+    model = StackedRegressor(member, n_estimators=5, n_trees=30, random_state=0).fit(X, np.full(60, 3.3))
     np.testing.assert_allclose(model.predict(X), 3.3, rtol=1e-6)
 
 
@@ -101,7 +103,7 @@ def test_one_row_of_each_class() -> None:
     X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), ["no", "yes"]
     member = ALCNClassifier(depth=2, drop_connect=0.0, epochs=2)
     with pytest.warns(UserWarning, match="too few"):
-        model = ELCNClassifier(member, n_estimators=2, n_trees=5, random_state=0).fit(X, y)
+        model = StackedClassifier(member, n_estimators=2, n_trees=5, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
 
@@ -145,7 +147,7 @@ def test_networks_are_judged_on_rows_they_have_not_seen(monkeypatch: pytest.Monk
     sample = noise()
     X, y = np.array(sample.table.values).reshape(150, 5), sample.targets.y[:, 0]
     member = ALCNClassifier(depth=12, drop_connect=0.0, epochs=300)
-    model = ELCNClassifier(member, n_estimators=10, n_trees=0, random_state=0).fit(X, y)
+    model = StackedClassifier(member, n_estimators=10, n_trees=0, random_state=0).fit(X, y)
     (held_out,) = kept
     assert (held_out.counts == 2).all()  # ten members, five folds
     chances = held_out.outputs()
@@ -165,12 +167,12 @@ def test_networks_of_a_stack_take_small_batches(monkeypatch: pytest.MonkeyPatch)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
     y = (X[:, 0] > 0).astype(int)
-    ELCNClassifier(n_estimators=1, n_trees=0, random_state=0).fit(X, y)  # a network of each drop rate
+    StackedClassifier(n_estimators=1, n_trees=0, random_state=0).fit(X, y)  # a network of each drop rate
     ALCNClassifier(depth=2, drop_connect=0.1, training={"temper": False}, random_state=0).fit(X[:3200], y[:3200])
     assert sizes == [32, 32, 512]
     sizes.clear()
     wide = np.hstack([X[:100], np.zeros((100, _stack.WIDE))])
-    ELCNClassifier(n_estimators=1, n_trees=0, random_state=0).fit(wide, y[:100])
+    StackedClassifier(n_estimators=1, n_trees=0, random_state=0).fit(wide, y[:100])
     assert sizes == [256]
 
 
@@ -273,7 +275,7 @@ def test_no_row_left_out_to_choose_by() -> None:
 def test_a_stack_is_not_behind_its_parts(binary: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = binary
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    model = ELCNClassifier(random_state=0).fit(X_train, y_train)
+    model = StackedClassifier(random_state=0).fit(X_train, y_train)
     assert model.n_estimators_ == 5
     assert model.stack_ is not None
     assert len(model.stack_.trees) == 2
@@ -297,14 +299,14 @@ def test_the_same_for_any_number_of_threads_and_after_saving(task: str, tmp_path
         "value": score,
         "values": np.column_stack([score, score**2 + 100]),
     }[task]
-    kind: Any = ELCNRegressor if task.startswith("value") else ELCNClassifier
+    kind: Any = StackedRegressor if task.startswith("value") else StackedClassifier
     models = [kind(**FEW, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2)]
     models[0].save(tmp_path / "model")
     models.append(load(tmp_path / "model"))
-    said = [model.predict_proba(X) if kind is ELCNClassifier else model.predict(X) for model in models]
+    said = [model.predict_proba(X) if kind is StackedClassifier else model.predict(X) for model in models]
     np.testing.assert_allclose(said[1], said[0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(said[2], said[0], rtol=1e-9)
-    if kind is ELCNClassifier:
+    if kind is StackedClassifier:
         answers = models[0].predict(X)
         assert (answers == np.nan_to_num(y) if task == "labels" else answers == y).mean() > 0.8
     else:
@@ -313,8 +315,8 @@ def test_the_same_for_any_number_of_threads_and_after_saving(task: str, tmp_path
 
 def test_values_are_in_the_units_of_y() -> None:
     X, y = load_diabetes(return_X_y=True)
-    plain = ELCNRegressor(**FEW).fit(X, y).predict(X)
-    shifted = ELCNRegressor(**FEW).fit(X, 1000 + 10 * y).predict(X)
+    plain = StackedRegressor(**FEW).fit(X, y).predict(X)
+    shifted = StackedRegressor(**FEW).fit(X, 1000 + 10 * y).predict(X)
     np.testing.assert_allclose((shifted - 1000) / 10, plain, rtol=0.02)
 
 
@@ -322,7 +324,7 @@ def test_raw_features_of_any_unit() -> None:
     """Trees are grown on scaled features and read raw ones."""
     X, y = load_iris(return_X_y=True)
     far = X * [1e-6, 1e6, 1, 1] + [0, 1e7, 0, -5]
-    model = ELCNClassifier(**FEW).fit(far, y)
+    model = StackedClassifier(**FEW).fit(far, y)
     assert model.stack_ is not None
     chances = model.stack_.trees[0].outputs(Table(far), "multiclass")
     plain = RandomForestClassifier(30, random_state=model._seeds(1)[0]).fit(far, y).predict_proba(far)
@@ -333,19 +335,19 @@ def test_raw_features_of_any_unit() -> None:
 def test_weights_come_from_an_eval_set(binary: tuple[np.ndarray, np.ndarray]) -> None:
     """Where its labels are reversed, no part is of use."""
     X, y = binary
-    model = ELCNClassifier(**FEW).fit(X[:300], y[:300], eval_set=(X[300:], 1 - y[300:]))
+    model = StackedClassifier(**FEW).fit(X[:300], y[:300], eval_set=(X[300:], 1 - y[300:]))
     assert model.stack_ is not None
     assert model.stack_.weights[1:].max() < 0.05
-    right = ELCNClassifier(**FEW).fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
+    right = StackedClassifier(**FEW).fit(X[:300], y[:300], eval_set=(X[300:], y[300:]))
     assert right.stack_ is not None
     assert right.stack_.weights[1:].sum() > 0.5
 
 
 def test_class_weight_raises_the_rare_class() -> None:
     X, y = make_classification(500, 10, weights=[0.9], flip_y=0.1, random_state=0)
-    plain = ELCNClassifier(ALCNClassifier(depth=3, drop_connect=0.1, epochs=10), **FEW).fit(X, y)
+    plain = StackedClassifier(ALCNClassifier(depth=3, drop_connect=0.1, epochs=10), **FEW).fit(X, y)
     member = ALCNClassifier(depth=3, drop_connect=0.1, epochs=10, class_weight="balanced")
-    balanced = ELCNClassifier(member, **FEW).fit(X, y)
+    balanced = StackedClassifier(member, **FEW).fit(X, y)
     assert balanced.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
 
 
@@ -353,23 +355,23 @@ def test_sparse_and_named_rows(binary: tuple[np.ndarray, np.ndarray]) -> None:
     rng = np.random.default_rng(0)
     X = (rng.random((200, 600)) < 0.1).astype(float)
     y = X[:, :3].any(axis=1).astype(int)
-    dense, sparse = ELCNClassifier(**FEW).fit(X, y), ELCNClassifier(**FEW).fit(scipy.sparse.csr_array(X), y)
+    dense, sparse = StackedClassifier(**FEW).fit(X, y), StackedClassifier(**FEW).fit(scipy.sparse.csr_array(X), y)
     assert dense.stack_ is not None
     assert len(dense.stack_.trees) == 1  # nothing is boosted on so many features
     assert [len(member.features) for member in dense.ensemble_.members] == [300] * 4
     np.testing.assert_allclose(dense.predict_proba(scipy.sparse.csc_array(X)), dense.predict_proba(X))
     np.testing.assert_allclose(sparse.predict_proba(X), dense.predict_proba(X), atol=0.15)
     frame = pd.DataFrame(binary[0]).add_prefix("column ")
-    named = ELCNClassifier(**FEW).fit(frame, binary[1])
+    named = StackedClassifier(**FEW).fit(frame, binary[1])
     assert list(named.feature_names_in_) == list(frame.columns)
 
 
 @pytest.mark.filterwarnings("ignore:.*rows? to fit")
 def test_few_rows() -> None:
     X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
-    assert np.isfinite(ELCNRegressor(**FEW).fit(X[:1], [3.0]).predict(X)).all()
-    assert np.isfinite(ELCNRegressor(**FEW).fit(X, X[:, 0]).predict(X)).all()
-    model = ELCNClassifier(**FEW).fit(X, ["a", "a", "b", "b", "c"])  # a class with one row
+    assert np.isfinite(StackedRegressor(**FEW).fit(X[:1], [3.0]).predict(X)).all()
+    assert np.isfinite(StackedRegressor(**FEW).fit(X, X[:, 0]).predict(X)).all()
+    model = StackedClassifier(**FEW).fit(X, ["a", "a", "b", "b", "c"])  # a class with one row
     assert np.isfinite(model.predict_proba(X)).all()
 
 
@@ -379,7 +381,7 @@ def test_interrupt_keeps_finished_members(binary: tuple[np.ndarray, np.ndarray])
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="3 of 5 members are kept"):
-        model = ELCNClassifier(n_trees=30, callbacks=[interrupt], random_state=0).fit(*binary)
+        model = StackedClassifier(n_trees=30, callbacks=[interrupt], random_state=0).fit(*binary)
     assert model.n_estimators_ == 3
     assert model.score(*binary) > 0.9
 
@@ -387,10 +389,10 @@ def test_interrupt_keeps_finished_members(binary: tuple[np.ndarray, np.ndarray])
 def test_a_fit_of_another_kind_forgets_the_stack(binary: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = binary
     member = ALCNClassifier(depth=3, drop_connect=0.1, epochs=5)
-    model = ELCNClassifier(member, **FEW).fit(X, y)
+    model = StackedClassifier(member, **FEW).fit(X, y)
     model.set_params(combine="average").fit(X, y)
     assert model.stack_ is None
-    fresh = ELCNClassifier(member, **FEW, combine="average").fit(X, y)
+    fresh = StackedClassifier(member, **FEW, combine="average").fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
 
 
@@ -398,11 +400,11 @@ def test_what_a_stack_refuses(binary: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = binary
     for name in ("early_stopping", "warm_start"):
         with pytest.raises(ValueError, match=f"{name}=True needs combine='average' or 'boost'"):
-            ELCNClassifier(**{name: True}).fit(X, y)
+            StackedClassifier(**{name: True}).fit(X, y)
     with pytest.raises(AttributeError) as raised:
-        ELCNClassifier().partial_fit(X, y)
+        StackedClassifier().partial_fit(X, y)
     assert "partial_fit needs combine='average' or 'boost'" in str(raised.value.__cause__)
-    model = ELCNClassifier(LCNClassifier(depth=2, drop_connect=0.1, epochs=3), **FEW).fit(X, y)
+    model = StackedClassifier(LCNClassifier(depth=2, drop_connect=0.1, epochs=3), **FEW).fit(X, y)
     with pytest.raises(AttributeError, match="a stack is no mean or sum of trees"):
         _ = model.trees_
     with pytest.raises(AttributeError, match="staged predictions need combine='average' or 'boost'"):

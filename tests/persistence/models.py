@@ -78,12 +78,11 @@ def every_model() -> dict[str, Any]:
 
 
 def fitted_in_other_ways() -> dict[str, Any]:
-    """Models with leaf corrections, tempered probabilities, gaps, chosen drop rates, few features, and searches."""
+    """Models with leaf corrections, tempered probabilities, gaps, chosen drop rates and few features."""
     gaps = ROWS.copy()
     gaps[::4, 1] = np.nan
     more, twice = np.tile(ROWS, (2, 1)), np.tile(SCORE, 2)
     held_out = (ROWS[::3] + 0.1, WORDS[::3])
-    few: dict[str, Any] = {"depths": (1, 2), "drop_rates": (0.1,), "cv": 2, "random_state": 0}
     return {
         "lcn_refined": estimators.LCNClassifier(**SMALL, training={"refine_leaves": True}).fit(ROWS, WORDS),
         "lln_refined": estimators.LLNRegressor(**SMALL, training={"refine_leaves": 3.0}).fit(ROWS, SCORE),
@@ -101,10 +100,6 @@ def fitted_in_other_ways() -> dict[str, Any]:
         "elcn_boost": estimators.ELCNRegressor(
             estimators.LCNRegressor(**SMALL), n_estimators=2, combine="boost", random_state=0
         ).fit(ROWS, SCORE),
-        "search": estimators.LCNClassifierCV(**few, estimator=estimators.LCNClassifier(epochs=2)).fit(ROWS, WORDS),
-        "search_values": estimators.LCNRegressorCV(
-            **few, estimator=estimators.LCNRegressor(epochs=2, hidden_layers=(3,))
-        ).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE),
     }
 
 
@@ -116,11 +111,11 @@ def stacks() -> dict[str, Any]:
     filled = estimators.ALCNClassifier(**SMALL, missing="indicator")
     two = np.column_stack([SCORE, SCORE**2])
     return {
-        "stack": estimators.ELCNClassifier(**few).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE > 0),
-        "stack_words": estimators.ELCNClassifier(estimators.LCNClassifier(**SMALL), **few).fit(ROWS, WORDS),
-        "stack_labels": estimators.ELCNClassifier(**few, feature_fraction=0.7).fit(ROWS, LABELS),
-        "stack_gaps": estimators.ELCNClassifier(filled, **few).fit(gaps, SCORE > 0),
-        "stack_values": estimators.ELCNRegressor(**few).fit(ROWS, two),
+        "stack": estimators.StackedClassifier(**few).fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), SCORE > 0),
+        "stack_words": estimators.StackedClassifier(estimators.LCNClassifier(**SMALL), **few).fit(ROWS, WORDS),
+        "stack_labels": estimators.StackedClassifier(**few, feature_fraction=0.7).fit(ROWS, LABELS),
+        "stack_gaps": estimators.StackedClassifier(filled, **few).fit(gaps, SCORE > 0),
+        "stack_values": estimators.StackedRegressor(**few).fit(ROWS, two),
     }
 
 

@@ -1,6 +1,5 @@
 """Every model comes back as it was."""
 
-import json
 import warnings
 from typing import Any
 
@@ -10,9 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 import treelu
 from tests.persistence.models import CLASSES, ROWS, SCORE, SMALL, every_model, outputs
-from tests.persistence.test_fuzz import signed
 from treelu import LCNClassifier, LCNRegressor
-from treelu.persistence import ModelFileError, dumps, loads
+from treelu.persistence import dumps, loads
 from treelu.tree import ObliqueTree
 
 
@@ -81,27 +79,6 @@ def test_what_was_learned_besides_weights_comes_back(models: dict[str, Any]) -> 
     assert np.array_equal(loads(*dumps(models["lcn_gaps"])).predict_proba(gaps), models["lcn_gaps"].predict_proba(gaps))
     few = loads(*dumps(models["lcn_few"])).feature_importances_
     assert (few > 0).sum() <= 2
-
-
-def test_searches_come_back_with_their_table(models: dict[str, Any]) -> None:
-    for name in ("search", "search_values"):
-        model, loaded = models[name], loads(*dumps(models[name]))
-        assert (loaded.depth_, loaded.drop_connect_) == (model.depth_, model.drop_connect_)
-        for column, values in model.cv_results_.items():
-            assert np.array_equal(loaded.cv_results_[column], values)
-        assert loaded.tree_ == model.tree_
-        assert loaded.estimator.get_params() == model.estimator.get_params()
-        assert loaded.best_estimator_.get_params() == model.best_estimator_.get_params()
-    assert loads(*dumps(models["search"])).classes_.tolist() == models["search"].classes_.tolist()
-
-
-def test_the_best_estimator_of_a_search_is_its_own(models: dict[str, Any]) -> None:
-    manifest, arrays = dumps(models["search"])
-    other = json.loads(manifest)
-    other["model"]["kind"] = "LCNRegressorCV"
-    other["model"]["parameters"]["estimator"] = None
-    with pytest.raises(ModelFileError, match="the chosen estimator does not belong to this search"):
-        loads(*signed(other, arrays))
 
 
 def test_training_goes_on_where_it_was() -> None:

@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from treelu.data import blocks, store_folder
 from treelu.data.blocks import MappedRows
 from treelu.data.store import RowStore, remove_leftovers
-from treelu.training import blocks, store_folder
 from treelu.training import store as module
 
 

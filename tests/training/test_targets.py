@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn import metrics
-from treelu.training.targets import METRICS, Targets, log_loss, probabilities, roc_auc, root_mean_squared_error
+
+from treelu.data.targets import METRICS, Targets, log_loss, probabilities, roc_auc, root_mean_squared_error
 
 seeds = st.integers(0, 2**32 - 1)
 INDEX = np.array([4, 0, 4, 2])

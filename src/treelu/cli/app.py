@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 
 
-Method = Literal["tree", "lcn", "alcn", "lln", "elcn"]
+Method = Literal["tree", "lcn", "alcn", "lln", "elcn", "stacked"]
 TaskName = Literal["classification", "regression", "labels"]
 DateOrder = Literal["day-first", "month-first"]
 Format = Literal["text", "dot", "json", "onnx", "sql", "c", "js", "python", "html"]
@@ -104,7 +104,8 @@ def fit(
         Method | None,
         _option(
             "tree: a small tree to read (default); lcn: a large tree (default for molecules, for several labels and "
-            "with options of networks); alcn: a smooth network; lln: a tree with linear leaves; elcn: an ensemble."
+            "with options of networks); alcn: a smooth network; lln: a tree with linear leaves; elcn: the paper's "
+            "ensemble; stacked: networks, a forest and boosted trees, the most accurate."
         ),
     ] = None,
     task: Annotated[TaskName | None, _option("Kind of target; inferred by default.")] = None,
@@ -150,7 +151,7 @@ def fit(
             min=1,
         ),
     ] = None,
-    members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
+    members: Annotated[int | None, _option("Number of networks of elcn or stacked.", min=1)] = None,
     balanced: Annotated[
         bool,
         _option(

@@ -38,11 +38,14 @@ from treelu.report import fit_cart
 from treelu.report.questions import SECONDS
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
+from treelu.training import Settings
 from treelu.training.plan import plan_training
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import is_frame, take_rows
 
 REPORT = "report.html"
+FAMILIES = {"tree": "ObliqueTree", "stacked": "Stacked"}  # of estimators; the others are the method in capitals
+ENSEMBLES = ("elcn", "stacked")
 _KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))
 _SHOWN_PARAMETERS = (
     "max_leaf_nodes", "max_terms", "depth", "drop_connect", "weight_decay", "epochs", "random_state",
@@ -188,9 +191,9 @@ def _choose(
     """An unfitted estimator with the parameters given, and others chosen where `folds` or molecules ask for it."""
     if method is None:
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
-    if method == "elcn" and table.is_sample:
-        raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
-    if method == "elcn" and (table.task == "labels" or len(set(table.training.y.tolist())) == 2):
+    if method in ENSEMBLES and table.is_sample:
+        raise InputError(f"--method {method} needs a table that fits into memory; use another method, or fewer rows")
+    if method in ENSEMBLES and (table.task == "labels" or len(set(table.training.y.tolist())) == 2):
         # A threshold decides, and an ensemble's probabilities are not those of one score that could be corrected.
         parameters = {name: value for name, value in parameters.items() if name != "class_weight"}
     estimator = make_estimator(method, table.task, parameters, seed)
@@ -223,12 +226,12 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     """An unfitted estimator of a method for a task."""
     if method == "tree" and task == "labels":
         raise InputError("--method tree is for one target; for several labels use --method lcn")
-    family = "ObliqueTree" if method == "tree" else method.upper()
+    family = FAMILIES.get(method, method.upper())
     kind = getattr(estimators, family + ("Regressor" if task == "regression" else "Classifier"))
     known = kind().get_params()
     own, of_member = parameters, {}
-    if method == "elcn":  # all other options are its members'
-        member = getattr(estimators, f"A{kind.__name__[1:]}")
+    if method in ENSEMBLES:  # all other options are its members'
+        member = getattr(estimators, f"ALCN{kind.__name__.removeprefix(family)}")
         own = {name: value for name, value in parameters.items() if name in known}
         of_member = {name: value for name, value in parameters.items() if name not in known}
         known |= member().get_params()
@@ -370,7 +373,7 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
         return int(estimator.n_members(n_features))
     if not hasattr(estimator, "epochs"):
         return 1
-    return plan_training(n_rows, estimator.epochs, estimator._how.batch_size).epochs
+    return plan_training(n_rows, estimator.epochs, Settings.of(estimator.training).batch_size).epochs
 
 
 def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:

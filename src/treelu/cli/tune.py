@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
+from treelu import estimators
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say
 from treelu.cli.prepare import Rows
-from treelu.estimators import LCNClassifierCV
 from treelu.tables import Task
 from treelu.training.selection import choose, compare, summarise
 from treelu.tree.rows import take_rows
 
-DEPTHS, DROP_RATES = (signature(LCNClassifierCV).parameters[name].default for name in ("depths", "drop_rates"))
+DEPTHS, DROP_RATES = (2, 4, 6, 8, 12), (0.1, 0.25, 0.5)
 
 
 def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds: int, seed: int, quiet: bool) -> Any:
-    """The estimator with depth and drop rate chosen by cross-validation, as `LCNClassifierCV` would.
-
-    That is, the smallest tree within one standard error of the best; but for any method, for labels too, and with a
-    bar. Parameters in `fixed` were given and are not searched.
+    """The estimator with depth and drop rate chosen by cross-validation: the smallest tree within one standard error of
+    the best. Parameters in `fixed` were given and are not searched.
     """
     depths = (fixed["depth"],) if "depth" in fixed else DEPTHS
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
@@ -48,7 +45,8 @@ def with_setting(estimator: Any, setting: dict[str, Any]) -> Any:
     """Set parameters of an estimator; those of an ensemble's members where it has none by that name."""
     known = estimator.get_params(deep=False)
     if "estimator" in known:
-        member = clone(estimator._member())
+        pattern = "ALCNRegressor" if is_regressor(estimator) else "ALCNClassifier"
+        member = getattr(estimators, pattern)() if estimator.estimator is None else clone(estimator.estimator)
         own = {name: value for name, value in setting.items() if name in known}
         rest = {name: value for name, value in setting.items() if name not in known}
         return estimator.set_params(**own, estimator=member.set_params(**rest))

@@ -11,19 +11,18 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from treelu import estimators
-from treelu.persistence.older import parameters_today
+from treelu.persistence.older import SEARCHES, today
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.training import Settings
 from treelu.tree.check import MAX_FEATURES
 
 _TASKS = ("Classifier", "Regressor")
-_NETWORKS = tuple(f"{family}{task}" for family in ("LCN", "ALCN", "LLN", "ELCN") for task in _TASKS)
+_NETWORKS = tuple(f"{family}{task}" for family in ("LCN", "ALCN", "LLN", "ELCN", "Stacked") for task in _TASKS)
 _GRAPHS = tuple(f"GCN{task}" for task in _TASKS)  # they need torch, and have no features
 _BASELINES = (*(f"{family}{task}" for family in ("HHCART", "TAO") for task in _TASKS), *_GRAPHS)
 _KINDS = (
     *_NETWORKS,
     *(f"ObliqueTree{task}" for task in _TASKS),
-    *(f"LCN{task}CV" for task in _TASKS),
     *_BASELINES,
 )
 
@@ -41,7 +40,9 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
 
 def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
     """The inverse of `describe_estimator`."""
-    kind = fields.text("kind")
+    if fields.text("kind") in SEARCHES:  # what was chosen is the model
+        return restore_estimator(fields.inner("best"), arrays.under("best"))
+    kind, parameters = today(fields.text("kind"), fields.inner("parameters").data)
     if kind not in _KINDS:
         raise fields.error(f"unknown kind of model {kind!r}; is it from a later version of treelu?")
     estimator_class = _class_of(kind)
@@ -50,7 +51,7 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
             f"this model is a {kind}, a baseline of the paper, which is not in the package; it lives in the "
             "repository's experiments/baselines: run python, or python -m treelu, in the top folder of a clone"
         )
-    estimator = _restore_parameters(estimator_class, fields.inner("parameters"))
+    estimator = _restore_parameters(estimator_class, Fields(parameters, fields.where))
     if kind not in _GRAPHS:
         _restore_features(estimator, fields)
     estimator._load_state(fields, arrays, restore_estimator)
@@ -108,7 +109,6 @@ def _restore_features(estimator: Any, fields: Fields) -> None:
 
 def _restore_parameters(kind: Any, fields: Fields) -> Any:
     """An unfitted estimator with the parameters that were saved, checked as `fit` would."""
-    fields = Fields(parameters_today(kind.__name__, fields.data), fields.where)
     unknown = sorted(set(fields.data) - set(_defaults(kind)))
     if unknown:
         raise ModelFileError(f"{kind.__name__} has no parameter {unknown[0]!r}; is it from a later version of treelu?")
@@ -135,9 +135,10 @@ def _plain(value: Any) -> Any:
         return {"pairs": [[_plain(key), _plain(item)] for key, item in value.items()]}
     if type(value).__module__ == "torch" and type(value).__name__ == "device":
         return str(value)
-    if type(value).__name__ in _NETWORKS and type(value) is getattr(estimators, type(value).__name__):  # of a search
+    name = type(value).__name__
+    if name in _NETWORKS and type(value) is getattr(estimators, name):  # the pattern of an ensemble
         settings = {name: _plain(setting) for name, setting in value.get_params(deep=False).items()}
-        return {"estimator": type(value).__name__, "parameters": settings}
+        return {"estimator": name, "parameters": settings}
     raise TypeError(f"{value!r} is not plain")
 
 
@@ -146,8 +147,8 @@ def _from_plain(value: Any) -> Any:
         fields = Fields(value, "parameters")
         if "estimator" not in fields:
             return dict(fields.items("pairs"))
-        name = fields.text("estimator")
+        name, parameters = today(fields.text("estimator"), fields.inner("parameters").data)
         if name not in _NETWORKS:
             raise fields.error(f"unknown kind of estimator {name!r}")
-        return _restore_parameters(getattr(estimators, name), fields.inner("parameters"))
+        return _restore_parameters(getattr(estimators, name), Fields(parameters, fields.where))
     return tuple(value) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Parameters as earlier versions saved them → as estimators take them today."""
+"""Models as earlier versions saved them → kinds and parameters as of today."""
 
 from __future__ import annotations
 
@@ -6,29 +6,46 @@ from typing import Any
 
 from treelu.training.settings import NAMES
 
+SEARCHES = ("LCNClassifierCV", "LCNRegressorCV")  # once searches of hyper-parameters; GridSearchCV does the same
 _RENAMED = {"max_features": "max_tree_features"}
 _OF_ENSEMBLES = {
     "n_estimators", "combine", "shrinkage", "first_shrinkage", "bootstrap", "feature_fraction", "early_stopping",
     "warm_start", "n_jobs", "callbacks", "verbose", "random_state",
 }  # fmt: skip
+_NOT_OF_STACKS = {"combine", "shrinkage", "first_shrinkage", "early_stopping", "warm_start"}
+_MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators was None
 
 
-def parameters_today(kind: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Saved parameters of an estimator, with the names and places they have today.
+def today(kind: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A saved kind of estimator and its parameters, with the names and places they have today.
 
     Examples
     --------
-    >>> parameters_today("ELCNRegressor", {"member": "lcn", "depth": 3, "n_estimators": 4})["estimator"]["estimator"]
+    >>> today("ELCNRegressor", {"member": "lcn", "depth": 3, "n_estimators": 4})[1]["estimator"]["estimator"]
     'LCNRegressor'
+    >>> today("ELCNClassifier", {"combine": "stack", "n_trees": 200, "shrinkage": 0.1})
+    ('StackedClassifier', {'n_trees': 200})
     """
-    if kind.startswith("ELCN") and "member" in parameters:  # version 0.1 repeated what members take
+    if kind.startswith("ELCN"):
+        return _ensemble_today(kind, parameters)
+    if not kind.startswith(("LCN", "ALCN", "LLN")):
+        return kind, parameters
+    own = {_RENAMED.get(name, name): value for name, value in parameters.items() if name not in NAMES}
+    training = [[name, value] for name, value in parameters.items() if name in NAMES]
+    return kind, {**own, "training": {"pairs": training}} if training else own
+
+
+def _ensemble_today(kind: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    task = kind.removeprefix("ELCN")
+    if "member" in parameters:  # version 0.1 repeated what members take
         own = {name: value for name, value in parameters.items() if name in _OF_ENSEMBLES}
         of_member = {name: value for name, value in parameters.items() if name not in {*own, "member"}}
         of_member = {"annealing": 1.0, "straight_through": False, "schedule": "constant", **of_member}
-        member = {"estimator": f"{parameters['member'].upper()}{kind.removeprefix('ELCN')}", "parameters": of_member}
-        return {**own, "estimator": member}
-    if not kind.startswith(("LCN", "ALCN", "LLN")):
-        return parameters
-    own = {_RENAMED.get(name, name): value for name, value in parameters.items() if name not in NAMES}
-    training = [[name, value] for name, value in parameters.items() if name in NAMES]
-    return {**own, "training": {"pairs": training}} if training else own
+        pattern = {"estimator": f"{parameters['member'].upper()}{task}", "parameters": of_member}
+        parameters = {**own, "estimator": pattern}
+    if parameters.get("combine") == "stack":
+        return f"Stacked{task}", {name: value for name, value in parameters.items() if name not in _NOT_OF_STACKS}
+    known = {name: value for name, value in parameters.items() if name != "n_trees"}
+    if known.get("n_estimators", 1) is None:
+        known["n_estimators"] = _MEMBERS
+    return kind, known

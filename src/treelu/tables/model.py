@@ -83,7 +83,7 @@ class TableModel:
 
     @property
     def method(self) -> str:
-        """The estimator's family: "tree", "lcn", "alcn", "lln" or "elcn"."""
+        """The estimator's family: "tree", "lcn", "alcn", "lln", "elcn" or "stacked"."""
         family = type(self.estimator).__name__.removesuffix("Classifier").removesuffix("Regressor")
         return "tree" if family == "ObliqueTree" else family.lower()
 

@@ -317,10 +317,10 @@ def hold_out(dataset: Dataset, seed: int) -> tuple[Dataset, Dataset]:
     """
     targets, rows = dataset.targets, dataset.rows
     labels = targets.class_numbers(rows)
-    for fold in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
+    for sides in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
         # without a class there is no AUC, but there is a log-loss
-        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in fold):
-            return replace(dataset, index=rows[fold[0]]), replace(dataset, index=rows[fold[1]])
+        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in sides):
+            return replace(dataset, index=rows[sides[0]]), replace(dataset, index=rows[sides[1]])
     of_what = " of each class" if targets.task == "binary" else ""
     which = "rows" if targets.folding is None else "groups, or a split of cv, with rows"
     raise ValueError(f"early_stopping needs at least two {which}{of_what} to hold one out; give an eval_set")
