@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 from treelu.data.blocks import MOST_CLASSES, Window, stacked
 from treelu.data.dataset import Dataset
@@ -120,7 +120,7 @@ class _DaskEstimator(BaseEstimator):
 
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
-        local = self._local_class(**self.estimator.get_params())
+        local = clone(self.estimator)
         parts: list[Any] = client.compute([dask.delayed(_checked)(part, is_classifier(local)) for part in windows])
         facts: list[_Facts] = client.gather(client.map(_facts_of, parts, are_classes=is_classifier(local), pure=False))
         n_rows = _check_alike(facts)

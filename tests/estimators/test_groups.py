@@ -29,7 +29,7 @@ from treelu.data.dataset import Dataset
 from treelu.data.folding import read_folding
 from treelu.data.folds import Folding, fold_numbers, folds
 from treelu.data.targets import Targets
-from treelu.estimators import _stack, small
+from treelu.estimators import small
 from treelu.nn import Table
 from treelu.persistence import load
 from treelu.training.fit import hold_out
@@ -90,21 +90,19 @@ def test_no_group_is_on_both_sides(estimator: Any, how: str, monkeypatch: pytest
     """Every fold that any part of a fit asks for keeps groups together."""
     X, y, groups = patients(30, 4)
     seen: list[int] = []
-    real, within = folds, how == "cv" and hasattr(estimator, "one_standard_error")
+    real = folds
 
     def watched(*args: Any, **options: Any) -> Any:
         parts = real(*args, **options)
         folding = args[3]
-        assert folding is not None or within  # a search's fits know of groups, not of the folds around them
-        if folding is None:
-            return parts
+        assert folding is not None
         seen.append(len(parts))
         of = folding.groups
         if of is not None:
             assert all(not set(of[train]) & set(of[test]) for train, test in parts)
         return parts
 
-    for module in ("treelu.data.targets", "treelu.estimators._small_rows", "treelu.estimators.search"):
+    for module in ("treelu.data.targets", "treelu.estimators._small_rows"):
         monkeypatch.setattr(f"{module}.folds", watched)
     model = clone(estimator)
     if "cv" in how.split():
@@ -281,7 +279,7 @@ def test_one_function_divides_rows() -> None:
     named = ("KFold", "ShuffleSplit(", "train_test_split", "check_cv")
     users = {
         path.relative_to(package).as_posix()
-        for folder in ("estimators", "training")
+        for folder in ("data", "estimators", "training")
         for path in (package / folder).rglob("*.py")
         if any(
             f"import {name}" in line or f", {name}" in line
@@ -290,5 +288,4 @@ def test_one_function_divides_rows() -> None:
             for name in named
         )
     }
-    assert users == {"estimators/_folding.py"}
-    assert not hasattr(_stack, "fold_numbers")
+    assert users == {"data/folding.py"}

@@ -148,7 +148,9 @@ def test_what_there_is_one_of_for_each_label_says_so() -> None:
     classifier = LCNClassifier(**FAST).fit(X, y)
     for name in ("to_tree", "apply", "decision_path"):
         with pytest.raises(AttributeError, match=rf"one model per label: use estimators_\[label\]\.{name}"):
-            getattr(classifier, name)
+            getattr(classifier, name)(**({} if name == "to_tree" else {"X": X}))
+    with pytest.raises(AttributeError, match=r"one model per label: use estimators_\[label\]\.tree_"):
+        _ = classifier.tree_
     assert not hasattr(classifier, "staged_predict")
     assert LCNClassifier.predict_proba.__doc__ == NetworkClassifier.predict_proba.__doc__
 

@@ -23,10 +23,12 @@ from treelu import (
 )
 from treelu.data import blocks
 from treelu.data.blocks import Window
+from treelu.data.reading import RowWeights
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
+from treelu.estimators._base import network_config
 from treelu.training import History
-from treelu.training.continuing import RowWeights, as_sample, start_further
+from treelu.training.continuing import start_from
 from treelu.training.small.finish import leaf_values
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
@@ -116,7 +118,7 @@ def test_a_drop_rate_that_was_chosen_falls_with_the_rows_and_one_that_was_given_
 
         model = LCNClassifier(depth=3, drop_connect=given, epochs=5, random_state=0, callbacks=[note])
         model.fit(pieces(X, y > 0))
-        assert round(model._setting().rate, 6) in seen  # of the sample
+        assert round(model.drop_connect_, 6) in seen  # of the sample
     assert rates[0.2] == {0.2}
     chosen = max(rates["auto"])
     odds = chosen / (1 - chosen) * 300 / 2000
@@ -127,9 +129,9 @@ def test_decay_that_was_chosen_falls_too() -> None:
     X, y = table(200)
     model = LLNRegressor(depth=2, epochs=2, random_state=0).fit(X, y)
     model.weight_decay_, model.drop_connect_ = 2.0, 0.0
-    assert start_further(model, n_times=4.0).decay == 0.5
+    assert start_from(model.fitted_, network_config(model), n_times=4.0).decay == 0.5
     model.weight_decay = 2.0
-    assert start_further(model, n_times=4.0).decay == 2.0
+    assert start_from(model.fitted_, network_config(model), n_times=4.0).decay == 2.0
 
 
 def spoiled(estimator: Any, start: Any, *_: Any, **__: Any) -> Any:
@@ -190,12 +192,14 @@ def test_class_weights_are_those_of_all_rows() -> None:
     labels = y > 1.2
     some = Window(X[:500], labels[:500], np.linspace(0, 1, 500, dtype=np.float32))
     model = LCNClassifier(**SETTING, class_weight="balanced").fit(*some[:2], sample_weight=some.weight)
-    weights = RowWeights.of(model, some)
-    whole = as_sample(model, some, weights).targets.weight
+    weights = RowWeights.of(model.fitted_.reading.encoding, some.y, some.weight)
+    whole = weights.dataset(model.fitted_.reading, *some).targets.weight
     expected = model._read_targets(some.y, some.weight, first=False).weight
     np.testing.assert_allclose(whole, expected, rtol=1e-5)
     for rows in (np.flatnonzero(some.y)[:3], np.flatnonzero(~some.y)[:3]):
-        np.testing.assert_allclose(as_sample(model, some.take(rows), weights).targets.weight, expected[rows], rtol=1e-5)
+        np.testing.assert_allclose(
+            weights.dataset(model.fitted_.reading, *some.take(rows)).targets.weight, expected[rows], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("form", ["Fortran", "int16", "float16", "float64", "bool"])

@@ -15,7 +15,15 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
-from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+from treelu import (
+    ALCNClassifier,
+    ELCNClassifier,
+    LCNClassifier,
+    LCNRegressor,
+    LLNClassifier,
+    LLNRegressor,
+    StackedClassifier,
+)
 from treelu.data.scaling import Scaling, fit_scaling
 from treelu.nn.cpu.threads import limited
 
@@ -48,10 +56,11 @@ def test_whole_numbers_of_any_kind_count(number: type) -> None:
 
 def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: pytest.MonkeyPatch) -> None:
     from treelu.training.calibration import Tempering
-    from treelu.training.hyper_parameters import Choice, Setting
+    from treelu.training.hyper_parameters import Choice, HyperParameters
 
     X, y = some_rows()
-    monkeypatch.setattr("treelu.estimators._base.choose_setting", lambda *_: Choice(Setting(3, 0.1), Tempering(50.0)))
+    found = Choice(HyperParameters(3, 0.1), Tempering(50.0))
+    monkeypatch.setattr("treelu.training.fit.choose_candidate", lambda *_: found)
     settings = {"epochs": 40, "training": {"batch_size": 32}, "random_state": 0}
     few = LCNClassifier(**settings, max_tree_features=2).fit(X, y).decision_function(X)
     assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing
@@ -104,12 +113,14 @@ def test_one_value_far_beyond_the_others_is_named(combine: str | None) -> None:
     X, y = some_rows()
     X[150, 2] = -1e200
     model: Any = LCNClassifier(**QUICK)
-    model = model if combine is None else ELCNClassifier(model, n_estimators=2, n_trees=5, combine=combine)
+    if combine is not None:
+        stacked = combine == "stack"
+        model = StackedClassifier(model, n_trees=5) if stacked else ELCNClassifier(model, combine=combine)
     with pytest.raises(ValueError, match="X cannot be scaled: row 150 has a value in column 2 that is too far from"):
         model.fit(X, y)
 
 
-@pytest.mark.parametrize("kind", [LLNClassifier, ELCNClassifier])
+@pytest.mark.parametrize("kind", [LLNClassifier, StackedClassifier])
 def test_rows_too_large_to_add_up_are_refused(kind: Any) -> None:
     """No row is answered by NaN."""
     X, y = some_rows()

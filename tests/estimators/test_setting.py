@@ -248,7 +248,7 @@ def test_trials_of_very_many_classes_are_shorter(monkeypatch: pytest.MonkeyPatch
         lengths.append(options["epochs"])
         return train(*arguments, **options)
 
-    monkeypatch.setattr("treelu.estimators._base.train", counted)
+    monkeypatch.setattr("treelu.training.fit.train", counted)
     rng = np.random.default_rng(0)
     y = np.arange(120) % 4
     X = rng.normal(size=(120, 2)) + y[:, None]

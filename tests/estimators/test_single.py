@@ -29,7 +29,15 @@ from tests.estimators.tables import (
     two_classes,
     values,
 )
-from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
+from treelu import (
+    ALCNClassifier,
+    ELCNClassifier,
+    LCNClassifier,
+    LCNRegressor,
+    LLNClassifier,
+    LLNRegressor,
+    ObliqueTreeClassifier,
+)
 
 # What is learnt
 
@@ -139,11 +147,14 @@ def test_the_same_random_state_gives_the_same_bits(estimator_class: type) -> Non
     assert not np.allclose(scores(other, X), scores(second, X))
 
 
-def test_a_random_state_object_is_not_used_up() -> None:
+@pytest.mark.parametrize("kind", [LCNClassifier, ObliqueTreeClassifier])
+def test_a_random_state_object_is_advanced(kind: Any) -> None:
+    """As scikit-learn does it, for all estimators alike: each fit draws other numbers, the same ones from the start."""
     X, y = two_classes()
+    settings = FAST if kind is LCNClassifier else {"max_leaf_nodes": 3, "n_updates": 20, "teacher": None}
     state = np.random.RandomState(3)
-    classifier = LCNClassifier(**{**FAST, "random_state": state})
-    assert np.array_equal(classifier.fit(X, y).decision_function(X), classifier.fit(X, y).decision_function(X))
+    kind(**{**settings, "random_state": state}).fit(X, y)
+    assert state.get_state()[2] != np.random.RandomState(3).get_state()[2]
 
 
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
@@ -322,7 +333,7 @@ def test_eval_set_of_three_classes_is_judged_by_log_loss(monkeypatch: pytest.Mon
 
     classifier, tempered = fitted()
     with monkeypatch.context() as patch:
-        patch.setattr(LCNClassifier, "_temper", lambda *_: None)
+        patch.setattr("treelu.training.fit.calibrate", lambda *_: None)
         untempered_classifier, untempered = fitted()
     assert classifier.history_.metric == "log_loss"
     assert untempered == pytest.approx(min(untempered_classifier.history_["valid_score"]), rel=0.02)
@@ -355,7 +366,7 @@ def test_early_stopping_without_an_eval_set_holds_rows_out(estimator_class: type
     estimator = estimator_class(**settings).fit(X, y)
     assert estimator.history_.ended == "early"
     assert estimator.history_.metric is not None
-    assert 0.89 * len(X) < estimator.visits_.counts.sum() < 0.92 * len(X)
+    assert 0.89 * len(X) < estimator.fitted_.patterns.counts.sum() < 0.92 * len(X)
 
 
 @pytest.mark.parametrize("n_rare", [2, 5])

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from treelu import ALCNRegressor, ELCNRegressor, LCNRegressor, LLNRegressor
+from treelu.data.dataset import Dataset
 from treelu.data.encoding import value_targets
 from treelu.data.scaling import fit_scaling
+from treelu.estimators._base import network_config
 from treelu.nn import Table
-from treelu.training import Dataset
+from treelu.training.fit import smoothed_targets
 
 QUICK = {"epochs": 20, "training": {"batch_size": 32}, "random_state": 0}
 
@@ -26,7 +28,8 @@ def smoothed(regressor: LCNRegressor, index: np.ndarray | None = None) -> tuple[
     """The targets and what is trained on instead."""
     X, y, _ = noisy_line()
     targets = value_targets(y[:, None], fit_scaling(y[:, None], True))
-    trained_on = regressor._targets_to_train_on(Dataset(Table(X, np.float32), targets, index), None, seed=0)
+    dataset = Dataset(Table(X, np.float32), targets, index)
+    trained_on = smoothed_targets(dataset, None, network_config(regressor), seed=0)
     return targets.y, trained_on.y
 
 

@@ -16,7 +16,7 @@ from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, LCNClassifier, StackedClassifier, StackedRegressor
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, cross_entropies
-from treelu.estimators import _base, _stack
+from treelu.estimators import _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
@@ -102,7 +102,7 @@ def test_a_target_of_one_value_is_that_value() -> None:
 def test_one_row_of_each_class() -> None:
     X, y = np.array([[0.0, 1.0], [1.0, 0.0]]), ["no", "yes"]
     member = ALCNClassifier(depth=2, drop_connect=0.0, epochs=2)
-    with pytest.warns(UserWarning, match="too few"):
+    with pytest.warns(UserWarning, match="fitted to 2 rows"):
         model = StackedClassifier(member, n_estimators=2, n_trees=5, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
@@ -163,7 +163,7 @@ def test_networks_of_a_stack_take_small_batches(monkeypatch: pytest.MonkeyPatch)
         sizes.append(plan_training(*arguments).batch_size)
         return Plan(epochs=1, batch_size=64, updates_per_epoch=1)
 
-    monkeypatch.setattr(_base, "plan_training", watched)
+    monkeypatch.setattr("treelu.training.fit.plan_training", watched)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
     y = (X[:, 0] > 0).astype(int)
@@ -386,27 +386,11 @@ def test_interrupt_keeps_finished_members(binary: tuple[np.ndarray, np.ndarray])
     assert model.score(*binary) > 0.9
 
 
-def test_a_fit_of_another_kind_forgets_the_stack(binary: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_a_stack_has_not(binary: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = binary
-    member = ALCNClassifier(depth=3, drop_connect=0.1, epochs=5)
-    model = StackedClassifier(member, **FEW).fit(X, y)
-    model.set_params(combine="average").fit(X, y)
-    assert model.stack_ is None
-    fresh = StackedClassifier(member, **FEW, combine="average").fit(X, y)
-    np.testing.assert_array_equal(model.predict_proba(X), fresh.predict_proba(X))
-
-
-def test_what_a_stack_refuses(binary: tuple[np.ndarray, np.ndarray]) -> None:
-    X, y = binary
-    for name in ("early_stopping", "warm_start"):
-        with pytest.raises(ValueError, match=f"{name}=True needs combine='average' or 'boost'"):
-            StackedClassifier(**{name: True}).fit(X, y)
-    with pytest.raises(AttributeError) as raised:
-        StackedClassifier().partial_fit(X, y)
-    assert "partial_fit needs combine='average' or 'boost'" in str(raised.value.__cause__)
     model = StackedClassifier(LCNClassifier(depth=2, drop_connect=0.1, epochs=3), **FEW).fit(X, y)
-    with pytest.raises(AttributeError, match="a stack is no mean or sum of trees"):
-        _ = model.trees_
-    with pytest.raises(AttributeError, match="staged predictions need combine='average' or 'boost'"):
-        list(model.staged_predict(X))
+    for name in ("partial_fit", "trees_", "staged_predict", "feature_importances_"):
+        assert not hasattr(model, name)
+    with pytest.raises(AttributeError, match="StackedClassifier has no tree_"):
+        _ = model.tree_
     assert model.estimators_[0].tree_.n_features == X.shape[1]  # its networks are trees by themselves

@@ -117,7 +117,11 @@ def test_parameters_round_trip(estimator_class: type) -> None:
     estimator = estimator_class(**{**FAST, "drop_connect": 0.5, "learning_rate": 0.3})
     parameters = estimator.get_params()
     assert clone(estimator).get_params() == parameters
-    assert estimator_class(**parameters).get_params() == parameters
+    assert estimator_class(**estimator.get_params(deep=False)).get_params() == parameters
+    nested = estimator.set_params(training__optimizer="amsgrad", training__batch_size=7)
+    assert nested.get_params()["training__batch_size"] == 7
+    with pytest.raises(ValueError, match="speed"):
+        estimator.set_params(training__speed=1)
     assert "drop_connect=0.5" in repr(estimator)
     with pytest.raises(ValueError, match="Invalid parameter 'width' for estimator"):
         estimator.set_params(width=3)

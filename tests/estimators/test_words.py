@@ -55,7 +55,7 @@ def test_smooth_networks_say_why_they_have_no_tree(estimator_class):
     with pytest.raises(AttributeError, match=r"has no tree_: its activation stays smooth.*LCN(Class|Regr)"):
         _ = estimator_class().tree_
     assert not hasattr(estimator_class(), "tree_")
-    with pytest.raises(AttributeError, match="ELCNClassifier has no tree_: it is made of many networks"):
+    with pytest.raises(AttributeError, match="ELCNClassifier has no tree_: it is made of several models"):
         _ = ELCNClassifier().tree_
 
 
@@ -63,7 +63,7 @@ def test_smooth_networks_say_why_they_have_no_tree(estimator_class):
 def test_three_rows_are_warned_of(estimator_class):
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
     options = {"depth": 1, "epochs": 1, "drop_connect": 0.0} if estimator_class.__name__.startswith("LCN") else {}
-    with pytest.warns(UserWarning, match="3 rows to fit"):
+    with pytest.warns(UserWarning, match="fitted to 3 rows"):
         estimator_class(**options).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -16,9 +16,9 @@ import pytest
 from scipy import sparse
 
 from treelu.data import blocks, store_folder
+from treelu.data import store as module
 from treelu.data.blocks import MappedRows
 from treelu.data.store import RowStore, remove_leftovers
-from treelu.training import store as module
 
 
 @pytest.fixture(autouse=True)

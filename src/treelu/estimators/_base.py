@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
@@ -172,10 +173,10 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     @property
     def _value(self) -> Any:
-        """`fitted_`; an AttributeError, as of any attribute, before `fit`."""
+        """`fitted_`; before `fit` a NotFittedError, which is an AttributeError too."""
         fitted = self.__dict__.get("fitted_")
         if fitted is None:
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet; call fit first")
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         return fitted
 
     def _model(self, name: str) -> Any:

@@ -44,7 +44,7 @@ class NetworkEnsemble(NetworkEstimator):
             name: SingleNetwork._parameter_constraints[name]
             for name in ("cv", "n_jobs", "callbacks", "verbose", "random_state")
         },
-        "estimator": [None, SingleNetwork],
+        "estimator": [None, NetworkEstimator],
         "bootstrap": ["boolean"],
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
@@ -61,11 +61,10 @@ class NetworkEnsemble(NetworkEstimator):
     def _check_parameters(self) -> None:
         self._validate_params()
         member = self._shared()
-        member._check_parameters()
-        if not issubclass(member._network_class, LocallyConstantNetwork) or is_classifier(member) != is_classifier(
-            self
-        ):
+        is_alike = isinstance(member, SingleNetwork) and is_classifier(member) == is_classifier(self)
+        if not is_alike or not issubclass(network_config(member).network_class, LocallyConstantNetwork):
             raise ValueError(f"estimator must be an ALCN{self._kind} or LCN{self._kind}, got {member!r}")
+        member._check_parameters()
         if member.cv is not None:
             raise ValueError("cv of the estimator is not used: set cv of the ensemble, which holds rows out for all")
 

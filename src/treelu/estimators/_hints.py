@@ -34,7 +34,7 @@ class ParameterHints:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters; with `deep` also those of `training`, as ``training__name``."""
         parameters: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]
-        if deep and "training" in parameters:
+        if deep and isinstance(parameters.get("training", ...), dict | Settings | None):
             settings = Settings.of(parameters["training"])
             parameters |= {f"{NESTED}{name}": getattr(settings, name) for name in NAMES}
         return parameters

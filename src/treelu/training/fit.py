@@ -126,6 +126,8 @@ def fit_network(
     """
     if validation is None and config.early_stopping and can_hold_out:
         dataset, validation = hold_out(dataset, seed)
+    if start is not None:
+        start = replace(start, reading=reading)  # continued on features as they are scaled now
     network, history, chosen = trained(dataset, config, seed, validation, start)
     return FittedNetwork.of(network, dataset, reading, chosen, history, len(history))
 
