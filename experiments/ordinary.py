@@ -1,4 +1,4 @@
-"""Averages of members with their own defaults beside ELCN's defaults, on ordinary tables.
+"""Averages of members with their own defaults beside a stack's defaults, on ordinary tables.
 
 TREELU_DATA=… python -m experiments.ordinary run --table car                  three of five folds
 TREELU_DATA=… python -m experiments.ordinary run --table car --method elcn    of one method only
@@ -22,7 +22,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.report import markdown
 from experiments.members import ensemble
-from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier
+from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, StackedClassifier
 
 RESULTS = Path(__file__).parent / "results" / "ordinary.json"
 FOLDS = 3  # of five
@@ -46,7 +46,7 @@ def one(model: Any) -> Callable[[Any, Any, Any], np.ndarray]:
 METHODS: dict[str, Callable[[Any, Any, Any], np.ndarray]] = {
     "lcn": one(LCNClassifier(random_state=0)),
     "alcn": one(ALCNClassifier(random_state=0)),
-    "elcn": one(ELCNClassifier(random_state=0)),
+    "elcn": one(StackedClassifier(random_state=0)),
     "average": one(ELCNClassifier(combine="average", random_state=0)),
     "avg16lcn": lambda X, y, Z: average(LCNClassifier, X, y, Z),
     "avg16alcn": lambda X, y, Z: average(ALCNClassifier, X, y, Z),
@@ -57,7 +57,7 @@ METHODS: dict[str, Callable[[Any, Any, Any], np.ndarray]] = {
 NAMES = {
     "lcn": "`LCNClassifier()`",
     "alcn": "`ALCNClassifier()`",
-    "elcn": "`ELCNClassifier()`",
+    "elcn": "`StackedClassifier()`",
     "average": '`ELCNClassifier(combine="average")`',
     "paper": "the paper's ELCN, for fingerprints",
     "paper-p0": "the paper's ELCN with `drop_connect=0.05`",

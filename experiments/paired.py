@@ -30,7 +30,7 @@ from sklearn.preprocessing import OneHotEncoder
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
 from experiments.datasets import load_moleculenet
-from treelu import ALCNClassifier, ELCNClassifier, ObliqueTreeClassifier
+from treelu import ALCNClassifier, ObliqueTreeClassifier, StackedClassifier
 from treelu.chem import MolecularFeatures, scaffold_groups
 from treelu.training.settings import nested
 
@@ -181,8 +181,8 @@ def refined_forest(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
 
 
 def default(X: Any, y: Any, Z: Any, seed: int) -> np.ndarray:
-    """`ELCNClassifier()` as it comes: networks and forest, stacked."""
-    return ELCNClassifier(random_state=seed).fit(X, y).predict_proba(Z)[:, 1]
+    """`StackedClassifier()` as it comes: networks, a forest and boosted trees."""
+    return StackedClassifier(random_state=seed).fit(X, y).predict_proba(Z)[:, 1]
 
 
 METHODS: dict[str, Callable[[Any, Any, Any, int], np.ndarray]] = {
@@ -322,7 +322,7 @@ def default_table() -> str:
         lines.append([f"{data}, {n_labels} labels" if n_labels > 1 else data, forest_mean, mean, apart,
                       f"{ahead} of {len(seeds)}", *costs])  # fmt: skip
     return markdown(
-        ["test AUC", "forest of 500", "`ELCNClassifier()`", "difference", "seeds ahead", "seconds, forest", "ELCN"],
+        ["test AUC", "forest of 500", "`StackedClassifier()`", "difference", "seeds ahead", "seconds, forest", "stack"],
         lines,
     )
 

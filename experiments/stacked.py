@@ -43,7 +43,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
 from experiments.datasets import load_pdbbind
-from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor
+from treelu import ALCNClassifier, ALCNRegressor, StackedClassifier, StackedRegressor
 
 RESULTS = Path(__file__).parent / "results" / "stacked.json"
 CHOICE = RESULTS.with_name("stack-choice.json")
@@ -52,13 +52,13 @@ CHOSEN_ON = slice(1, None, 3)  # the tables by name that rules and constants wer
 CLASSIFIERS = {
     "rf": lambda seed: RandomForestClassifier(500, random_state=seed),
     "hgb": lambda seed: HistGradientBoostingClassifier(random_state=seed),
-    "elcn": lambda seed: ELCNClassifier(random_state=seed),
+    "elcn": lambda seed: StackedClassifier(random_state=seed),
     "alcn": lambda seed: ALCNClassifier(random_state=seed),
 }
 REGRESSORS = {
     "rf": lambda seed: RandomForestRegressor(500, random_state=seed),
     "hgb": lambda seed: HistGradientBoostingRegressor(random_state=seed),
-    "elcn": lambda seed: ELCNRegressor(random_state=seed),
+    "elcn": lambda seed: StackedRegressor(random_state=seed),
     "alcn": lambda seed: ALCNRegressor(random_state=seed),
 }
 MEASURES = {"accuracy": 1, "log_loss": -1, "r2": 1, "rmse": -1}  # 1 where more is better
@@ -66,7 +66,7 @@ SHOWN = {"classification": ("accuracy", "log_loss"), "regression": ("r2",), "pdb
 POINT = 0.01
 TREES = Path(__file__).parents[1] / "benchmarks" / "results" / "size" / "tables"
 BESIDE = {"rf": "forest", "hgb": "boosting", "lcn": "`LCN…()`", "alcn": "`ALCN…()`"}
-NAMES = {"rf": "random forest of 500", "hgb": "histogram gradient boosting", "elcn": "`ELCN…()`"}
+NAMES = {"rf": "random forest of 500", "hgb": "histogram gradient boosting", "elcn": "`Stacked…()`"}
 
 
 def cells(kind: str, seeds: tuple[int, ...]) -> Iterator[tuple[str, int, Any, Any, Any, Any]]:

@@ -19,6 +19,7 @@ ROOMS = (
     "tree",
     "nn",
     "convert",
+    "data",
     "training",
     "estimators",
     "dask",

@@ -92,7 +92,7 @@ class _DaskEstimator(BaseEstimator):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The local estimator's parameters, and the client."""
-        return {"client": self.client, **self.estimator.get_params(deep)}
+        return {"client": self.client, **self.estimator.get_params(deep=False)}
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters of the local estimator, or the client."""

@@ -100,7 +100,7 @@ def test_other_targets(table: Path, tmp_path: Path, type_: Type) -> None:
     ensemble = ("--method", "elcn", "--members", 2, "--epochs", 2, "--balanced")
     model = fitted(type_, table, tmp_path / "elcn", *ensemble)
     assert model.threshold < 0.1
-    assert model.estimator.class_weight is None
+    assert model.estimator.estimator.class_weight is None
     three = loans(600).assign(kind=lambda frame: np.where(frame.a > 1, "c", np.where(frame.b > 0, "b", "a")))
     three.drop(columns="default").to_csv(tmp_path / "three.csv", index=False)
     typed = type_(

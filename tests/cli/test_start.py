@@ -55,8 +55,8 @@ def test_a_bare_command_shows_the_help(type_: Type) -> None:
         (["fit", "x.csv", "--target", "y"], "treelu: Missing option '--out'. (see: treelu fit --help)"),
         (
             ["fit", "x.csv", "--target", "y", "--out", "m", "--method", "cart"],
-            "treelu: Invalid value for '--method': 'cart' is not one of 'tree', 'lcn', 'alcn', 'lln', 'elcn'. "
-            "(see: treelu fit --help)",
+            "treelu: Invalid value for '--method': 'cart' is not one of 'tree', 'lcn', 'alcn', 'lln', 'elcn', "
+            "'stacked'. (see: treelu fit --help)",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from treelu.estimators import _large, _leaves
 from treelu.estimators._base import network_config
 from treelu.training import History
 from treelu.training.continuing import start_from
+from treelu.training.hyper_parameters import HyperParameters
 from treelu.training.small.finish import leaf_values
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
@@ -128,13 +130,13 @@ def test_a_drop_rate_that_was_chosen_falls_with_the_rows_and_one_that_was_given_
 def test_decay_that_was_chosen_falls_too() -> None:
     X, y = table(200)
     model = LLNRegressor(depth=2, epochs=2, random_state=0).fit(X, y)
-    model.weight_decay_, model.drop_connect_ = 2.0, 0.0
-    assert start_from(model.fitted_, network_config(model), n_times=4.0).decay == 0.5
+    fitted = replace(model.fitted_, chosen=HyperParameters(2, 0.0, 2.0))
+    assert start_from(fitted, network_config(model), n_times=4.0).decay == 0.5
     model.weight_decay = 2.0
-    assert start_from(model.fitted_, network_config(model), n_times=4.0).decay == 2.0
+    assert start_from(fitted, network_config(model), n_times=4.0).decay == 2.0
 
 
-def spoiled(estimator: Any, start: Any, *_: Any, **__: Any) -> Any:
+def spoiled(start: Any, *_: Any, **__: Any) -> Any:
     """In the place of further training: a network that knows nothing."""
     start.network.reset_parameters(1)
     return start.network, History()
@@ -144,7 +146,7 @@ def spoiled(estimator: Any, start: Any, *_: Any, **__: Any) -> Any:
 def test_a_network_that_all_rows_made_worse_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, with_eval_set: bool
 ) -> None:
-    monkeypatch.setattr(_large, "train_further", spoiled)
+    monkeypatch.setattr(_large, "continue_training", spoiled)
     X, y = table(3000)
     eval_set = (X[2000:], y[2000:]) if with_eval_set else None
     fitted: list[Any] = []
@@ -156,7 +158,7 @@ def test_a_network_that_all_rows_made_worse_is_not_kept(
         return done
 
     monkeypatch.setattr(LCNRegressor, "fit", spied)
-    with pytest.warns(UserWarning, match="training on all rows made the network worse on rows held out"):
+    with pytest.warns(UserWarning, match="training on all rows made the held-out loss worse"):
         model = LCNRegressor(**{**SETTING, "epochs": 60}).fit(pieces(X[:2000], y[:2000]), eval_set=eval_set)
     np.testing.assert_array_equal(model.predict(X), fitted[0].predict(X))
 
@@ -194,7 +196,7 @@ def test_class_weights_are_those_of_all_rows() -> None:
     model = LCNClassifier(**SETTING, class_weight="balanced").fit(*some[:2], sample_weight=some.weight)
     weights = RowWeights.of(model.fitted_.reading.encoding, some.y, some.weight)
     whole = weights.dataset(model.fitted_.reading, *some).targets.weight
-    expected = model._read_targets(some.y, some.weight, first=False).weight
+    expected = model.fitted_.reading.encoding.targets(some.y, some.weight).weight
     np.testing.assert_allclose(whole, expected, rtol=1e-5)
     for rows in (np.flatnonzero(some.y)[:3], np.flatnonzero(~some.y)[:3]):
         np.testing.assert_allclose(

@@ -21,7 +21,7 @@ from benchmarks import engines
 from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
-from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor
+from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor, StackedRegressor
 from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
 from treelu.export.program import Column, Part, Program, estimator_program, output_names, tree_program
@@ -206,8 +206,8 @@ def test_estimators_with_missing_values_and_ensembles() -> None:
     smooth = ELCNRegressor(member, n_estimators=1, combine="average").fit(filled, filled[:, 0])
     with pytest.raises(AttributeError, match="smooth"):
         estimator_program(smooth)
-    stack = ELCNRegressor(member, n_estimators=1, n_trees=5).fit(filled, filled[:, 0])
-    with pytest.raises(AttributeError, match="a stack is no mean or sum of trees"):
+    stack = StackedRegressor(member, n_estimators=1, n_trees=5).fit(filled, filled[:, 0])
+    with pytest.raises(AttributeError, match="StackedRegressor has no tree_"):
         estimator_program(stack)
 
 

@@ -90,7 +90,7 @@ def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any 
 
 def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
     """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
-    tags.input_tags.allow_nan = estimator.missing == "indicator"
+    tags.input_tags.allow_nan = getattr(estimator, "missing", None) == "indicator"
     tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
     return tags
 

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from treelu.data.reading import ValueEncoding
+from treelu.data.scaling import Scaling
 from treelu.estimators._base import NetworkEstimator, SingleNetwork
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.training import Callback, Settings
@@ -29,6 +30,11 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
     def n_outputs_(self) -> int | None:
         """The number of targets; None for a vector."""
         return self._value.reading.encoding.n_outputs
+
+    @property
+    def target_scaling_(self) -> Scaling:
+        """How targets are scaled for training."""
+        return self._value.reading.encoding.scaling
 
     def _tree_settings(self) -> dict[str, Any]:
         """How a tree of this regressor predicts."""
