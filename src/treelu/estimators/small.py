@@ -40,7 +40,7 @@ from treelu.estimators._rows import (
 )
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
-from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
+from treelu.estimators._small_rows import are_counts, compared_rows, repeated_rows, scaled_rows, target_scale
 from treelu.estimators._targets import check_class_weight, class_order, encode_classes, weigh_classes
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import column_importances, missing_of, tree_features
@@ -127,7 +127,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
-            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+            Weights of the rows; 0 drops a row. Integers count as repetitions of the row, up to 10,000 rows in all;
+            other weights are relative. See "Weights of rows" in the guide "Tuning".
         groups : array of shape (n,), optional
             The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
@@ -148,6 +149,10 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             weight = check_weight(sample_weight, X)
             kept = counted_rows(weight)
             folding = read_folding(self.cv, groups, X, y, kept, are_classes=is_classifier(self))
+            if weight is not None and are_counts(weight):
+                rows, folding = repeated_rows(weight, folding)
+                X, y, weight = X[rows], y[rows], np.minimum(weight[rows], 1.0)
+                kept = counted_rows(weight)
             learn_gaps(self, X if kept is None else X[kept])
             X = self._filled(X)
             warn_of_few_rows(X.shape[0])
