@@ -53,9 +53,7 @@ def are_counts(weight: NDArray[np.float64]) -> bool:
         return bool(weight.max() > 1 and weight.sum() <= REPEATED and (weight == np.floor(weight)).all())
 
 
-def repeated_rows(
-    weight: NDArray[np.float64], folding: Folding | None
-) -> tuple[NDArray[np.int64], Folding | None]:
+def repeated_rows(weight: NDArray[np.float64], folding: Folding | None) -> tuple[NDArray[np.int64], Folding | None]:
     """Row numbers, each as often as its weight (once where that is 0), and the folding of those of positive weight.
 
     Copies of a row are on the same side of every split: a group, unless groups or folds are given.
