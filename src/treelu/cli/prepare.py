@@ -318,7 +318,7 @@ def _warn_of_rows(
     if shared is not None and shared >= 0.5:
         notes.warn(
             f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
-            "are rows repeated?"
+            "are rows repeated? --groups COL holds rows that belong together out together"
         )
 
 

@@ -89,7 +89,8 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         y : array of shape (n,), or (n, labels) of 0, 1 and NaN
             Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
         sample_weight : array of shape (n,), optional
-            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+            Relative weights of the rows; 0 drops a row. The guide "Groups and weights" says where they differ from
+            repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more); the best epoch's parameters are kept.
         groups : array of shape (n,), optional

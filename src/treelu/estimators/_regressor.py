@@ -91,7 +91,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             (X, y), and no y.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
-            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+            Relative weights of the rows; 0 drops a row. The guide "Groups and weights" says where they differ from
+            repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored by RMSE after each epoch; the best epoch's parameters are kept.
         groups : array of shape (n,), optional

@@ -128,7 +128,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
             Weights of the rows; 0 drops a row. Integers count as repetitions of the row, up to 10,000 rows in all;
-            other weights are relative. See "Weights of rows" in the guide "Tuning".
+            other weights are relative. See the guide "Groups and weights".
         groups : array of shape (n,), optional
             The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
