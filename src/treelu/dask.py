@@ -44,7 +44,14 @@ from treelu.estimators._further import (
     train_further,
     warn_of_worse,
 )
-from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, batch_rows
+from treelu.estimators._large import (
+    HELD_OUT_ROWS,
+    HELD_OUT_SHARE,
+    ROW_VISITS,
+    SAMPLE_ROWS,
+    batch_rows,
+    refuse_folding,
+)
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.blocks import MOST_CLASSES, Window, stacked
@@ -125,6 +132,7 @@ class _DaskEstimator(BaseEstimator):
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
         local = self._local_class(**self.estimator.get_params())
+        refuse_folding(local.cv, None)
         parts: list[Any] = client.compute([dask.delayed(_checked)(part, is_classifier(local)) for part in windows])
         facts: list[_Facts] = client.gather(client.map(_facts_of, parts, are_classes=is_classifier(local), pure=False))
         n_rows = _check_alike(facts)

@@ -398,7 +398,7 @@ def _read_groups(
         return None
     if name in (*targets, *columns.features, columns.smiles):
         raise InputError(f"column {name!r} has the --groups and cannot be a target or a feature too")
-    number = frame[name].astype("category").cat.codes.to_numpy(np.int64)
+    number: NDArray[np.int64] = frame[name].astype("category").cat.codes.to_numpy().astype(np.int64)
     missing = rows[number[rows] < 0]
     if len(missing):
         raise InputError(
