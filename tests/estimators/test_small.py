@@ -233,13 +233,13 @@ def test_several_targets() -> None:
 
 
 def test_weights_stand_for_rows() -> None:
-    """Rows of weight 0 are not there, and class_weight is a weight."""
+    """Rows of weight 0 are not there, and class_weight is a relative weight (integers in sample_weight repeat rows)."""
     X, y = two_classes(200)
     weight = np.where(np.arange(200) < 150, 1.0, 0.0)
     model = ObliqueTreeClassifier(**QUICK)
     assert clone(model).fit(X, y, weight).tree_ == clone(model).fit(X[:150], y[:150]).tree_
-    heavy = clone(model).set_params(class_weight={"yes": 5.0}).fit(X, y)
-    assert heavy.tree_ == clone(model).fit(X, y, np.where(y == "yes", 5.0, 1.0)).tree_
+    heavy = clone(model).set_params(class_weight={"yes": 4.5}).fit(X, y)
+    assert heavy.tree_ == clone(model).fit(X, y, np.where(y == "yes", 4.5, 1.0)).tree_
 
 
 def test_rounded_weights_send_rows_the_same_way() -> None:
