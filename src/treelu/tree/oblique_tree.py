@@ -387,11 +387,11 @@ class ObliqueTree(Doors, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any) -> ObliqueTree:
-        """The tree of a fitted estimator; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+        """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator)
+        return from_sklearn(estimator, feature_names=feature_names)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:
