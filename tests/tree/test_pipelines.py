@@ -194,7 +194,7 @@ def test_a_column_without_values_is_dropped_as_by_the_imputer():
 def test_columns_that_are_filled_in_two_ways_are_refused():
     two = FeatureUnion([("mean", SimpleImputer()), ("zero", SimpleImputer(strategy="constant", fill_value=0.0))])
     pipeline = make_pipeline(two, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(GAPS, Y)
-    with pytest.raises(NotAffineError, match="step 'featureunion' cannot .* transformer 'zero' fills"):
+    with pytest.raises(NotAffineError, match=r"step 'featureunion' cannot .* transformer 'zero' fills"):
         ObliqueTree.from_sklearn(pipeline)
 
 

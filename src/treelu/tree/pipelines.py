@@ -294,8 +294,8 @@ def _side_by_side(step: Any, parts: Sequence[tuple[str, Columns]], before: Colum
         both = mine & read
         if not np.allclose(fills[both], part.fills[both], rtol=1e-12, atol=0, equal_nan=True):
             raise NotAffineError(
-                f"step {where!r} cannot be folded into the tree: its transformer {name!r} fills the missing values of a "
-                "column otherwise than another does"
+                f"step {where!r} cannot be folded into the tree: its transformer {name!r} fills the missing values of "
+                "a column otherwise than another does"
             )
         fills[mine], read = part.fills[mine], read | mine
     weights = sparse.vstack([part.weights * weight.get(name, 1.0) for name, part in parts])
