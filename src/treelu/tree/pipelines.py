@@ -126,7 +126,7 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
             f"the steps before the tree give out {len(columns.offsets)} columns, the tree reads {tree.n_features}"
         )
     if _has_thresholds(pipeline):
-        sizes = np.abs(tree.biases) + np.abs(tree.weights) @ np.abs(columns.offsets)
+        sizes = np.abs(tree.biases) + abs(tree.weights) @ np.abs(columns.offsets)
         tree = replace(tree, biases=tree.biases - ROUNDING * sizes)
     names = getattr(steps[0][1], "feature_names_in_", None)
     return _on_raw_columns(tree, columns, names, [name for name, _ in steps])
@@ -142,7 +142,7 @@ def _has_thresholds(estimator: Any) -> bool:
 def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list[str]) -> ObliqueTree:
     """A tree on some columns as the tree on the raw columns behind them."""
     n_raw, matrix = len(columns.fills), columns.weights
-    gaps = np.unique(matrix.indices[matrix.indices >= n_raw]) - n_raw
+    gaps = np.unique(matrix.indices[matrix.indices >= n_raw]).astype(np.int64) - n_raw
     kept = np.concatenate([np.arange(n_raw), n_raw + gaps])
     missing = None
     if len(gaps) or not np.isnan(columns.fills).all():
@@ -155,14 +155,14 @@ def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list
     biases = tree.biases + tree.weights @ columns.offsets
     size = np.abs(single_terms(weights)[1])  # a split on one column is a threshold of it: its weight is 1 or -1
     weights = sparse.csr_array(sparse.diags_array(1 / size) @ weights)
-    names = None if names is None else [str(name) for name in names]
+    given = None if names is None else tuple(str(name) for name in names)
     return replace(
         tree,
         weights=weights if sparse.issparse(tree.weights) else weights.toarray(),
         biases=biases / size,
         values=values,
         leaf_weights=leaf_weights,
-        feature_names=missing.names(names) if missing is not None and len(gaps) else names,
+        feature_names=tuple(missing.names(given)) if missing is not None and len(gaps) else given,
         spreads=_raw_spreads(tree.spreads, matrix, kept),
         missing=missing,
         notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
