@@ -255,6 +255,7 @@ class LCNClassifierCV(ClassifierMixin, LogProbabilities, _SearchCV):
     best_estimator_ : LCNClassifier
         Fitted on all rows.
     tree_ : ObliqueTree
+        With all 2^depth leaves; see :class:`LCNClassifier`.
 
     Examples
     --------
