@@ -271,7 +271,7 @@ def _sizes(results: dict[str, Any]) -> Table:
     methods = ("LCN", "CART tuned", "TAO")
     table = Table(
         "table",
-        *(f"{m}: leaves, features" for m in methods),
+        *(f"{m}: {'visited ' * (m == 'LCN')}leaves, features" for m in methods),
         *(f"{m}: ECE" for m in methods),
         "LCN: accuracy ± deviation",
         "processor seconds a fit",

@@ -115,6 +115,8 @@ def test_bad_input(client: Client) -> None:
         DaskLCNClassifier(**SETTING).fit(rows, da.from_array(y > 0, chunks=1000))
     with pytest.raises(TypeError, match="y must be a Dask DataFrame, Series or Array, got ndarray"):
         DaskLCNClassifier(**SETTING).fit(rows, y > 0)
+    with pytest.raises(ValueError, match="cv needs the rows in memory"):  # row numbers would be those of a sample
+        DaskLCNClassifier(**SETTING, cv=[(range(9), range(9, 18))]).fit(rows, da.from_array(y > 0, chunks=500))
 
 
 @pytest.mark.parametrize("kind", ["classes", "values"])

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,15 @@ def test_networks_load_no_sklearn() -> None:
 def test_public_names_are_found(name: str) -> None:
     assert getattr(treelu, name).__name__ == name
     assert name in dir(treelu)
+
+
+def test_packages_are_found_after_import_treelu() -> None:
+    packages = sorted(set(ROOMS) - {"cli"})  # the command line is no library
+    present = [name for name in packages if {"dask": find_spec("distributed")}.get(name, True)]
+    code = f"import treelu; print(all(getattr(treelu, name).__name__ == f'treelu.{{name}}' for name in {present}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert run.stdout == "True\n", run.stderr
+    assert set(packages) <= set(dir(treelu))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,6 +1,6 @@
 """Oblique decision trees trained by gradient descent, as the derivatives of ReLU networks.
 
-Imports are lazy: `import treelu` costs nothing until a name is used.
+Imports are lazy: `import treelu` costs nothing until a name or a package, such as `treelu.persistence`, is used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+_PACKAGES = (
+    "chem", "convert", "dask", "estimators", "export", "nn",
+    "persistence", "report", "tables", "training", "tree", "view",
+)  # fmt: skip
 _HOMES = {"ObliqueTree": "treelu.tree", "load": "treelu.persistence"}  # all others are in treelu.estimators
 
 if TYPE_CHECKING:
@@ -49,10 +53,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"treelu.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'treelu' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES.get(name, "treelu.estimators")), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_PACKAGES])

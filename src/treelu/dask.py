@@ -41,7 +41,14 @@ from treelu.estimators import (
     ObliqueTreeRegressor,
 )
 from treelu.estimators._base import draw_seeds, network_config
-from treelu.estimators._large import HELD_OUT_ROWS, HELD_OUT_SHARE, ROW_VISITS, SAMPLE_ROWS, rows_in_batch
+from treelu.estimators._large import (
+    HELD_OUT_ROWS,
+    HELD_OUT_SHARE,
+    ROW_VISITS,
+    SAMPLE_ROWS,
+    refuse_folding,
+    rows_in_batch,
+)
 from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
@@ -121,6 +128,7 @@ class _DaskEstimator(BaseEstimator):
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
         local = clone(self.estimator)
+        refuse_folding(local.cv, None)
         parts: list[Any] = client.compute([dask.delayed(_checked)(part, is_classifier(local)) for part in windows])
         facts: list[_Facts] = client.gather(client.map(_facts_of, parts, are_classes=is_classifier(local), pure=False))
         n_rows = _check_alike(facts)

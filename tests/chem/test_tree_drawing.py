@@ -45,7 +45,7 @@ def texts(svg):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 20), max_size=25), st.integers(1, 5), st.none() | st.integers(0, 6))
+@given(st.lists(st.integers(0, 20), max_size=25), st.integers(1, 5), st.integers(0, 30))
 def test_boxes_lie_apart_and_on_the_page(shape, top, max_depth):
     page = _Page.of(tree_of(shape, n_features=3), top, max_depth)
     boxes = [(*page.corner(node), *page.sizes[node]) for node in page.sizes]
@@ -117,6 +117,17 @@ def test_numbers_of_rows(fingerprint):
     shown = texts(draw_tree(tree, fingerprint))
     assert "1,000 rows" in shown
     assert any(text.startswith("1,513 rows · bias") for text in shown)
+
+
+def test_a_large_tree_is_cut_with_a_note(fingerprint):
+    tree = tree_of([0] * 40)
+    svg = draw_tree(tree, fingerprint)
+    shown = texts(svg)
+    (note,) = [text for text in shown if "cut at depth" in text]
+    hidden = sum(int(text.split()[0]) for text in shown if text.endswith(" leaves"))
+    assert f"{hidden} of 41 leaves not shown; max_leaves=None shows all" in note
+    whole = texts(draw_tree(tree, fingerprint, max_leaves=None))
+    assert not [text for text in whole if "cut at depth" in text]
 
 
 def test_max_depth_folds_what_is_below(fingerprint):

@@ -37,7 +37,7 @@ def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path
     typed = type_(*words)
     (line,) = [line for line in typed.out.splitlines() if "the large tree (LCN" in line]
     pattern = r"(\d) lea(?:f|ves), at most 1 term: accuracy ([01]\.\d{3}); "
-    pattern += r"the large tree \(LCN, \d+ lea(?:f|ves), \d terms?\): ([01]\.\d{3})"
+    pattern += r"the large tree \(LCN, \d+ lea(?:f|ves) that rows reach, \d terms?\): ([01]\.\d{3})"
     found = re.fullmatch(pattern, line)
     assert found is not None, line
     model = treelu.load(tmp_path / "m")

@@ -229,7 +229,9 @@ def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_f
     saved = treelu.load(tmp_path / "all")
     assert (saved.n_rows, saved.n_rows_scored) == (80, 64)
     encoder = TableEncoder.learn(people()[["age", "sex"]], note=lambda text: None)  # of all rows, too
-    wanted = type(saved.estimator)(**saved.estimator.get_params(deep=False)).fit(encoder.encode(people()).X, people()["survived"])
+    wanted = type(saved.estimator)(**saved.estimator.get_params(deep=False)).fit(
+        encoder.encode(people()).X, people()["survived"]
+    )
     assert np.array_equal(saved.predict_proba(people()), wanted.predict_proba(encoder.encode(people()).X))
     page = (tmp_path / "all" / "report.html").read_text()
     assert (

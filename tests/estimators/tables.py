@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from treelu import ALCNClassifier, ALCNRegressor, LCNClassifier, LCNRegressor, LLNClassifier, LLNRegressor
 
-# The checks of scikit-learn that these estimators do not pass, and why
+# The checks of scikit-learn that networks do not pass, and why; docs/guides/groups-and-weights.md tells users the same
 _BATCHES = (
     "mini-batches are drawn at random, so that a row that is repeated and a row of double weight see different "
     "batches; with one batch of all rows they agree to rounding"

@@ -17,6 +17,7 @@ from treelu import (
     ALCNClassifier,
     ALCNRegressor,
     ELCNClassifier,
+    ELCNRegressor,
     LCNClassifier,
     LCNRegressor,
     LLNClassifier,
@@ -48,6 +49,11 @@ ESTIMATORS: list[Any] = [
     StackedRegressor(ALCNRegressor(depth=3, epochs=3), **STACK),
 ]
 NAMES = [type(estimator).__name__ for estimator in ESTIMATORS]
+OTHERS: dict[str, Any] = {
+    "averaged": ELCNClassifier(ALCNClassifier(depth=3, epochs=3), combine="average", n_estimators=2, random_state=0),
+    "boosted": ELCNRegressor(ALCNRegressor(depth=3, epochs=3), combine="boost", n_estimators=2, random_state=0),
+    "linear leaves": ObliqueTreeRegressor(**{**SMALL, "teacher": "auto"}, linear_leaves=True),
+}
 
 
 def patients(n_patients: int = 60, n_visits: int = 10, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,7 +90,7 @@ def test_probabilities_are_calibrated_for_new_patients() -> None:
     assert by_group < np.log(2) + 0.1
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=NAMES)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *OTHERS.values()], ids=[*NAMES, *OTHERS])
 @pytest.mark.parametrize("how", ["groups", "cv", "groups and cv"])
 def test_no_group_is_on_both_sides(estimator: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fold that any part of a fit asks for keeps groups together."""

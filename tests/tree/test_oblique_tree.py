@@ -15,11 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 from tests.tree.trees import leaf_by_hand, random_tree, trees
@@ -438,23 +435,3 @@ def test_broken_sparse_matrices_are_refused_before_compiled_code_sees_them(name,
         ObliqueTree(matrix, [0, 0], [[1, 2], [3, 4]], [[0], [1], [2]])
     with pytest.raises(ValueError, match=r"(indptr|indices) must"):
         small_tree().predict(matrix)
-
-
-# Pipelines
-
-
-@pytest.mark.parametrize("output", ["default", "pandas"])
-def test_names_survive_a_pipeline_with_a_column_transformer(output):
-    frame = pd.DataFrame({"age": np.arange(60.0), "city": ["Rome", "Oslo", "Bonn"] * 20})
-    y = ((frame["age"] > 30) ^ (frame["city"] == "Oslo")).astype(int)
-    columns = ColumnTransformer(
-        [("number", StandardScaler(), ["age"]), ("text", OneHotEncoder(sparse_output=False), ["city"])]
-    )
-    columns.set_output(transform=output)
-    pipeline = make_pipeline(columns, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(frame, y)
-    tree = ObliqueTree.from_sklearn(pipeline)
-    assert tree.feature_names == ("number__age", "text__city_Bonn", "text__city_Oslo", "text__city_Rome")
-    np.testing.assert_array_equal(tree.predict(pipeline[:-1].transform(frame)), pipeline.predict(frame))
-    assert "text__city_Oslo" in tree.export_text()
-    alone = make_pipeline(DecisionTreeClassifier(max_depth=1)).fit(frame[["age"]], y)
-    assert ObliqueTree.from_sklearn(alone).feature_names == ("age",)

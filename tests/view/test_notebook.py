@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 from sklearn.utils import estimator_html_repr
 
 from experiments.baselines import HHCARTClassifier
@@ -108,4 +108,8 @@ def test_the_report_of_a_pipeline_reads_the_rows_that_the_pipeline_reads(iris):
     X, y = iris
     scaled = ColumnTransformer([("scaled", StandardScaler(), list(X.columns[:2]))])
     pipeline = make_pipeline(scaled, HHCARTClassifier(max_depth=2)).fit(X, y)
-    assert "scaled__sepal length (cm)" in report_page(pipeline, X, y).html
+    html = report_page(pipeline, X, y).html
+    assert "sepal length (cm)" in html
+    assert "scaled__sepal length (cm)" not in html
+    binned = make_pipeline(KBinsDiscretizer(3, encode="onehot-dense"), HHCARTClassifier(max_depth=2)).fit(X, y)
+    assert "sepal length (cm)_2.0" in report_page(binned, X, y).html

@@ -130,6 +130,9 @@ def test_large_trees_are_cut_and_say_what_is_hidden():
     hidden = sum(int(text.split(", ")[1].split()[0].replace(",", "")) for text in ends if text.startswith("…"))
     assert hidden + sum(text.startswith("rank ") for text in ends) == tree.n_leaves
     check_text_stays_in_boxes(ax)
+    shown = tree.n_leaves - hidden
+    assert words(ax)[0].endswith(f": {tree.n_leaves - shown} of 432 leaves not shown; max_leaves=None shows all")
+    assert len(boxes(plot_tree(full_tree(6, 3), max_leaves=None))) == 127
     assert "… 431 splits, 432 leaves" in words(plot_tree(tree, max_depth=0))
     assert len(boxes(plot_tree(full_tree(12, 3), max_depth=2))) == 7
 

@@ -108,7 +108,7 @@ def test_a_chain_of_splits_is_text_of_a_size_like_its_own():
     n = 3000
     children = np.column_stack([np.arange(n, 2 * n), np.append(np.arange(1, n), 2 * n)])
     tree = ObliqueTree(np.ones((n, 1)), np.zeros(n), children, np.arange(n + 1.0)[:, None])
-    text = tree.export_text()
+    text = tree.export_text(max_leaves=None)
     assert len(text) < 450 * 2 * n
     lines = text.splitlines()
     named = [re.search(r"(node|leaf) (\d+): (.*)", line) for line in lines if line]
@@ -117,3 +117,39 @@ def test_a_chain_of_splits_is_text_of_a_size_like_its_own():
     below = [int(match[2]) for match in named if match and match[3] == "goes on below"]
     assert below == [int(re.match(r"node (\d+)", lines[k + 1])[1]) for k, line in enumerate(lines) if not line]
     assert tree.export_text(max_depth=2).count("\n") == 4
+
+
+def complete_tree(depth: int, **options) -> ObliqueTree:
+    """All leaves at one depth."""
+    n = 2**depth - 1
+    children = np.arange(1, 2 * n + 1).reshape(n, 2)
+    return ObliqueTree(np.ones((n, 1)), np.zeros(n), children, np.arange(n + 1.0)[:, None], **options)
+
+
+@pytest.mark.parametrize("export", ["export_text", "export_graphviz"])
+def test_a_large_tree_is_cut_and_says_what_is_left_out(export):
+    tree = complete_tree(10)
+    text = getattr(tree, export)()
+    note = "cut at depth 8: 1,024 of 1,024 leaves not shown; max_leaves=None shows all"
+    assert note in text
+    assert len(re.findall("… 3 splits", text)) == 256
+    whole = getattr(tree, export)(max_leaves=None)
+    assert "cut at" not in whole
+    assert all(re.search(rf"\b{leaf}\b", whole) for leaf in range(tree.n_splits, tree.n_nodes))
+    assert getattr(tree, export)(max_leaves=1024) == whole
+    small = getattr(tree, export)(max_leaves=5)
+    assert "cut at depth 2" in small
+    assert len(re.findall("… 255 splits", small)) == 4
+    assert "cut at" not in getattr(tree, export)(max_depth=2)  # as was asked for
+    with pytest.raises(ValueError, match="max_leaves must be at least 1, or None for all leaves, got 0"):
+        getattr(tree, export)(max_leaves=0)
+
+
+def test_of_a_tree_with_unvisited_leaves_the_note_points_to_those_with_rows():
+    tree = complete_tree(9).with_counts([[1.0], [-1.0], [2.0]])
+    assert "prune(X, unvisited=True) keeps those that rows X reach" in tree.export_text()
+    assert "prune(" not in complete_tree(9).export_text()
+    assert repr(tree).startswith("ObliqueTree(512 leaves, 2 visited, depth 9")
+    assert repr(complete_tree(9)).startswith("ObliqueTree(512 leaves, depth 9")
+    assert (tree.n_visited_leaves, complete_tree(1).n_visited_leaves) == (2, None)
+    assert repr(tree.prune([[1.0], [-1.0]], unvisited=True)).startswith("ObliqueTree(2 leaves, depth 1")

@@ -12,8 +12,9 @@ from treelu.chem.features import MolecularFeatures
 from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.view.labels import leaves_below, strongest_terms
+from treelu.view.labels import cut_depth, cut_words, leaves_below, strongest_terms
 from treelu.view.layout import Children, Layout, children_above, layout
+from treelu.view.pictures import MAX_LEAVES
 
 _PICTURE = (112, 92)
 _HEAD, _CAPTION = 40, 34  # heights above and below the pictures of a node
@@ -30,6 +31,7 @@ def draw_tree(
     *,
     top: int = 3,
     max_depth: int | None = None,
+    max_leaves: int | None = MAX_LEAVES,
 ) -> str:
     """Draw a tree with the substructures that decide, in the manner of the paper's Fig. 3.
 
@@ -49,7 +51,10 @@ def draw_tree(
     top : int, default 3
         Features shown at each node.
     max_depth : int, optional
-        Nodes at this depth are shown without what is below them.
+        Nodes at this depth are shown without what is below them. None: as deep as ``max_leaves`` allows.
+    max_leaves : int or None, default 32
+        Ends of branches drawn at most when ``max_depth`` is None; the last line then says how many leaves are left
+        out. None: all.
 
     Returns
     -------
@@ -72,6 +77,10 @@ def draw_tree(
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     names = _bit_names(tree, fingerprint)
+    note = ""
+    if max_depth is None:
+        max_depth = cut_depth(tree, max_leaves)
+        note = cut_words(tree, max_depth)
     page, below = _Page.of(tree, top, max_depth), leaves_below(tree)
     pictures = _Pictures(fingerprint, names)
     parts = [_edge(page, node, side) for node in page.children for side in (0, 1)]
@@ -84,6 +93,9 @@ def draw_tree(
         else:
             parts.append(_leaf_box(tree, node, corner))
     width, height = page.size
+    if note:
+        parts.append(f'<text x="{_MARGIN}" y="{height:.0f}" fill="{_PALE}">{escape(note)}</text>')
+        height += _MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="Helvetica, Arial, sans-serif" font-size="12">\n'
@@ -100,9 +112,8 @@ class _Page:
     sizes: dict[int, tuple[float, float]]
 
     @classmethod
-    def of(cls, tree: ObliqueTree, top: int, max_depth: int | None) -> _Page:
-        depths = tree.node_depths()
-        children = children_above(tree.children, depths, int(depths.max()) if max_depth is None else max_depth)
+    def of(cls, tree: ObliqueTree, top: int, max_depth: int) -> _Page:
+        children = children_above(tree.children, tree.node_depths(), max_depth)
         box = (max(top * _PICTURE[0] + 12.0, _HEAD_WIDTH), float(_HEAD + _PICTURE[1] + _CAPTION))
         leaf = (float(_LEAF[0]), float(_LEAF[1]))
         places = layout(children, lambda node: box[0] if node in children else leaf[0], _GAP)

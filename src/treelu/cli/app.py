@@ -114,6 +114,10 @@ def fit(
         Columns, _option("Columns to use (a,b,c); with --smiles, in addition to the molecules.", metavar="COL")
     ] = None,
     drop: Annotated[Columns, _option("Columns to leave out (a,b,c).", metavar="COL")] = None,
+    groups: Annotated[
+        str | None,
+        _option("Column of groups, such as patients: rows of one group are held out together.", metavar="COL"),
+    ] = None,
     text: Annotated[
         Columns, _option("Columns to read as categories, even if they hold numbers.", metavar="COL")
     ] = None,
@@ -206,6 +210,7 @@ def fit(
 
     reading = Reading(delimiter, decimal, encoding)
     named = {"--features": features or (), "--drop": drop or (), "--text": text or (), "--numbers": numbers or ()}
+    named["--groups"] = [groups] if groups else ()
     check_fit(data, out, target=target, smiles=smiles, columns=named, valid=valid, reading=reading, force=force)
 
     from treelu.cli.fit import fit_table
@@ -229,6 +234,7 @@ def fit(
         radius=radius,
         dates=dates,
         blocks=tuple(block.value for block in blocks or (MoleculeBlock.substructures,)),
+        groups=groups,
     )
     fit_table(
         Source(data, target, columns, reading, task, hold_out, valid, seed),

@@ -79,13 +79,14 @@ def comparison_line(found: dict[str, Any]) -> str:
     --------
     >>> small, large = vars(Size(8, 3, 0.951)), vars(Size(34, 30, 0.963))
     >>> comparison_line({"metric": "accuracy", "small": small, "large": large})
-    '8 leaves, at most 3 terms: accuracy 0.951; the large tree (LCN, 34 leaves, 30 terms): 0.963'
+    '8 leaves, at most 3 terms: accuracy 0.951; the large tree (LCN, 34 leaves that rows reach, 30 terms): \
+0.963'
     """
     small, large = found["small"], found["large"]
     most = f"at most {count(small['terms'], 'term')}" if small["terms"] else "no question"
     return (
         f"{count(small['leaves'], 'leaf')}, {most}: {found['metric']} {small['score']:.3f}; the large tree (LCN, "
-        f"{count(large['leaves'], 'leaf')}, {count(large['terms'], 'term')}): {large['score']:.3f}"
+        f"{count(large['leaves'], 'leaf')} that rows reach, {count(large['terms'], 'term')}): {large['score']:.3f}"
     )
 
 

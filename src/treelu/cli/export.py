@@ -56,7 +56,8 @@ def export_tree(
     elif form == "text" and isinstance(model, TableModel):
         write_output(out, tree_text(model, tree))
     else:
-        write_output(out, (tree.export_text if form == "text" else tree.export_graphviz)(scale=spread))
+        export = tree.export_text if form == "text" else tree.export_graphviz
+        write_output(out, export(scale=spread, max_leaves=None))  # --leaves says which
 
 
 def _own_test(form: str) -> str:

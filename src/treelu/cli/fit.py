@@ -275,7 +275,7 @@ def train(
         if table.is_sample:
             _fit_all(estimator, table, scheduler)
         else:
-            estimator.fit(table.training.X, table.training.y)
+            estimator.fit(table.training.X, table.training.y, groups=table.training.groups)
         of_labels = estimator.estimators_ if table.task == "labels" else ()
         for fitted in (estimator, *of_labels) if calls_back else ():
             fitted.set_params(callbacks=None)

@@ -106,6 +106,7 @@ def summarize_target(
         rows_are=rows_are,
         row_names=None if rows is None else rows.names,
         row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
+        groups=None if rows is None else rows.groups,
         predictions=None if rows is None else predictions,
         scored=None if rows is None else scored,
         columns=model.encoder.to_dict()["columns"],
@@ -130,7 +131,7 @@ def _of_known_target(rows: Rows | None, k: int) -> Rows | None:
     """The rows with one of their targets; None where that is unknown in all."""
     if rows is None:
         return None
-    rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names, rows.numbers)
+    rows = replace(rows, y=rows.y[:, k] if rows.y.ndim == 2 else rows.y)
     return rows if (rows.y == rows.y).any() else None
 
 

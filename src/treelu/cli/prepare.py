@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -18,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from treelu.cli.check import Reading
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar
+from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
 from treelu.report.digest import RowDigest
 from treelu.tables import (
@@ -42,6 +44,8 @@ from treelu.tables.targets import doubtful_classes
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST_PARTS = 20  # into which groups are divided to hold some of the parts out
+
 
 @dataclass(frozen=True)
 class ColumnChoice:
@@ -57,10 +61,12 @@ class ColumnChoice:
     radius: int = 2
     dates: DateOrder | None = None
     blocks: Sequence[str] = ("substructures",)
+    groups: str | None = None
 
     def named_in(self, frame: pd.DataFrame) -> ColumnChoice:
         """The same with all names checked."""
         check_columns([self.smiles] if self.smiles else [], frame, option="--smiles")
+        check_columns([self.groups] if self.groups else [], frame, option="--groups")
         return replace(
             self,
             features=column_names(self.features, frame, "--features"),
@@ -77,9 +83,9 @@ class ColumnChoice:
         if both:
             raise InputError(f"column {both[0]!r} is a --target and cannot be a feature too")
         if self.smiles is None:
-            names = list(self.features) or [name for name in frame.columns if name not in targets]
+            names = list(self.features) or [name for name in frame.columns if name not in (*targets, self.groups)]
             return [name for name in names if name not in self.drop]
-        unused = [name for name in frame.columns if name not in (*targets, self.smiles, *self.features)]
+        unused = [name for name in frame.columns if name not in (*targets, self.smiles, *self.features, self.groups)]
         if unused:
             shown = ", ".join(map(repr, unused[:4])) + (f" and {len(unused) - 4} more" if len(unused) > 4 else "")
             note(f"besides molecules, {shown} are not used; --features adds columns")
@@ -115,12 +121,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Rows:
-    """Features and targets of some rows, their SMILES where they are molecules, and their numbers in the file."""
+    """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups."""
 
     X: Any
     y: NDArray[Any]
     names: list[str] | None = None
     numbers: NDArray[np.int64] | None = None
+    groups: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -190,6 +197,9 @@ def prepare_files(
     if len(drawn.frame) == drawn.n_rows and not on_cluster:
         yield table
         return
+    if source.columns.groups is not None:
+        where = "a cluster takes none" if on_cluster else f"{data} does not fit into memory, as groups must"
+        raise InputError(f"--groups: {where}; leave it out, or fit fewer rows")
     if table.task == "labels":
         where = (
             "a cluster takes one --target" if on_cluster else f"{data} does not fit into memory, as several labels must"
@@ -235,7 +245,8 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
     names = column_names(source.targets, frame, "--target")
     columns = source.columns.named_in(frame)
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
-    table = _Table(frame, read_targets(frame, names, source.task, notes, decimal=reading.decimal))
+    y = read_targets(frame, names, source.task, notes, decimal=reading.decimal)
+    table = _Table(frame, y, _read_groups(frame, columns, names, y.rows, notes))
     doubt = doubtful_classes(names[0], table.y.y)
     if doubt is not None:
         notes.warn(doubt)
@@ -246,7 +257,10 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
         if table.y.task == "classification":
             _check_known(held_out.y.y, table.y.y, valid)
     else:
-        rows, others = split_rows(table.y, source.hold_out, source.seed)
+        if table.groups is None:
+            rows, others = split_rows(table.y, source.hold_out, source.seed)
+        else:
+            rows, others = split_groups(table.y, table.groups[table.y.rows], source.hold_out, source.seed)
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
     said = notes.copy()
@@ -304,7 +318,7 @@ def _warn_of_rows(
     if shared is not None and shared >= 0.5:
         notes.warn(
             f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
-            "are rows repeated?"
+            "are rows repeated? --groups COL holds rows that belong together out together"
         )
 
 
@@ -322,10 +336,11 @@ def read_rows(model: TableModel, path: str, reading: Reading, notes: Notes) -> R
 
 @dataclass(frozen=True)
 class _Table:
-    """A frame and the targets of those of its rows that have some."""
+    """A frame, the targets of those of its rows that have some, and the groups of all rows where they have any."""
 
     frame: pd.DataFrame
     y: TableTargets
+    groups: NDArray[np.int64] | None = None
 
     @property
     def features(self) -> pd.DataFrame:
@@ -353,7 +368,8 @@ class _Table:
 
     def part(self, rows: NDArray[np.int64]) -> _Table:
         """Some of the rows that have targets."""
-        return _Table(self.frame, TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows], self.y.styles))
+        targets = TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows], self.y.styles)
+        return replace(self, y=targets)
 
     def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> Rows:
         """Features and targets of these rows, less those with an unreadable SMILES."""
@@ -368,7 +384,34 @@ class _Table:
             notes(f"{count(len(lost), 'row')} of {path} left out, RDKit cannot read their SMILES (rows {shown})")
         molecules = encoder.smiles_column
         texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
-        return Rows(encoded.X, self.y.y[encoded.rows], texts, self.y.rows[encoded.rows] + 1)
+        numbers = self.y.rows[encoded.rows]
+        groups = None if self.groups is None else self.groups[numbers]
+        return Rows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups)
+
+
+def _read_groups(
+    frame: pd.DataFrame, columns: ColumnChoice, targets: list[str], rows: NDArray[np.int64], notes: Notes
+) -> NDArray[np.int64] | None:
+    """The number of each row's group; an error where a row with a target has none, or where they have but one."""
+    name = columns.groups
+    if name is None:
+        return None
+    if name in (*targets, *columns.features, columns.smiles):
+        raise InputError(f"column {name!r} has the --groups and cannot be a target or a feature too")
+    number: NDArray[np.int64] = frame[name].astype("category").cat.codes.to_numpy().astype(np.int64)
+    missing = rows[number[rows] < 0]
+    if len(missing):
+        raise InputError(
+            f"--groups: column {name!r} has no value in row {missing[0] + 1}; give each row a group, a row that "
+            "belongs to no other one of its own"
+        )
+    n_groups = len(np.unique(number[rows]))
+    if n_groups < 2:
+        raise InputError(
+            f"--groups: column {name!r} has a single group, of which no part can be held out; leave it out"
+        )
+    notes(f"column {name!r} has {n_groups:,} groups, whose rows are held out together; it is not a feature")
+    return number
 
 
 def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:
@@ -403,6 +446,43 @@ def split_rows(targets: TableTargets, share: float, seed: int) -> tuple[NDArray[
         others, test_size=n_held_out, random_state=seed, stratify=number[others] if enough else None
     )
     return np.sort(np.concatenate([training, rows[lone]])), np.sort(held_out)
+
+
+def split_groups(
+    targets: TableTargets, groups: NDArray[np.int64], share: float, seed: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """As `split_rows`, with the rows of each group on the same side.
+
+    Examples
+    --------
+    >>> targets = TableTargets("classification", np.array(["a", "b"] * 6), np.arange(12))
+    >>> training, held_out = split_groups(targets, np.arange(12) // 2, 0.3, seed=0)
+    >>> len(training), len(held_out), set(training // 2) & set(held_out // 2)
+    (8, 4, set())
+    """
+    rows = np.arange(len(targets.y))
+    if round(share * len(rows)) == 0:
+        return rows, rows[:0]
+    is_classification = targets.task == "classification"
+    key = np.unique(targets.y.astype(str), return_inverse=True)[1] if is_classification else targets.y
+    if targets.task == "labels":
+        key = np.zeros(len(rows))
+    n_groups = len(np.unique(groups))
+    if n_groups < 3:
+        raise InputError(
+            f"--groups: {n_groups} groups are too few to hold one out and train on others; give --hold-out 0"
+        )
+    most = min(MOST_PARTS, n_groups)
+    parts = Fraction(share).limit_denominator(most)
+    parts = min(max(parts, Fraction(1, most)), Fraction(most - 2, most))  # two groups are left to train on
+    fold = fold_numbers(key, parts.denominator, np.random.default_rng(seed), groups, are_classes=is_classification)
+    is_held_out = fold < parts.numerator
+    if not is_held_out.any():
+        raise InputError(
+            "--groups: each class has all its rows in one group, so that none can be held out; give "
+            "--hold-out 0, or leave --groups out"
+        )
+    return rows[~is_held_out], rows[is_held_out]
 
 
 def _check_learnable(y: NDArray[Any], task: Task, targets: Sequence[str]) -> None:

@@ -37,9 +37,9 @@ def visited_trees(model: TableModel, rows: Rows | None, others: Rows | None = No
     return tuple(replace(tree, feature_names=model.encoder.feature_names).with_counts(rows.X) for tree in trees)
 
 
-def tree_text(model: TableModel, tree: ObliqueTree, max_depth: int | None = None) -> str:
-    """A tree of a model as indented text; below it, the substructure of each bit that it names."""
-    text = tree.export_text(scale=model.spread, max_depth=max_depth)
+def tree_text(model: TableModel, tree: ObliqueTree) -> str:
+    """A tree of a model as indented text, whole; below it, the substructure of each bit that it names."""
+    text = tree.export_text(scale=model.spread, max_leaves=None)
     named = substructures(model, text)
     if not named:
         return text

@@ -120,7 +120,8 @@ def fold_loss(
     by_rank: bool = False,
 ) -> float:
     """What to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
-    estimator.fit(take_rows(rows.X, training), rows.y[training])
+    groups = None if rows.groups is None else rows.groups[training]
+    estimator.fit(take_rows(rows.X, training), rows.y[training], groups=groups)
     X = take_rows(rows.X, testing)
     if task == "regression":
         return float(root_mean_squared_error(rows.y[testing], estimator.predict(X)))
@@ -155,19 +156,38 @@ def _parts(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[
 
 
 def _folds(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Folds at random; molecules with the same ring skeleton are in one fold, where there are enough skeletons."""
+    """Folds at random; rows of a group are in one fold, or molecules with the same ring skeleton, where there are
+    enough skeletons.
+    """
     classes = rows.y if task == "classification" else None
+    if rows.groups is not None:
+        parts = _group_folds(rows.groups, classes, folds, seed)
+        if parts is None:
+            raise InputError(
+                f"--tune with {folds} folds needs {folds} groups with rows of each class; use fewer --folds"
+            )
+        return parts
     if rows.names is not None:
         from treelu.chem import scaffold_groups
 
-        groups = scaffold_groups(rows.names)
-        if len(set(groups.tolist())) >= folds:
-            kind = StratifiedGroupKFold if task == "classification" else GroupKFold
-            parts = list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(rows)), classes, groups))
-            if classes is None or all(len(set(classes[testing])) == len(set(classes)) for _, testing in parts):
-                return parts
+        parts = _group_folds(scaffold_groups(rows.names), classes, folds, seed)
+        if parts is not None:
+            return parts
     kind = StratifiedKFold if task == "classification" else KFold
     return list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(rows)), classes))
+
+
+def _group_folds(
+    groups: NDArray[np.int64], classes: NDArray[Any] | None, folds: int, seed: int
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+    """Folds that keep groups together; None where there are too few groups, or a fold would lack a class."""
+    if len(set(groups.tolist())) < folds:
+        return None
+    kind = GroupKFold if classes is None else StratifiedGroupKFold
+    parts = list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(groups)), classes, groups))
+    if classes is not None and any(len(set(classes[testing])) < len(set(classes)) for _, testing in parts):
+        return None
+    return parts
 
 
 def _metric(task: Task) -> str:

@@ -96,7 +96,8 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
             Classes, or real values. A classifier also takes several labels of 0, 1 and NaN where one was not observed;
             each gets a model of its own.
         sample_weight : array of shape (n,), optional
-            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+            Relative weights of the rows; 0 drops a row. The guide "Groups and weights" says where they differ from
+            repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more, RMSE for values); the best epoch's
             parameters are kept.

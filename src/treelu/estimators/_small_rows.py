@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.data.folds import Fold, folds
+from treelu.data.folds import Fold, Folding, folds
 from treelu.data.scaling import check_scale
 from treelu.estimators._grown import Matrix, spread
 from treelu.training.small.finish import Scale
@@ -17,6 +17,7 @@ from treelu.tree.check import as_csr
 
 MOST_COLUMNS = 512  # that are trained on; of more, those that say most of the target
 COMPARED = 12_000  # rows on which sizes are compared at most
+REPEATED = 10_000  # rows up to which integer weights are repetitions
 
 
 def scaled_rows(
@@ -38,6 +39,38 @@ def scaled_rows(
     table = np.hstack([((dense - mean) / scale.spread).astype(np.float32), ones])
     share = (weight / weight.mean()).astype(np.float32)
     return scale, Rows(np.ascontiguousarray(table), np.ascontiguousarray(target, np.float32), share, is_classifier)
+
+
+def are_counts(weight: NDArray[np.float64]) -> bool:
+    """Whether weights are integers, some of them above 1, that repeat rows up to `REPEATED` in all.
+
+    Examples
+    --------
+    >>> are_counts(np.array([0.0, 1.0, 3.0])), are_counts(np.array([1.0, 0.5])), are_counts(np.array([1.0, 1e6]))
+    (True, False, False)
+    """
+    with np.errstate(over="ignore"):
+        return bool(weight.max() > 1 and weight.sum() <= REPEATED and (weight == np.floor(weight)).all())
+
+
+def repeated_rows(weight: NDArray[np.float64], folding: Folding | None) -> tuple[NDArray[np.int64], Folding | None]:
+    """Row numbers, each as often as its weight (once where that is 0), and the folding of those of positive weight.
+
+    Copies of a row are on the same side of every split: a group, unless groups or folds are given.
+
+    Examples
+    --------
+    >>> rows, folding = repeated_rows(np.array([2.0, 0.0, 1.0]), None)
+    >>> rows, folding.groups
+    (array([0, 0, 1, 2]), array([0, 0, 1]))
+    """
+    count = weight.astype(np.int64)
+    copies = np.repeat(np.arange(np.count_nonzero(count)), count[count > 0])
+    if folding is not None:
+        folding = folding.part(copies)
+    if folding is None or (folding.groups is None and folding.given is None):
+        folding = Folding(copies, None if folding is None else folding.n_folds)
+    return np.repeat(np.arange(len(weight)), np.maximum(count, 1)), folding
 
 
 def target_scale(

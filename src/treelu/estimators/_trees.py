@@ -32,7 +32,11 @@ class TreeMixin:
 
     @property
     def tree_(self) -> ObliqueTree:
-        """The exact oblique tree on the raw features, built on first access, with training rows counted."""
+        """The exact oblique tree on the raw features, built on first access, with training rows counted.
+
+        It has all ``2^depth`` leaves of the network, to be exact for every row; training rows reach
+        ``tree_.n_visited_leaves`` of them. `to_tree` with ``visited_by=X`` is the tree of the leaves that rows X reach.
+        """
         check_is_fitted(self)
         fitted = self._model("tree_")
         depth = fitted.network.depth
@@ -63,7 +67,7 @@ class TreeMixin:
         ----------
         visited_by : array, DataFrame or sparse matrix, optional
             Build only the branches that these rows reach, at any depth. The tree is then exact for rows whose
-            activation pattern occurs among these.
+            activation pattern occurs among these. None: all ``2^depth`` leaves, exact for every row.
         """
         check_is_fitted(self)
         fitted = self._model("to_tree")

@@ -74,7 +74,9 @@ class LCNClassifier(TreeMixin, SingleClassifier):
     network_ : LocallyConstantNetwork
         On the raw features, in float64.
     tree_ : ObliqueTree
-        The same function as a tree, built on first access; past depth 16 use `to_tree(visited_by=X)`.
+        The same function as a tree, for every row: it has all 2^depth leaves, of which training rows reach
+        `tree_.n_visited_leaves`. Built on first access. `to_tree(visited_by=X)` has those leaves only that rows X
+        reach; past depth 16 there is no other.
     history_ : History
     classes_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn.
@@ -92,8 +94,8 @@ class LCNClassifier(TreeMixin, SingleClassifier):
     >>> classifier = LCNClassifier(depth=3, random_state=0).fit(X, y)
     >>> classifier.score(X, y) > 0.9
     True
-    >>> classifier.tree_
-    ObliqueTree(8 leaves, depth 3, 4 features, 3 classes)
+    >>> classifier.tree_.n_leaves, classifier.tree_.n_visited_leaves <= 8
+    (8, True)
     """
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyConstantNetwork

@@ -39,7 +39,7 @@ from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._ordinary import Grower
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
-from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
+from treelu.estimators._small_rows import are_counts, compared_rows, repeated_rows, scaled_rows, target_scale
 from treelu.estimators._teacher import Teacher, linear_networks
 from treelu.estimators._trees import column_importances, missing_of, tree_features
 from treelu.training.small.choice import (
@@ -124,7 +124,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
-            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+            Weights of the rows; 0 drops a row. Integers count as repetitions of the row, up to 10,000 rows in all;
+            other weights are relative. See the guide "Groups and weights".
         groups : array of shape (n,), optional
             The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
@@ -145,6 +146,10 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             weight = check_weight(sample_weight, X)
             kept = counted_rows(weight)
             folding = read_folding(self.cv, groups, X, y, kept, are_classes=is_classifier(self))
+            if weight is not None and are_counts(weight):
+                rows, folding = repeated_rows(weight, folding)
+                X, y, weight = X[rows], y[rows], np.minimum(weight[rows], 1.0)
+                kept = counted_rows(weight)
             self.__dict__.pop("missing_values_", None)
             if self.missing == "indicator":
                 self.missing_values_ = MissingValues.of(X if kept is None else X[kept])

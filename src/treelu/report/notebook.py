@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from treelu.report.questions import page_answers, plain_asking
 from treelu.report.render import render
 from treelu.report.summary import summarize
 from treelu.tree import ObliqueTree
+from treelu.tree.pipelines import NotAffineError
 from treelu.view.notebook import PageFrame
 
 
@@ -19,6 +21,8 @@ def report_page(
     Parameters
     ----------
     model : ObliqueTree, fitted estimator, or a fitted Pipeline that ends in one
+        The page of a pipeline shows its own columns where its steps can be folded into the tree
+        (:meth:`ObliqueTree.from_sklearn`), else those that its last step reads.
     X : array, DataFrame or sparse matrix of shape (n_rows, n_features), optional
         Rows that were not used for training. Without them the page shows the tree alone.
     y : array of shape (n_rows,), optional
@@ -46,14 +50,26 @@ def report_page(
     if isinstance(model, ObliqueTree):
         tree, estimator = model, None
     elif hasattr(model, "named_steps"):
-        tree, estimator = ObliqueTree.from_sklearn(model), model.steps[-1][1]
-        X = X if X is None or len(model.steps) == 1 else model[:-1].transform(X)
+        tree, X = _tree_of_pipeline(model, X)
+        estimator = model.steps[-1][1]
     else:
         tree, estimator = _tree_of(model), model
     summary = summarize(tree, X=X, y=y, estimator=estimator, **options)
     if questions and tree is not None and X is not None:
         summary["questions"] = page_answers(plain_asking(tree), X, summary)
     return PageFrame(render(summary), height)
+
+
+def _tree_of_pipeline(pipeline: Any, X: Any) -> tuple[ObliqueTree, Any]:
+    """The tree on the pipeline's own columns, or on those that its last step reads where not all steps are affine."""
+    try:
+        return ObliqueTree.from_sklearn(pipeline), X
+    except NotAffineError:
+        before, tree = pipeline[:-1], ObliqueTree.from_sklearn(pipeline[-1])
+    if tree.feature_names is None:
+        with suppress(AttributeError):  # of a step that has no names
+            tree = ObliqueTree.from_sklearn(pipeline[-1], feature_names=before.get_feature_names_out())
+    return tree, None if X is None else before.transform(X)
 
 
 def _tree_of(estimator: Any) -> ObliqueTree | None:

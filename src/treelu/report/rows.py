@@ -28,6 +28,7 @@ class HoldOut(NamedTuple):
     n_classes: int | None  # None for regression
     numbers: NDArray[np.int64]  # of the rows, in what the caller gave
     samples: NDArray[np.int64]  # the rows that the page lists
+    groups: NDArray[np.int64] | None = None  # of rows that are not independent
 
 
 def hold_out_rows(

@@ -210,8 +210,14 @@ REGRESSION = (
 )
 
 
-def bootstrap(scorers: Sequence[Scorer], n_rows: int, n_resamples: int, random_state: int) -> Floats:
-    """Score the same resamples of the rows with every scorer, so that differences are paired.
+def bootstrap(
+    scorers: Sequence[Scorer],
+    n_rows: int,
+    n_resamples: int,
+    random_state: int,
+    groups: NDArray[np.int64] | None = None,
+) -> Floats:
+    """Score the same resamples of the rows, or of whole groups, with every scorer, so that differences are paired.
 
     Returns
     -------
@@ -224,9 +230,11 @@ def bootstrap(scorers: Sequence[Scorer], n_rows: int, n_resamples: int, random_s
     """
     rng = np.random.default_rng(random_state)
     scores = np.empty((n_resamples, len(scorers)))
+    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    n_units = int(unit.max()) + 1
     for b in range(n_resamples):
-        counts = np.bincount(rng.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
-        scores[b] = [scorer(counts) for scorer in scorers]
+        counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units).astype(np.float64)
+        scores[b] = [scorer(counts[unit]) for scorer in scorers]
     return scores
 
 
@@ -237,7 +245,11 @@ def _with_interval(value: float, resampled: Floats) -> dict[str, float | None]:
 
 
 def score_models(
-    target: NDArray[Any], predictions: Mapping[str, Floats], metrics: Sequence[Metric], random_state: int
+    target: NDArray[Any],
+    predictions: Mapping[str, Floats],
+    metrics: Sequence[Metric],
+    random_state: int,
+    groups: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
     """Every metric of every model with its 95 % percentile interval, and its lead of the first over the others.
 
@@ -249,6 +261,8 @@ def score_models(
         Probabilities (n_rows, n_classes) or predicted values (n_rows,); the first is the model of the report.
     metrics : sequence of Metric
     random_state : int
+    groups : int array of shape (n_rows,), optional
+        Rows of a group are not independent, and are resampled together.
 
     Returns
     -------
@@ -268,7 +282,7 @@ def score_models(
     n_resamples = int(np.clip(2e8 / width, 200, 1000))  # some seconds at most, however many rows
     scorers = [metric.scorer(target, p) for p in predictions.values() for metric in metrics]
     values = np.array([scorer(np.ones(n_rows)) for scorer in scorers]).reshape(-1, len(metrics))
-    resampled = bootstrap(scorers, n_rows, n_resamples, random_state).reshape(n_resamples, -1, len(metrics))
+    resampled = bootstrap(scorers, n_rows, n_resamples, random_state, groups).reshape(n_resamples, -1, len(metrics))
     scores, leads = {}, {}
     for i, name in enumerate(predictions):
         scores[name] = {

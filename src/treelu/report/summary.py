@@ -48,6 +48,7 @@ def summarize(
     rows_are: RowsAre | None = None,
     row_names: Sequence[str] | None = None,
     row_numbers: Sequence[int] | None = None,
+    groups: Any = None,
     predictions: Mapping[str, Any] | None = None,
     scored: str | None = None,
     columns: Sequence[Mapping[str, Any]] | None = None,
@@ -91,6 +92,8 @@ def summarize(
         A name for each row of X, such as its SMILES.
     row_numbers : sequence of int, optional
         The number of each row of X in its file; by default its index.
+    groups : array of shape (n_rows,), optional
+        The group of each row, such as a patient: intervals of scores come from resampling whole groups.
     predictions : mapping of name to array, optional
         What the scores are measured on instead of the models' own predictions, for models that were fitted to these
         rows: out-of-fold predictions, or those of the same model fitted to other rows. For each model probabilities of
@@ -139,6 +142,11 @@ def summarize(
         n_given = X.shape[0] if hasattr(X, "shape") else len(X)
         if row_names is not None and len(row_names) != n_given:
             raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(row_names)}")
+        if groups is not None:
+            labels = np.asarray(groups)
+            if labels.shape != (n_given,):
+                raise ValueError(f"groups must have shape ({n_given},), one group per row of X, got {labels.shape}")
+            rows = rows._replace(groups=np.unique(labels, return_inverse=True)[1][rows.numbers])
     elif y is not None:
         raise ValueError("y was given without X; give the rows that the targets belong to")
 
@@ -337,16 +345,21 @@ def _add_predictions(
         return {}
     predictions |= given
     if classes is None:
-        return _add_values(entries, predictions, rows.target, names, random_state)
-    return _add_classes(entries, predictions, rows.target, classes, names, cut, random_state)
+        return _add_values(entries, predictions, rows.target, rows.groups, names, random_state)
+    return _add_classes(entries, predictions, rows.target, rows.groups, classes, names, cut, random_state)
 
 
 def _add_values(
-    entries: list[dict[str, Any]], predictions: dict[str, Floats], target: Floats, names: list[str], random_state: int
+    entries: list[dict[str, Any]],
+    predictions: dict[str, Floats],
+    target: Floats,
+    groups: NDArray[np.int64] | None,
+    names: list[str],
+    random_state: int,
 ) -> dict[str, Any]:
     """The scores of regression."""
     baseline = {"the mean": np.full(len(target), target.mean())}
-    result = scores.score_models(target, predictions | baseline, scores.REGRESSION, random_state)
+    result = scores.score_models(target, predictions | baseline, scores.REGRESSION, random_state, groups)
     for entry in entries:
         prediction = predictions[entry["name"]]
         entry["points"] = _points(target, prediction, random_state)
@@ -359,6 +372,7 @@ def _add_classes(
     entries: list[dict[str, Any]],
     predictions: dict[str, Floats],
     target: NDArray[np.int64],
+    groups: NDArray[np.int64] | None,
     classes: NDArray[Any],
     names: list[str],
     cut: tuple[int, float],
@@ -375,7 +389,7 @@ def _add_classes(
         target, labels = 1 - target, labels[::-1]
         asked = {name: chances[:, ::-1] for name, chances in asked.items()}
     metrics = scores.classification_metrics(len(classes), threshold)
-    result = scores.score_models(target, asked, metrics, random_state)
+    result = scores.score_models(target, asked, metrics, random_state, groups)
     number = (lambda k: 1 - k) if flip else (lambda k: k)
     for entry in entries:
         chances = asked[entry["name"]]

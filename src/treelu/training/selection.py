@@ -1,4 +1,4 @@
-"""Candidate settings compared on rows held out: the one search, for the defaults, `LCN…CV` and ``--tune``."""
+"""Candidates compared on held-out rows, for ``--tune``."""
 
 from __future__ import annotations
 

@@ -127,8 +127,13 @@ class ObliqueTree(Doors, Questions):
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves."""
+        """Number of leaves, those that no row reaches included."""
         return self.n_splits + 1
+
+    @property
+    def n_visited_leaves(self) -> int | None:
+        """Number of leaves that rows reach; None where the tree has not counted them (``n_samples``)."""
+        return None if self.n_samples is None else int(np.count_nonzero(self.n_samples[self.n_splits :]))
 
     @property
     def n_nodes(self) -> int:
@@ -358,6 +363,8 @@ class ObliqueTree(Doors, Questions):
 
     def __repr__(self) -> str:
         leaves = "1 leaf" if self.n_leaves == 1 else f"{self.n_leaves} leaves"
+        if self.n_visited_leaves not in (None, self.n_leaves):
+            leaves += f", {self.n_visited_leaves} visited"
         kind = "regression" if self.classes is None else f"{len(self.classes)} classes"
         linear = ", linear leaves" if self.leaf_weights is not None else ""
         return f"ObliqueTree({leaves}, depth {self.depth}, {self.n_features} features, {kind}{linear})"
@@ -387,11 +394,11 @@ class ObliqueTree(Doors, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any) -> ObliqueTree:
-        """The tree of a fitted estimator; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+        """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator)
+        return from_sklearn(estimator, feature_names=feature_names)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:

@@ -15,6 +15,7 @@ this order agree with it on every row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -104,9 +105,15 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "columns") and (hasattr(X, "to_numpy") or hasattr(X, "to_pandas"))
 
 
-def _arrow_as_frame(X: Any) -> Any:
-    """A pyarrow Table, which NumPy would read without its names, as a DataFrame; anything else as it is."""
-    return X.to_pandas() if is_frame(X) and not hasattr(X, "to_numpy") else X
+def _arrow_as_frame(X: Any, names: Sequence[str] | None = None) -> Any:
+    """A pyarrow Table, which NumPy would read without its names, as a DataFrame; anything else as it is.
+
+    Dates are refused here, in all columns or those of these names: in a DataFrame they may be plain objects.
+    """
+    if not is_frame(X) or hasattr(X, "to_numpy"):
+        return X
+    refuse_columns(X if names is None else X.select([name for name in column_names(X) if name in names]))
+    return X.to_pandas()
 
 
 def one_row_table(x: Any, feature_names: tuple[str, ...] | None) -> Any:
@@ -170,7 +177,7 @@ def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows
     >>> named_rows(pd.DataFrame({"c": [3.0], "b": [2.0], "note": ["new"]}), ("a", "b", "c"), np.array([1, 2]))
     array([[0., 2., 3.]])
     """
-    X = _arrow_as_frame(X)
+    X = _arrow_as_frame(X, [feature_names[feature] for feature in used])
     columns = [str(name) for name in X.columns]
     place = {name: column for column, name in enumerate(columns)}
     if len(place) < len(columns):

@@ -9,11 +9,28 @@ import numpy as np
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, text_color
-from treelu.view.labels import check_scale, hidden_words, leaf_words, leaves_below, number, rows_words, strongest_terms
+from treelu.view.labels import (
+    MAX_LEAVES,
+    check_scale,
+    cut_depth,
+    cut_words,
+    hidden_words,
+    leaf_words,
+    leaves_below,
+    number,
+    rows_words,
+    strongest_terms,
+)
 
 
 def export_graphviz(
-    tree: ObliqueTree, *, top: int | None = None, max_depth: int | None = None, digits: int = 3, scale: Any = None
+    tree: ObliqueTree,
+    *,
+    top: int | None = None,
+    max_depth: int | None = None,
+    max_leaves: int | None = MAX_LEAVES,
+    digits: int = 3,
+    scale: Any = None,
 ) -> str:
     """The tree as DOT text; ``dot -Tsvg`` draws it.
 
@@ -21,7 +38,10 @@ def export_graphviz(
     ----------
     tree : ObliqueTree
     max_depth : int, optional
-        Branches below this depth become one box with their number of leaves.
+        Branches below this depth become one box with their number of leaves. None: as deep as ``max_leaves`` allows.
+    max_leaves : int or None
+        Ends of branches drawn at most when ``max_depth`` is None; the graph's label then says how many leaves are left
+        out. None: all.
     top, digits, scale
         As for :func:`treelu.view.export_text`.
 
@@ -48,6 +68,10 @@ def export_graphviz(
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
         '  edge [fontname="Helvetica"];',
     ]
+    if max_depth is None:
+        max_depth = cut_depth(tree, max_leaves)
+        if note := cut_words(tree, max_depth):
+            lines.append(f'  graph [label={_quoted(note)}, labelloc=t, fontname="Helvetica"];')
     below, colors, spread = leaves_below(tree), leaf_colors(tree), check_scale(tree, scale)
     stack = [(0, 0)]
     while stack:

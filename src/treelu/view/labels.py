@@ -10,7 +10,9 @@ from treelu.tree import ObliqueTree
 from treelu.tree.check import float_array
 from treelu.tree.names import shown_class, shown_name
 from treelu.tree.rows import node_totals
+from treelu.view.layout import depth_that_fits
 
+MAX_LEAVES = 256  # ends of branches in a text
 FEW = 6  # a question of so many terms is shown whole
 STRONGEST = 3  # terms shown of a longer one
 
@@ -144,3 +146,33 @@ def hidden_words(n_leaves: int) -> str:
 def leaves_below(tree: ObliqueTree) -> np.ndarray:
     """Leaves under each node, itself included: an int64 array of shape (n_nodes,)."""
     return node_totals(tree.children, np.ones(tree.n_leaves, dtype=np.int64))
+
+
+def cut_depth(tree: ObliqueTree, max_leaves: int | None) -> int:
+    """The depth at which a tree is cut to have no more than ``max_leaves`` ends of branches; None: its own depth."""
+    if max_leaves is not None and max_leaves < 1:
+        raise ValueError(f"max_leaves must be at least 1, or None for all leaves, got {max_leaves}")
+    depths = tree.node_depths()
+    if max_leaves is None or tree.n_leaves <= max_leaves:
+        return int(depths.max())
+    return depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+
+
+def cut_words(tree: ObliqueTree, depth: int) -> str:
+    """What is left out of a tree that is cut at a depth, and how to get it; nothing where it is whole.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0], [2.0]], [0, 0], [[1, 2], [3, 4]], [[0], [1], [2]])
+    >>> cut_words(tree, 1)
+    'cut at depth 1: 2 of 3 leaves not shown; max_leaves=None shows all'
+    >>> cut_words(tree, 2)
+    ''
+    """
+    hidden = int((tree.node_depths()[tree.n_splits :] > depth).sum())
+    if not hidden:
+        return ""
+    words = f"cut at depth {depth}: {hidden:,} of {tree.n_leaves:,} leaves not shown; max_leaves=None shows all"
+    if tree.n_visited_leaves in (None, tree.n_leaves):
+        return words
+    return f"{words}, prune(X, unvisited=True) keeps those that rows X reach"

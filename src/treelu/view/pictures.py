@@ -10,8 +10,17 @@ import numpy as np
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
-from treelu.view.labels import check_scale, hidden_words, leaves_below, number, rows_words, strongest_terms
-from treelu.view.layout import children_above, depth_that_fits, layout
+from treelu.view.labels import (
+    check_scale,
+    cut_depth,
+    cut_words,
+    hidden_words,
+    leaves_below,
+    number,
+    rows_words,
+    strongest_terms,
+)
+from treelu.view.layout import children_above, layout
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +40,7 @@ def plot_tree(
     *,
     top: int | None = None,
     max_depth: int | None = None,
-    max_leaves: int = MAX_LEAVES,
+    max_leaves: int | None = MAX_LEAVES,
     scale: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -50,8 +59,9 @@ def plot_tree(
     max_depth : int, optional
         Cut the picture at this depth; a branch cut off becomes one box that counts its leaves. None: as deep as
         ``max_leaves`` allows.
-    max_leaves : int
-        Ends of branches drawn at most when ``max_depth`` is None.
+    max_leaves : int or None
+        Ends of branches drawn at most when ``max_depth`` is None; the first line then says how many leaves are left
+        out. None: all.
     scale : array of shape (n_features,), optional
         The spread of each feature by which terms are compared. None: the tree's own ``spreads``, or all the same
         where it has none.
@@ -94,9 +104,10 @@ class _Picture:
     """The boxes and lines of one picture, in inches from its upper left corner."""
 
     def __init__(
-        self, tree: ObliqueTree, shown: dict[int, tuple[int, int]], top: int | None, scale: np.ndarray
+        self, tree: ObliqueTree, shown: dict[int, tuple[int, int]], top: int | None, scale: np.ndarray, note: str
     ) -> None:
         self.tree, self.shown = tree, shown
+        self.words = caption(tree) + (f"; {note}" if note else "")
         self.cards = {node: _Card.of(tree, node, top, scale) for node in shown}
         self.longest = max((max(card.shares, default=0.0) for card in self.cards.values()), default=0.0) or 1.0
         self.leaf_height = (2 if tree.n_samples is not None else 1) * _LINE + 2 * _PAD
@@ -112,16 +123,18 @@ class _Picture:
         tree: ObliqueTree,
         top: int | None = None,
         max_depth: int | None = None,
-        max_leaves: int = MAX_LEAVES,
+        max_leaves: int | None = MAX_LEAVES,
         scale: Any = None,
     ) -> _Picture:
         """The picture of a tree, cut at a depth or where so many ends of branches fit."""
-        depths = tree.node_depths()
+        note = ""
         if max_depth is None:
-            max_depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+            max_depth = cut_depth(tree, max_leaves)
+            note = cut_words(tree, max_depth)
         elif max_depth < 0:
             raise ValueError(f"max_depth must be at least 0, got {max_depth}")
-        return cls(tree, children_above(tree.children, depths, max_depth), top, check_scale(tree, scale))
+        shown = children_above(tree.children, tree.node_depths(), max_depth)
+        return cls(tree, shown, top, check_scale(tree, scale), note)
 
     def height_of(self, node: int) -> float:
         """The height of a node's box."""
@@ -141,7 +154,7 @@ class _Picture:
         ax.set_xlim((width - box.width / scale) / 2, (width + box.width / scale) / 2)
         ax.set_ylim((height + box.height / scale) / 2, (height - box.height / scale) / 2)
         ax.set_axis_off()
-        self._text(ax, 0.15, 0.2, caption(self.tree), color=_PALE)
+        self._text(ax, 0.15, 0.2, self.words, color=_PALE)
         for node, pair in self.shown.items():
             for side, child in enumerate(pair):
                 self._edge(ax, node, child, side)
@@ -264,6 +277,8 @@ class _Card:
 def caption(tree: ObliqueTree) -> str:
     """What the leaves' words mean."""
     leaves = "1 leaf" if tree.n_leaves == 1 else f"{tree.n_leaves:,} leaves"
+    if tree.n_visited_leaves not in (None, tree.n_leaves):
+        leaves += f" ({tree.n_visited_leaves:,} visited)"
     if tree.leaf_weights is not None:
         return f"{leaves}, each with a linear form; its largest weight is shown"
     if leaf_ranks(tree) is None:

@@ -9,8 +9,11 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.view.labels import (
+    MAX_LEAVES,
     append_constant,
     check_scale,
+    cut_depth,
+    cut_words,
     hidden_words,
     leaf_words,
     leaves_below,
@@ -22,7 +25,13 @@ WIDEST = 8 * 40  # characters before a line; deeper branches go on in a block be
 
 
 def export_text(
-    tree: ObliqueTree, *, top: int | None = None, max_depth: int | None = None, digits: int = 3, scale: Any = None
+    tree: ObliqueTree,
+    *,
+    top: int | None = None,
+    max_depth: int | None = None,
+    max_leaves: int | None = MAX_LEAVES,
+    digits: int = 3,
+    scale: Any = None,
 ) -> str:
     """The tree as indented text, one node a line; what is deeper than 40 levels goes on in blocks below.
 
@@ -35,7 +44,11 @@ def export_text(
         Terms shown of a question, the strongest (|weight| × spread) first; the others are counted. None: all where
         there are at most six, else three.
     max_depth : int, optional
-        Branches below this depth are shown as one line with their number of leaves.
+        Branches below this depth are shown as one line with their number of leaves. None: as deep as ``max_leaves``
+        allows.
+    max_leaves : int or None
+        Ends of branches shown at most when ``max_depth`` is None; the last line then says how many leaves are left
+        out. None: all.
     digits : int
         Significant digits of the numbers.
     scale : array of shape (n_features,), optional
@@ -63,6 +76,10 @@ def export_text(
             └─ yes: leaf 6: value 3
     """
     lines: list[str] = []
+    note = ""
+    if max_depth is None:
+        max_depth = cut_depth(tree, max_leaves)
+        note = cut_words(tree, max_depth)
     below, spread = leaves_below(tree), check_scale(tree, scale)
     shown: dict[bytes, int] = {}  # digests of questions' weights, and the first node that has these
     later = [(0, 0)]  # nodes with a block of their own, and their depths
@@ -92,4 +109,4 @@ def export_text(
                 words = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits, spread)}"
             rows = rows_words(tree, node)
             lines.append(prefix + words + (f"  [{rows}]" if rows else ""))
-    return "\n".join(lines)
+    return "\n".join([*lines, "", note] if note else lines)

@@ -130,7 +130,11 @@ const rowCount = (summary, n = summary.n_rows) => plural(n, ROW_NOUNS[summary.ro
 
 function showFacts(summary, tree) {
   const facts = [summary.models[0].name];
-  if (tree) facts.push(plural(tree.nLeaves, "leaf", "leaves"), `depth ${tree.data.depth}`);
+  if (tree) {
+    const reached = tree.data.leaves.filter((leaf) => leaf.n > 0).length;
+    const some = reached && reached < tree.nLeaves ? `, of which rows reach ${count(reached)}` : "";
+    facts.push(plural(tree.nLeaves, "leaf", "leaves") + some, `depth ${tree.data.depth}`);
+  }
   facts.push(plural(summary.features.names.length, "feature"));
   if (summary.classes) facts.push(plural(summary.classes.length, "class", "classes"));
   if (summary.n_rows !== null) facts.push(rowCount(summary));
