@@ -62,6 +62,7 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
     weights = sparse.csr_array(entries, shape=(len(splits), grown.n_features))
     values = grown.value[leaves]  # (n_leaves, n_outputs, n_classes or 1)
     values = values[:, 0, :] if classes is not None else values[:, :, 0]
+    order = np.concatenate([splits, leaves])
     return ObliqueTree(
         weights,
         -first_right(grown.threshold[splits]),
@@ -70,7 +71,8 @@ def from_sklearn(estimator: Any) -> ObliqueTree:
         link="identity" if classes is None else "probability",
         classes=classes,
         feature_names=getattr(estimator, "feature_names_in_", None),
-        n_samples=grown.weighted_n_node_samples[np.concatenate([splits, leaves])],
+        n_samples=grown.n_node_samples[order],
+        weighted_n_samples=grown.weighted_n_node_samples[order],
     )
 
 
