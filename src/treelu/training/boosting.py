@@ -128,7 +128,7 @@ class Ensemble:
         return len(self.members)
 
     def reordered(self, places: NDArray[np.int64]) -> Ensemble:
-        """An ensemble in which class k takes the scores of class `places[k]`; it may grow and leave this one as it is."""
+        """The same with class k in the place of class `places[k]`; it may grow and leave this one as it is."""
         members = list(self.members)
         if (places != np.arange(len(places))).any():
             members = [replace(member, network=member.network.copy()) for member in members]
