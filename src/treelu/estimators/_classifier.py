@@ -147,15 +147,15 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         by_partial_fit = hasattr(self, "classes_") and not hasattr(self, "scaling_")  # which may be given the classes
         given = getattr(self, "classes_", None) if not first or by_partial_fit else None
         self.classes_, number = encode_classes(y, given)
-        if first:
-            self.class_order_ = class_order(number, len(self.classes_), weight)
         if self.class_weight is not None:
             weight = weigh_classes(self.class_weight, self.classes_[number], weight)
+        if first or not hasattr(self, "class_order_"):
+            self.class_order_ = class_order(number, len(self.classes_), weight)
         return class_targets(self._class_places.astype(number.dtype)[number], len(self.classes_), weight)
 
     @property
     def _class_places(self) -> NDArray[np.int64]:
-        known = getattr(self, "class_order_", None)  # neither for one of several labels nor in models of 0.1
+        known = getattr(self, "class_order_", None)  # not known of models of 0.1
         return np.arange(len(self.classes_)) if known is None else np.argsort(known)
 
     @property

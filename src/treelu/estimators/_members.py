@@ -152,7 +152,11 @@ class EnsembleMixin(NetworkEstimator):
             progress=epoch_bar(type(self).__name__, n_members, "member", len(ensemble)) if self.verbose else None,
         )
         history.records[:0] = records
-        self.ensemble_ = ensemble if places is None else ensemble.reordered(places)
+        if places is not None:
+            ensemble = ensemble.reordered(places)
+        if continued:  # earlier members stay the very same
+            ensemble.members[: len(self.ensemble_)] = self.ensemble_.members[: len(ensemble)]
+        self.ensemble_ = ensemble
         self.history_, self.member_visits_ = history, visits[: len(ensemble)]
         self.stack_ = None
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale

@@ -21,7 +21,6 @@ from sklearn.utils.validation import check_consistent_length
 from treelu.estimators._further import finish_training, start_further, train_further
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import check_weight
-from treelu.estimators._targets import class_order
 from treelu.training import Sample
 from treelu.training.blocks import stacked_rows
 from treelu.training.scaling import fit_scaling
@@ -140,8 +139,7 @@ def _fit_anew(estimator: NetworkEstimator, stream: Stream) -> None:
     """As `fit` on the kept rows, but that the classes are known."""
     estimator.__dict__.pop("network_", None)  # not to be continued by warm_start
     estimator._filled_rows(stream.X, first=True)  # learns which columns have gaps
-    if is_classifier(estimator):
-        estimator.class_order_ = class_order(stream.y, len(estimator.classes_), stream.weight)
+    estimator.__dict__.pop("class_order_", None)  # is that of the rows that are kept now
     sample = _sample(estimator, stream, rescale=True)
     estimator._fit_sample(sample, None, can_hold_out=_can_hold_out(stream.y, is_classifier(estimator)))
 
