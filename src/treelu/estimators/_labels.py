@@ -255,7 +255,6 @@ def _label_sample(
         weight = np.ones(len(y)) if weight is None else weight.copy()
         weight[observed] = of_observed
     if first:
-        of_observed = None if weight is None else weight[observed]
-        member.class_order_ = class_order(y[observed].astype(np.int64), 2, of_observed)
+        member.class_order_ = class_order(y[observed].astype(np.int64), 2, None if weight is None else weight[observed])
     number = member._class_places[np.nan_to_num(y).astype(np.int64)]
     return Sample(table, replace(class_targets(number, 2, weight), folding=folding), observed)

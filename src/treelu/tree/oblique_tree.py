@@ -345,8 +345,8 @@ class ObliqueTree(Doors, Questions):
 
     def with_leaf_counts(self, counts: np.ndarray, weights: np.ndarray) -> ObliqueTree:
         """The same tree with the number and the weight of the rows of each leaf, both of shape (n_leaves,)."""
-        totals = (rows.node_totals(self.children, of_leaves) for of_leaves in (counts, weights))
-        return replace(self, **dict(zip(check.NODE_COUNTS, totals, strict=True)))
+        at_nodes, weighted = (rows.node_totals(self.children, of_leaves) for of_leaves in (counts, weights))
+        return replace(self, n_samples=at_nodes, weighted_n_samples=weighted)
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
         """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.

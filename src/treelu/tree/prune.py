@@ -292,6 +292,7 @@ def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: Mapping[str, np.n
         if node < tree.n_splits:
             stack += stands_for[tree.children[node]].tolist()
     nodes = np.sort(found)
+    counts = {} if counts is None else {name: of_nodes[nodes] for name, of_nodes in counts.items()}
     splits, leaves = nodes[nodes < tree.n_splits], nodes[nodes >= tree.n_splits] - tree.n_splits
     number = np.zeros(tree.n_nodes, dtype=np.int64)
     number[nodes] = np.arange(len(nodes))
@@ -302,5 +303,6 @@ def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: Mapping[str, np.n
         children=number[stands_for[tree.children[splits]]],
         values=tree.values[leaves],
         leaf_weights=None if tree.leaf_weights is None else tree.leaf_weights[leaves],
-        **{name: counts[name][nodes] if counts and name in counts else None for name in NODE_COUNTS},
+        n_samples=counts.get("n_samples"),
+        weighted_n_samples=counts.get("weighted_n_samples"),
     )
