@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LLNClassifier, load
+from treelu import ALCNClassifier, ELCNClassifier, LCNClassifier, LCNClassifierCV, LLNClassifier, load
 
 QUICK: dict[str, Any] = {"epochs": 4, "random_state": 0}
 FIXED: dict[str, Any] = {**QUICK, "depth": 3, "drop_connect": 0.1}
@@ -131,3 +131,29 @@ def test_a_saved_model_keeps_the_order_of_training(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.class_order_, model.class_order_)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     np.testing.assert_allclose(model.tree_.predict_proba(X), model.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", NAMES)
+def test_searches(n_classes: int) -> None:
+    X, y = rows_of(n_classes)
+    grid: dict[str, Any] = {"depths": [1, 3], "drop_rates": [0.25], "cv": 3, "random_state": 0}
+    search = LCNClassifierCV(estimator=LCNClassifier(epochs=4), **grid)
+    one, other = (clone(search).fit(X, np.array(names)[y]) for names in NAMES[n_classes])
+    np.testing.assert_allclose(one.cv_results_["mean_loss"], other.cv_results_["mean_loss"], rtol=1e-9)
+    first, second = NAMES[n_classes]
+    np.testing.assert_array_equal(numbers(one, X, first), numbers(other, X, second))
+
+
+def test_a_model_without_an_order_of_training_goes_on() -> None:
+    """As those of version 0.1 are."""
+    X, y = rows_of(3)
+    labels = np.array(NAMES[3][1])[y]
+    model = LCNClassifier(**FIXED).fit(X, labels)
+    before = model.decision_function(X)
+    del model.class_order_
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    model.set_params(epochs=1, learning_rate=1e-9, warm_start=True).fit(X, labels)
+    np.testing.assert_allclose(model.decision_function(X), before, atol=1e-3)
+    del model.class_order_
+    model.set_params(learning_rate=1e-9).partial_fit(X, labels)
+    np.testing.assert_allclose(model.decision_function(X), before, atol=1e-3)
