@@ -120,6 +120,11 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _target_scaling(self) -> Scaling | None:
         """How the targets are scaled; None for classes."""
 
+    @property
+    def _class_places(self) -> NDArray[np.int64] | None:
+        """The number that each class has in training, whose order no name decides; None in regression."""
+        return None
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -367,10 +372,12 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         return network
 
     def _folded(self, network: NeuronChain) -> NeuronChain:
-        """A copy on the raw features, in float64."""
+        """A copy on the raw features, in float64, with classes in the order of `classes_`."""
         raw = network.copy(np.float64)
         raw.activation = replace(raw.activation, straight_through=False)
         fold(raw, self.scaling_, self._target_scaling)
+        if self._class_places is not None:
+            raw.reorder_classes(self._class_places)
         if not all(np.isfinite(array).all() for array in raw.arrays().values()):
             raise FloatingPointError("training led to numbers that are not finite; scale features and targets first")
         return raw
@@ -380,6 +387,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         scaled = network.copy()
         target = self._target_scaling
         fold(scaled, self.scaling_.inverse(), None if target is None else target.inverse())
+        if self._class_places is not None:
+            scaled.reorder_classes(np.argsort(self._class_places))
         scaled.drop_connect = self._setting().rate
         scaled.activation = replace(scaled.activation, straight_through=bool(self._how.straight_through))
         return scaled.copy(np.float32)

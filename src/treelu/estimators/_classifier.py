@@ -16,7 +16,7 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._targets import check_class_weight, class_targets, encode_classes, weigh_classes
+from treelu.estimators._targets import check_class_weight, class_order, class_targets, encode_classes, weigh_classes
 from treelu.training import Callback, Settings
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.targets import Targets, probabilities
@@ -29,6 +29,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
     """A classifier around one network."""
 
     classes_: Any  # an array; of several labels one for each
+    class_order_: NDArray[np.int64]  # the numbers of the classes in the order that training has them in
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **NetworkEstimator._parameter_constraints,
@@ -149,13 +150,22 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         self.classes_, number = encode_classes(y, given)
         if self.class_weight is not None:
             weight = weigh_classes(self.class_weight, self.classes_[number], weight)
-        return class_targets(number, len(self.classes_), weight)
+        if first or not hasattr(self, "class_order_"):
+            self.class_order_ = class_order(number, len(self.classes_), weight)
+        return class_targets(self._class_places.astype(number.dtype)[number], len(self.classes_), weight)
+
+    @property
+    def _class_places(self) -> NDArray[np.int64]:
+        known = getattr(self, "class_order_", None)  # not known of models of 0.1
+        return np.arange(len(self.classes_)) if known is None else np.argsort(known)
 
     @property
     def _target_scaling(self) -> None:
         return None
 
     def _state_of_targets(self, arrays: ArrayWriter) -> dict[str, Any]:
+        if hasattr(self, "class_order_"):
+            arrays.put("class_order", self.class_order_)
         return {"classes": arrays.labels(self.classes_)}
 
     def _load_targets(self, fields: Fields, arrays: ArrayReader, n_outputs: int) -> None:
@@ -163,6 +173,10 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         n_classes = len(self.classes_)
         if n_classes < 2 or n_outputs != (1 if n_classes == 2 else n_classes):
             raise fields.error(f"{n_outputs} outputs do not fit {n_classes} classes")
+        if arrays.has("class_order"):
+            self.class_order_ = arrays.integers("class_order", n_classes)
+            if not np.array_equal(np.sort(self.class_order_), np.arange(n_classes)):
+                raise fields.error("class_order must hold the number of each class once")
 
     def _tree_settings(self) -> dict[str, Any]:
         """What a tree of this classifier says."""

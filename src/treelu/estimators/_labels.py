@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length
 from treelu.estimators._folding import read_folding
 from treelu.estimators._rows import check_continues, check_weight, counted_rows, learned_before
 from treelu.estimators._saved import n_columns, put_missing, take_missing
-from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix, weigh_classes
+from treelu.estimators._targets import check_label_matrix, class_order, class_targets, is_label_matrix, weigh_classes
 from treelu.nn import Table
 from treelu.training import Sample
 from treelu.training.folds import Folding
@@ -199,8 +199,8 @@ def fit_labels(
     fits = [
         partial(
             member._fit_sample,
-            _label_sample(table, y[:, label], weight, member.class_weight, folding),
-            None if valid is None else _label_sample(valid[0], valid[1][:, label], None, member.class_weight),
+            _label_sample(member, table, y[:, label], weight, folding, first=True),
+            None if valid is None else _label_sample(member, valid[0], valid[1][:, label]),
         )
         for label, member in enumerate(members)
     ]
@@ -240,16 +240,21 @@ def _check_labels(y: Any, n_labels: int) -> NDArray[np.float64]:
 
 
 def _label_sample(
+    member: Any,
     table: Table,
     y: NDArray[np.float64],
-    weight: NDArray[Any] | None,
-    class_weight: Any,
+    weight: NDArray[Any] | None = None,
     folding: Folding | None = None,
+    *,
+    first: bool = False,
 ) -> Sample:
-    """The rows with an observed label."""
+    """The rows with an observed label; `first` learns the order of the two classes."""
     observed = np.flatnonzero(~np.isnan(y))
-    if class_weight is not None:
-        of_observed = weigh_classes(class_weight, y[observed], None if weight is None else weight[observed])
+    if member.class_weight is not None:
+        of_observed = weigh_classes(member.class_weight, y[observed], None if weight is None else weight[observed])
         weight = np.ones(len(y)) if weight is None else weight.copy()
         weight[observed] = of_observed
-    return Sample(table, replace(class_targets(np.nan_to_num(y), 2, weight), folding=folding), observed)
+    if first:
+        member.class_order_ = class_order(y[observed].astype(np.int64), 2, None if weight is None else weight[observed])
+    number = member._class_places[np.nan_to_num(y).astype(np.int64)]
+    return Sample(table, replace(class_targets(number, 2, weight), folding=folding), observed)

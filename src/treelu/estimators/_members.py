@@ -134,10 +134,12 @@ class EnsembleMixin(NetworkEstimator):
     def _grow(self, sample: Sample, validation: Sample | None, seed: int, n_members: int, *, continued: bool) -> None:
         n_outputs = sample.targets.n_outputs
         target = self._target_scaling or Scaling.identity(n_outputs)
-        ensemble, records, visits = Ensemble(target.center, self._combine()), [], []
+        ensemble, records, visits, places = Ensemble(target.center, self._combine()), [], [], self._class_places
         if continued:
             self._check_continues(n_outputs)
             ensemble = replace(self.ensemble_, members=list(self.ensemble_.members))
+            if places is not None:
+                ensemble = ensemble.reordered(np.argsort(places))
             records, visits = self.history_.records[: len(ensemble)], list(self.member_visits_)
         history = grow(
             ensemble,
@@ -150,7 +152,12 @@ class EnsembleMixin(NetworkEstimator):
             progress=epoch_bar(type(self).__name__, n_members, "member", len(ensemble)) if self.verbose else None,
         )
         history.records[:0] = records
-        self.ensemble_, self.history_, self.member_visits_ = ensemble, history, visits[: len(ensemble)]
+        if places is not None:
+            ensemble = ensemble.reordered(places)
+        if continued:  # earlier members stay the very same
+            ensemble.members[: len(self.ensemble_)] = self.ensemble_.members[: len(ensemble)]
+        self.ensemble_ = ensemble
+        self.history_, self.member_visits_ = history, visits[: len(ensemble)]
         self.stack_ = None
         self.spread_ = feature_spread(sample.table) * self.scaling_.scale
 

@@ -146,7 +146,7 @@ class PathState:
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
         table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
-        if estimator.tree_.n_samples is None:
+        if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")
         estimator.feature_importances_ = column_importances(estimator.tree_)
         if estimator.tree_.is_classifier:

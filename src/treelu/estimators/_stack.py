@@ -109,8 +109,10 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
         constant = log_shares(targets, sample.rows)
         weights = find_weights(said, judged, rows, constant)
     trees = [part.trees.on_raw(estimator.scaling_, target) for part in grown]
-    estimator.stack_ = Stack(targets.task, ensemble, groups, trees, weights, constant)
-    estimator.ensemble_, estimator.history_, estimator.member_visits_ = ensemble, history, visits[: len(ensemble)]
+    stack, places = Stack(targets.task, ensemble, groups, trees, weights, constant), estimator._class_places
+    estimator.stack_ = stack if places is None else stack.reordered(places)
+    estimator.ensemble_ = estimator.stack_.networks
+    estimator.history_, estimator.member_visits_ = history, visits[: len(ensemble)]
     estimator.spread_ = feature_spread(sample.table) * estimator.scaling_.scale
 
 

@@ -139,6 +139,7 @@ def _fit_anew(estimator: NetworkEstimator, stream: Stream) -> None:
     """As `fit` on the kept rows, but that the classes are known."""
     estimator.__dict__.pop("network_", None)  # not to be continued by warm_start
     estimator._filled_rows(stream.X, first=True)  # learns which columns have gaps
+    estimator.__dict__.pop("class_order_", None)  # is that of the rows that are kept now
     sample = _sample(estimator, stream, rescale=True)
     estimator._fit_sample(sample, None, can_hold_out=_can_hold_out(stream.y, is_classifier(estimator)))
 
