@@ -62,9 +62,9 @@ def grow(
     array([0., 0., 1., 1.])
     """
     splits: list[Split] = []
-    split_counts: list[float] = []
+    split_counts: list[tuple[int, float]] = []  # rows, and their weight
     values: list[NDArray[np.float64]] = []
-    leaf_counts: list[float] = []
+    leaf_counts: list[tuple[int, float]] = []
     children: list[list[int]] = []
     waiting = deque([(np.arange(X.shape[0]), 0, -1, 0)])
     while waiting:
@@ -79,24 +79,26 @@ def grow(
         if split is None:
             number = -1 - len(values)  # leaves are numbered after the splits, when their number is known
             values.append(np.average(target, axis=0, weights=weight))
-            leaf_counts.append(weight.sum())
+            leaf_counts.append((len(rows), weight.sum()))
         else:
             number = len(splits)
             right = X_node @ split.weights + split.bias >= 0
             splits.append(split)
-            split_counts.append(weight.sum())
+            split_counts.append((len(rows), weight.sum()))
             children.append([0, 0])
             waiting.append((rows[~right], depth + 1, number, 0))
             waiting.append((rows[right], depth + 1, number, 1))
         if parent >= 0:
             children[parent][side] = number
     numbers = np.array(children, dtype=np.int64).reshape(-1, 2)
+    n_samples, weighted_n_samples = np.array(split_counts + leaf_counts).T
     return ObliqueTree(
         np.array([split.weights for split in splits]).reshape(-1, X.shape[1]),
         np.array([split.bias for split in splits]),
         np.where(numbers < 0, len(splits) - 1 - numbers, numbers),
         np.array(values),
-        n_samples=np.array(split_counts + leaf_counts),
+        n_samples=n_samples,
+        weighted_n_samples=weighted_n_samples,
         **describe,
     )
 

@@ -31,7 +31,7 @@ from treelu.estimators._base import network_config
 from treelu.training import History
 from treelu.training.continuing import start_from
 from treelu.training.hyper_parameters import HyperParameters
-from treelu.training.small.finish import leaf_values
+from treelu.training.small.finish import with_leaf_values
 
 SETTING = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
@@ -327,7 +327,12 @@ def test_a_small_tree_has_the_leaf_values_of_all_rows(class_weight: Any, monkeyp
         wanted = [weight[here & (labels == name)].sum() / weight[here].sum() for name in (False, True)]
         np.testing.assert_allclose(row, wanted, atol=1e-9)
     assert model.tree_.n_samples is not None
-    np.testing.assert_allclose(model.tree_.n_samples[0], weight.sum())
+    of_leaves = slice(model.tree_.n_splits, None)
+    np.testing.assert_array_equal(model.tree_.n_samples[of_leaves], np.bincount(leaf)[of_leaves])
+    if class_weight is None:
+        assert model.tree_.weighted_n_samples is None
+    else:
+        np.testing.assert_allclose(model.tree_.weighted_n_samples[of_leaves], np.bincount(leaf, weight)[of_leaves])
     assert model.path_trees_[int(model.path_.chosen.to_numpy().argmax())] is model.tree_
 
 
@@ -343,8 +348,9 @@ def test_rows_without_weight_do_not_count_in_leaves(target: str, monkeypatch: py
     model.fit((X[rows], y[rows], weight[rows]) for rows in np.array_split(np.arange(len(y)), 10))
     of_all, kept = model.tree_.values, weight > 0
     targets = np.eye(2)[y.astype(int)] if target == "classes" else y[:, None].astype(float)
-    wanted, _ = leaf_values(model.tree_, X[kept], targets[kept], weight[kept], 100.0, target == "classes")
-    np.testing.assert_allclose(of_all, wanted, rtol=1e-6)
+    wanted = with_leaf_values(model.tree_, X[kept], targets[kept], weight[kept], 100.0, target == "classes")
+    np.testing.assert_allclose(of_all, wanted.values, rtol=1e-6)
+    np.testing.assert_array_equal(model.tree_.n_samples, wanted.n_samples)
 
 
 @pytest.mark.parametrize("n_rows", [250, 2000])
@@ -373,7 +379,9 @@ def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ValueError, match="linear_leaves=True needs its rows in memory"):
             ObliqueTreeRegressor(linear_leaves=True).fit(store)
     assert model.tree_.n_samples is not None
-    assert model.tree_.n_samples[0] == 4000
+    assert model.tree_.n_samples[0] == len(X)
+    assert model.tree_.weighted_n_samples is not None
+    assert model.tree_.weighted_n_samples[0] == 2 * len(X)
     higher = X + np.array([0, 0, 1, 0], np.float32)
     assert (model.predict(higher) >= model.predict(X)).all()
     free = ObliqueTreeRegressor(**SMALL).fit(pieces(X, y))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -240,6 +241,41 @@ def test_weights_stand_for_rows() -> None:
     assert clone(model).fit(X, y, weight).tree_ == clone(model).fit(X[:150], y[:150]).tree_
     heavy = clone(model).set_params(class_weight={"yes": 4.5}).fit(X, y)
     assert heavy.tree_ == clone(model).fit(X, y, np.where(y == "yes", 4.5, 1.0)).tree_
+
+
+@pytest.mark.parametrize("options", [{}, {"linear_leaves": True}])
+def test_trees_count_rows_and_tell_their_weight_apart(options: dict[str, Any], tmp_path: Path) -> None:
+    X, y = values()
+    weight = np.random.default_rng(0).exponential(size=len(y)) * (np.arange(len(y)) % 5 > 0)
+    model = ObliqueTreeRegressor(n_updates=50, selection="largest", max_leaf_nodes=3, random_state=0, **options)
+    tree = model.fit(X, y, weight).tree_
+    leaf, of_leaves = model.apply(X), slice(tree.n_splits, None)
+    assert tree.n_samples is not None
+    assert tree.weighted_n_samples is not None
+    np.testing.assert_array_equal(tree.n_samples[of_leaves], np.bincount(leaf[weight > 0])[of_leaves])
+    np.testing.assert_allclose(tree.weighted_n_samples[of_leaves], np.bincount(leaf, weight)[of_leaves])
+    assert f"[{np.count_nonzero(weight)} rows, weight {weight.sum():.4g}]" in tree.export_text()
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").tree_ == tree
+    assert clone(model).fit(X, y).tree_.weighted_n_samples is None
+
+
+def test_a_saved_tree_whose_counts_are_weights_still_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions saved the weight of the rows as their number."""
+    X, y = two_classes(200)
+    model = ObliqueTreeClassifier(**QUICK, class_weight="balanced").fit(X, y)
+    put = ArrayWriter.put
+    monkeypatch.setattr(
+        ArrayWriter, "put", lambda self, name, array: None if name == "n_samples" else put(
+            self, name.replace("weighted_n_samples", "n_samples"), array
+        ),
+    )  # fmt: skip
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.tree_.n_samples is None
+    np.testing.assert_array_equal(loaded.tree_.weighted_n_samples, model.tree_.weighted_n_samples)
+    np.testing.assert_array_equal(loaded.feature_importances_, model.feature_importances_)
+    assert "rows" not in loaded.tree_.export_text()
 
 
 def test_rounded_weights_send_rows_the_same_way() -> None:

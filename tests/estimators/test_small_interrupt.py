@@ -125,11 +125,11 @@ def test_before_the_first_tree_of_all_rows_there_is_nothing_to_keep() -> None:
 
 # With the leaves' values of the third tree Ctrl-C comes, in a classifier's fit and in a regressor's
 FINISHING = """
-values_of = small.leaf_values
+values_of = small.with_leaf_values
 def leaf_values(*arguments):
     press("finishing", NUMBER)
     return values_of(*arguments)
-small.leaf_values = leaf_values
+small.with_leaf_values = leaf_values
 """
 
 

@@ -147,6 +147,14 @@ def test_json_nan_is_refused_by_name():
         ObliqueTree.from_json(text)
 
 
+def test_weights_of_rows_are_written_where_they_are_not_their_number():
+    tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]]).with_counts([[-1.0], [1.0]])
+    assert "weighted_n_samples" not in tree.to_dict()
+    weighted = tree.with_counts([[-1.0], [1.0]], sample_weight=[0.25, 2.0])
+    assert weighted.to_dict()["n_samples"] == [2.0, 1.0, 1.0]
+    assert weighted.to_dict()["weighted_n_samples"] == [2.25, 0.25, 2.0]
+
+
 def test_trees_written_before_spreads_were_kept_read_as_before():
     tree = ObliqueTree([[1.0, 2.0]], [0.0], [[1, 2]], [[0.0], [1.0]], spreads=[3.0, 4.0])
     data = tree.to_dict()

@@ -703,6 +703,13 @@ def test_training_rows_are_called_so(browser, tmp_path_factory):
     assert "These are the training rows" in _one(page, "#warnings").text
 
 
+def test_the_weight_of_rows_stands_beside_their_number(browser, tmp_path_factory):
+    tree = complete_tree(2, 4)
+    X, _ = rows_for(tree, 80)
+    page = _open(browser, _write(tmp_path_factory, "weighted", summarize(tree.with_counts(X, np.full(80, 0.25)))))
+    assert "80 rows · weight 20" in _one(page, "#panel").text
+
+
 def test_large_numbers_fit_their_axes(browser, tmp_path_factory):
     tree = complete_tree(3, 4, link="identity", classes=None)
     tree = replace(tree, values=4e7 * tree.values)

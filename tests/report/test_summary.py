@@ -242,6 +242,9 @@ def test_a_tree_alone_needs_no_rows(tree):
     assert part["n"] is None
     assert summary["samples"] == summary["metrics"] == []
     assert summarize(tree.with_counts(np.eye(5)))["models"][0]["tree"]["n"][0] == 5
+    weighted = summarize(tree.with_counts(np.eye(5), sample_weight=np.full(5, 0.5)))["models"][0]
+    assert (weighted["tree"]["n"][0], weighted["tree"]["weight"][0]) == (5, 2.5)
+    assert weighted["importances"]
 
 
 def test_one_leaf():

@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
+from sklearn.utils.class_weight import compute_sample_weight
 
 from tests.tree.trees import leaf_by_hand, random_tree, trees
 from treelu.tree import ObliqueTree
@@ -134,7 +135,10 @@ def test_counts_and_importances():
     tree = small_tree().with_counts(x)
     assert tree.n_samples.tolist() == [4, 2, 2, 1, 1]
     weighted = small_tree().with_counts(x, sample_weight=[1, 2, 3, 4])
-    assert weighted.n_samples.tolist() == [10, 7, 3, 3, 4]
+    assert weighted.n_samples.tolist() == [4, 2, 2, 1, 1]
+    assert weighted.weighted_n_samples.tolist() == [10, 7, 3, 3, 4]
+    # 10 and 7 of the weight
+    np.testing.assert_allclose(weighted.feature_importances(), [(10 * 0.5 + 7) / 17, 10 * 0.5 / 17])
     # node 0 is half and half, node 1 all on feature 0; 4 and 2 rows
     np.testing.assert_allclose(tree.feature_importances(), [(4 * 0.5 + 2) / 6, 4 * 0.5 / 6])
     # on the scale of the data node 0 is 3 : 1
@@ -142,6 +146,23 @@ def test_counts_and_importances():
     with pytest.raises(ValueError, match="feature_importances needs n_samples"):
         small_tree().feature_importances()
     assert ObliqueTree(np.zeros((0, 2)), [], [], [[1]], n_samples=[5]).feature_importances().tolist() == [0, 0]
+
+
+def test_rows_without_weight_do_not_count():
+    x = np.array([[1.0, 0], [2, 0], [-1, 0], [0, 9]])
+    tree = small_tree().with_counts(x, sample_weight=[0, 1, 1, 1])
+    assert tree == small_tree().with_counts(x[1:])
+    assert tree.weighted_n_samples is None
+    assert tree != small_tree().with_counts(x[1:], sample_weight=[2, 1, 1])
+
+
+def test_fractional_counts_of_earlier_versions_are_weights():
+    tree = small_tree(n_samples=[2.5, 1.5, 1, 0.5, 1])
+    assert tree.n_samples is None
+    assert tree.weighted_n_samples.tolist() == [2.5, 1.5, 1, 0.5, 1]
+    assert tree.feature_importances().sum() == pytest.approx(1)
+    assert "rows" not in tree.export_text()
+    assert "[weight 2.5]" in tree.export_text()
 
 
 def test_spreads_are_kept_checked_and_compared():
@@ -261,6 +282,15 @@ def test_from_sklearn_classifier(kind, options):
     assert len(pairs) == len(np.unique(model.apply(X)))
 
 
+def test_from_sklearn_tells_rows_from_their_weight():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = DecisionTreeClassifier(max_leaf_nodes=5, class_weight="balanced", random_state=0)
+    tree = ObliqueTree.from_sklearn(model.fit(X, y, np.arange(len(y)) % 3))
+    counted = tree.with_counts(X, (np.arange(len(y)) % 3) * compute_sample_weight("balanced", y))
+    assert tree.n_samples.tolist() == counted.n_samples.tolist()
+    np.testing.assert_allclose(tree.weighted_n_samples, counted.weighted_n_samples)
+
+
 def test_from_sklearn_at_the_thresholds():
     """Rows at each threshold, just beside it in float64, and half way between float32 numbers."""
     X, y = load_iris(return_X_y=True)
@@ -331,6 +361,7 @@ def test_from_sklearn_takes_estimators_with_an_oblique_tree_and_refuses_others()
         ("values", [[0], [1], [None]], "values"),
         ("leaf_weights", np.zeros((3, 1, 3)), r"leaf_weights must have shape \(3, 1, 2\), got \(3, 1, 3\)"),
         ("n_samples", [1, 2], r"n_samples must have shape \(5\), got \(2,\)"),
+        ("weighted_n_samples", [1, 2], r"weighted_n_samples must have shape \(5\), got \(2,\)"),
         ("link", "probit", "link must be one of identity, logistic, softmax, probability, got 'probit'"),
         ("link", "logistic", "classes must be given for link='logistic'"),
         ("classes", [0, 1], "classes must be None for link='identity'"),

@@ -159,11 +159,12 @@ def test_dummy_nodes_and_one_sided_bounds():
 def test_equal_siblings_are_joined_up_to_the_root():
     tree = ObliqueTree(
         [[1.0, 0], [0, 1.0], [1.0, 1.0]], [0, 0, 0], [[1, 2], [3, 4], [5, 6]], [[1.0], [1.0], [1.0], [1.0]],
-        n_samples=[10, 4, 6, 1, 3, 2, 4],
+        n_samples=[10, 4, 6, 1, 3, 2, 4], weighted_n_samples=[5.0, 2, 3, 0.5, 1.5, 1, 2],
     )  # fmt: skip
     small = tree.prune()
     assert small.n_leaves == 1
     assert small.n_samples.tolist() == [10]
+    assert small.weighted_n_samples.tolist() == [5.0]
     assert small.notes == ("3 pairs of equal siblings joined: exact everywhere",)
     linear = ObliqueTree([[1.0]], [0], [[1, 2]], [[1.0], [1.0]], leaf_weights=[[[1.0]], [[2.0]]])
     assert linear.prune().n_leaves == 2

@@ -49,6 +49,8 @@ def trees(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, max_splits: int = 15)
         options["feature_names"] = tuple(f"feature {i}" for i in range(n_features))
     if draw(st.booleans()):
         options["n_samples"] = rng.integers(0, 50, 2 * n_splits + 1)
+        if draw(st.booleans()):
+            options["weighted_n_samples"] = options["n_samples"] * rng.exponential()
     if draw(st.booleans()):
         options["spreads"] = rng.exponential(size=n_features) * 10.0 ** rng.integers(-6, 7, n_features)
     tree = random_tree(rng, n_splits, n_features, draw(st.sampled_from(kinds)), **options)

@@ -107,6 +107,7 @@ def balanced(tree: ObliqueTree, *, max_depth: int = 16) -> ObliqueTree:
         values=tree.values[leaves],
         leaf_weights=None if tree.leaf_weights is None else tree.leaf_weights[leaves],
         n_samples=None,
+        weighted_n_samples=None,
     )
 
 

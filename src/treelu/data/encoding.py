@@ -53,7 +53,7 @@ def class_order(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | Non
     >>> class_order(np.array([2, 0, 0, 1]), 3).tolist()
     [0, 2, 1]
     """
-    shares = np.bincount(number, weight, n_classes)
+    shares = np.bincount(number, None if weight is None else weight / weight.max(), n_classes)  # no sum overflows
     shares = np.round(shares / shares.sum(), 9)  # balanced classes are equal but for rounding
     counted = np.arange(len(number)) if weight is None else np.flatnonzero(weight)
     first = np.full(n_classes, len(number))

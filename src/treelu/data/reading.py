@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import class_targets, encode_classes, value_targets, weigh_classes
+from treelu.data.encoding import class_order, class_targets, encode_classes, value_targets, weigh_classes
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.scaling import Scaling, check_scaled, fit_scaling
 from treelu.data.targets import Targets
@@ -28,19 +28,38 @@ class ClassEncoding:
     Attributes
     ----------
     classes : array of shape (n_classes,)
+        Sorted.
     class_weight : dict, "balanced" or None
+    order : array of shape (n_classes,), optional
+        The numbers of the classes in the order that training has them in, which no name decides: by their weight. None
+        for the order of `classes`, as in models of version 0.1.
     """
 
     classes: NDArray[Any]
     class_weight: Any = None
+    order: NDArray[np.int64] | None = None
     scaling: None = None  # of targets: none
 
     @classmethod
-    def learn(cls, y: Any, class_weight: Any = None, classes: NDArray[Any] | None = None) -> ClassEncoding:
-        """Learn the classes, unless they are given."""
+    def learn(
+        cls,
+        y: Any,
+        class_weight: Any = None,
+        weight: NDArray[Any] | None = None,
+        classes: NDArray[Any] | None = None,
+    ) -> ClassEncoding:
+        """Learn the classes, unless they are given, and their order."""
         refuse_invalid_targets(y, are_classes=True)
         check_classification_targets(y)
-        return cls(encode_classes(y, classes)[0], class_weight)
+        classes, number = encode_classes(y, classes)
+        if class_weight is not None:
+            weight = weigh_classes(class_weight, classes[number], weight)
+        return cls(classes, class_weight, class_order(number, len(classes), weight))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The number that each class has in training."""
+        return np.arange(len(self.classes)) if self.order is None else np.argsort(self.order)
 
     def targets(self, y: Any, weight: NDArray[Any] | None = None) -> Targets:
         """Class numbers and weights; a label that is not among the classes is an error."""
@@ -49,7 +68,7 @@ class ClassEncoding:
         _, number = encode_classes(y, self.classes)
         if self.class_weight is not None:
             weight = weigh_classes(self.class_weight, self.classes[number], weight)
-        return class_targets(number, len(self.classes), weight)
+        return class_targets(self.places.astype(number.dtype)[number], len(self.classes), weight)
 
     @property
     def n_scores(self) -> int:

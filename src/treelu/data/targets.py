@@ -206,6 +206,21 @@ METRICS: dict[Task, Metric] = {
 }
 
 
+def reordered_scores(scores: NDArray[np.float64], places: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Raw scores or probabilities (..., L) where class k takes those of class `places[k]`.
+
+    One column is the score of the second of two classes.
+
+    Examples
+    --------
+    >>> reordered_scores(np.array([[0.2, 0.8]]), np.array([1, 0])), reordered_scores(np.ones((1, 1)), np.array([1, 0]))
+    (array([[0.8, 0.2]]), array([[-1.]]))
+    """
+    if scores.shape[-1] == 1:
+        return -scores if places[0] == 1 else scores
+    return scores.take(places, axis=-1)
+
+
 def predictions(scores: NDArray, task: Task) -> NDArray:
     """What raw scores predict: class probabilities, or in regression the values themselves."""
     return scores if task == "regression" else probabilities(scores)

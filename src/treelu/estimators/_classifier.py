@@ -40,7 +40,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         return None if isinstance(fitted, FittedLabels) else fitted
 
     def _learn_encoding(self, y: Any, weight: NDArray[Any] | None) -> ClassEncoding:
-        return ClassEncoding.learn(y, self._shared().class_weight)
+        return ClassEncoding.learn(y, self._shared().class_weight, weight)
 
     # What was learned
 
@@ -51,6 +51,11 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         if isinstance(fitted, FittedLabels):
             return [member.classes_ for member in fitted.estimators]
         return fitted.reading.encoding.classes
+
+    @property
+    def class_order_(self) -> NDArray[np.int64]:
+        """The numbers of the classes in the order that training has them in: by their weight, not by their names."""
+        return np.argsort(self._model("class_order_").reading.encoding.places)
 
     @property
     def estimators_(self) -> list[Any]:
@@ -126,7 +131,7 @@ class IncrementalClassifier(NetworkClassifier):
                 del self.fitted_
             known = self.classes_ if "fitted_" in self.__dict__ else None
             given = check_classes(classes, known)
-            return self._fit_piece(X, y, sample_weight, ClassEncoding.learn(y, class_weight, given))
+            return self._fit_piece(X, y, sample_weight, ClassEncoding.learn(y, class_weight, classes=given))
 
     @abstractmethod
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ClassEncoding) -> Self:

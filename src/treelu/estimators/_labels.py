@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length
 
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import check_label_matrix, class_targets, weigh_classes
+from treelu.data.encoding import check_label_matrix, class_order, class_targets, weigh_classes
 from treelu.data.folding import read_folding
 from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
@@ -59,8 +59,10 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     table, validation = reading.table(X), _read_eval_set(estimator, eval_set, reading, y.shape[1])
     fits = []
     for label, member in enumerate(members):
-        dataset = _label(table, y[:, label], weight, shared.class_weight, folding)
-        fits.append(partial(_fit, member, dataset, validation(label), reading))
+        order = _order(y[:, label], weight, shared.class_weight)
+        of_label = replace(reading, encoding=replace(encoding, order=order))
+        dataset = _label(table, y[:, label], of_label, weight, folding)
+        fits.append(partial(_fit, member, dataset, validation(label, of_label), of_label))
     fitted = together(fits, estimator.n_jobs, lambda member: member.history_.ended == "interrupted")
     if len(fitted) < len(members):  # labels without a model cannot predict
         raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
@@ -92,10 +94,12 @@ def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list
     return members
 
 
-def _read_eval_set(estimator: Any, eval_set: Any, reading: Reading, n_labels: int) -> Callable[[int], Dataset | None]:
+def _read_eval_set(
+    estimator: Any, eval_set: Any, reading: Reading, n_labels: int
+) -> Callable[[int, Reading], Dataset | None]:
     """The validation rows of a label."""
     if eval_set is None:
-        return lambda label: None
+        return lambda label, reading: None
     if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
         raise ValueError("eval_set must be a pair (X_valid, y_valid)")
     try:
@@ -106,21 +110,32 @@ def _read_eval_set(estimator: Any, eval_set: Any, reading: Reading, n_labels: in
             raise ValueError(f"y must have {n_labels} columns, got {y.shape[1]}")
     except ValueError as error:
         raise ValueError(f"eval_set: {error}") from error
-    table, class_weight = reading.table(X), reading.encoding.class_weight  # type: ignore[union-attr]
-    return lambda label: _label(table, y[:, label], None, class_weight)
+    table = reading.table(X)
+    return lambda label, reading: _label(table, y[:, label], reading)
 
 
 def _label(
     table: Table,
     y: NDArray[np.float64],
-    weight: NDArray[Any] | None,
-    class_weight: Any,
+    reading: Reading,
+    weight: NDArray[Any] | None = None,
     folding: Folding | None = None,
 ) -> Dataset:
     """The rows with an observed label."""
+    encoding: Any = reading.encoding
     observed = np.flatnonzero(~np.isnan(y))
-    if class_weight is not None:
-        of_observed = weigh_classes(class_weight, y[observed], None if weight is None else weight[observed])
+    if encoding.class_weight is not None:
+        of_observed = weigh_classes(encoding.class_weight, y[observed], None if weight is None else weight[observed])
         weight = np.ones(len(y)) if weight is None else weight.copy()
         weight[observed] = of_observed
-    return Dataset(table, replace(class_targets(np.nan_to_num(y), 2, weight), folding=folding), observed)
+    number = encoding.places[np.nan_to_num(y).astype(np.int64)]
+    return Dataset(table, replace(class_targets(number, 2, weight), folding=folding), observed)
+
+
+def _order(y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> NDArray[np.int64]:
+    """The order of a label's two classes in training."""
+    observed = np.flatnonzero(~np.isnan(y))
+    of_rows = None if weight is None else weight[observed]
+    if class_weight is not None:
+        of_rows = weigh_classes(class_weight, y[observed], of_rows)
+    return class_order(y[observed].astype(np.int64), 2, of_rows)

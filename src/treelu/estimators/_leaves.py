@@ -17,7 +17,8 @@ from treelu.estimators._large import SAMPLE_ROWS, refuse_folding, rows_outside_m
 from treelu.estimators._trees import column_importances
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.leaves import STRENGTH
-from treelu.training.small.soft_tree import node_sums, weighted_sums
+from treelu.training.small.soft_tree import weighted_sums
+from treelu.tree.rows import leaf_counts
 
 if TYPE_CHECKING:
     from treelu.estimators.small import SmallTree
@@ -33,13 +34,13 @@ class LeafSums:
         The weighted sum of the targets: weights of the classes, or values.
     mass : array of shape (leaves,)
         The weight of the rows.
-    n_rows : int
-        Those that count: of weight 0 there may be others.
+    counts : array of shape (leaves,)
+        The number of rows that count: of weight 0 there may be others.
     """
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
-    n_rows: int
+    counts: NDArray[np.float64]
 
     @classmethod
     def of(cls, estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | None) -> LeafSums:
@@ -52,10 +53,11 @@ class LeafSums:
             target = np.eye(len(estimator.classes_))[number]
         else:
             target = np.asarray(y, np.float64).reshape(len(leaf), -1)
-        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), int(np.count_nonzero(weight)))
+        counts, _ = leaf_counts(leaf, weight, tree.n_leaves)
+        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts)
 
     def __add__(self, other: LeafSums) -> LeafSums:
-        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.n_rows + other.n_rows)
+        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts)
 
 
 def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
@@ -90,12 +92,11 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     if is_classifier(estimator) and estimator.class_weight is not None:
         sums = sums * _class_weights(estimator, sums.sum(axis=0))
         mass = sums.sum(axis=1)
-    unit = mass.sum() / total.n_rows  # the strength is a number of rows
+    unit = mass.sum() / total.counts.sum()  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
     signs = estimator._signs(tree.n_features, sums.shape[1])
     values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
-    _, counts = node_sums(tree.children, sums, mass)
-    estimator.tree_ = replace(tree, values=values, n_samples=counts)
+    estimator.tree_ = replace(tree, values=values).with_leaf_counts(total.counts, mass)
     estimator.path_trees_[estimator._chosen_step] = estimator.tree_
     estimator.feature_importances_ = column_importances(estimator.tree_)
 

@@ -110,6 +110,8 @@ class NetworkState(SaveMixin, ABC):
 
 def _describe_encoding(encoding: ClassEncoding | ValueEncoding, arrays: ArrayWriter) -> dict[str, Any]:
     if isinstance(encoding, ClassEncoding):
+        if encoding.order is not None:
+            arrays.put("class_order", encoding.order)
         return {"classes": arrays.labels(encoding.classes)}
     put_scaling(encoding.scaling, arrays.under("target_scaling"))
     return {"several_outputs": encoding.n_outputs is not None}
@@ -120,7 +122,10 @@ def _restore_encoding(estimator: Any, fields: Fields, arrays: ArrayReader) -> Cl
         classes = fields.labels("classes")
         if len(classes) < 2:
             raise fields.error(f"a classifier needs two classes, got {len(classes)}")
-        return ClassEncoding(classes, estimator._shared().class_weight)
+        order = arrays.integers("class_order", len(classes)) if arrays.has("class_order") else None
+        if order is not None and not np.array_equal(np.sort(order), np.arange(len(classes))):
+            raise fields.error("class_order must hold the number of each class once")
+        return ClassEncoding(classes, estimator._shared().class_weight, order)
     several, scaling = fields.flag("several_outputs"), take_scaling(arrays.under("target_scaling"), None)
     if not several and len(scaling.scale) != 1:
         raise fields.error(f"a single target does not fit {len(scaling.scale)} outputs")
@@ -211,7 +216,7 @@ class PathState:
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
         table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
-        if estimator.tree_.n_samples is None:
+        if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")
         estimator.feature_importances_ = column_importances(estimator.tree_)
         if estimator.tree_.is_classifier:

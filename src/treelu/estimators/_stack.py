@@ -22,7 +22,7 @@ from treelu.training.calibration import log_shares
 from treelu.training.config import NetworkConfig
 from treelu.training.counts import PatternCounts, feature_spread
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
-from treelu.training.ensemble import FittedEnsemble, member_trainer, untempered
+from treelu.training.ensemble import FittedEnsemble, class_places, member_trainer, untempered
 from treelu.training.fit import choose
 from treelu.training.hyper_parameters import FOLDS
 from treelu.training.loop import Callback, evaluate
@@ -149,8 +149,9 @@ def fit_stack(
         weights = find_weights(outputs, scored, rows, constant)
     trees = [part.trees.on_raw(reading.scaling, target) for part in grown]
     spread = feature_spread(dataset.table) * reading.scaling.scale
-    stack = Stack(targets.task, ensemble, groups, trees, weights, constant)
-    return FittedStack(ensemble, reading, history, patterns[: len(ensemble)], spread, stack)
+    stack, places = Stack(targets.task, ensemble, groups, trees, weights, constant), class_places(reading)
+    stack = stack if places is None else stack.reordered(places)
+    return FittedStack(stack.networks, reading, history, patterns[: len(ensemble)], spread, stack)
 
 
 def _grow_trees(config: StackConfig, dataset: Dataset, folds: list[Fold], seed: int) -> list[Grown]:

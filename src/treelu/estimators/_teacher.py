@@ -161,7 +161,7 @@ def _read(rows: Rows) -> tuple[Dataset, Reading]:
     X, y = _as_given(rows)
     weight = rows.weight.astype(np.float64)
     with warnings.catch_warnings(action="ignore"):
-        encoding = ClassEncoding.learn(y) if rows.is_classifier else ValueEncoding.learn(y, True, weight)
+        encoding = ClassEncoding.learn(y, None, weight) if rows.is_classifier else ValueEncoding.learn(y, True, weight)
         reading = Reading.learn(X, encoding, "auto")
         dataset = reading.dataset(X, y, weight)
     return replace(dataset, targets=replace(dataset.targets, folding=rows.folding)), reading

@@ -48,7 +48,9 @@ class LCNClassifier(TreeMixin, SingleClassifier):
         `groups`.
     max_tree_features : int, optional
         The most features that the tree may use. A growing penalty removes features until those that the loss needs
-        most are left; the network is then fitted to these alone.
+        most are left; the network is then fitted to these alone. None: no limit, except that on tables of more than 32
+        features and fewer than five rows for each, `drop_connect="auto"` also tries a limit of 16. The limit used is
+        kept as `max_tree_features_`.
     missing : {"error", "indicator"}
         What to do with NaN in X: refuse it, or fill it with the feature's median and add an indicator column, which the
         tree then reads as one more feature.
@@ -80,6 +82,9 @@ class LCNClassifier(TreeMixin, SingleClassifier):
     history_ : History
     classes_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn.
+    class_order_ : array of shape (classes,)
+        The numbers of the classes by frequency, ties by first row: the order in which training has them, so that their
+        names do not matter.
     estimators_ : list of LCNClassifier
         One per label, where y has several.
 

@@ -52,7 +52,7 @@ from treelu.training.small.choice import (
     largest,
     not_worse_than_judged,
 )
-from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded, without_small_leaves
+from treelu.training.small.finish import linear_outputs, raw_tree, rounded, with_leaf_values, without_small_leaves
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stretches
@@ -194,11 +194,11 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
             tree = without_small_leaves(tree, X, self.min_samples_leaf)
-            values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
+            tree = with_leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
             if rows.linear:
                 learnt = lessons.of(key.family)
-                values, tags["leaf_weights"] = linear_outputs(tree, X, learnt, scale, strength)
-            return replace(tree, values=values, n_samples=counts, **tags)
+                tags["values"], tags["leaf_weights"] = linear_outputs(tree, X, learnt, scale, strength)
+            return replace(tree, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
         likely = chosen_key(judged, {key: (key.leaves, key.terms) for key in steps}, self.selection)

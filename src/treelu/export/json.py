@@ -1,6 +1,6 @@
 """An ObliqueTree as JSON and back, exactly.
 
-The schema, version 1. All keys but ``spreads`` and ``missing`` must be there; numbers are written so that they read
+The schema, version 1. All keys but those of `_OPTIONAL` must be there; numbers are written so that they read
 back to the same float64.
 
 - ``format``: ``"treelu.tree"``; ``version``: ``1``
@@ -14,7 +14,8 @@ back to the same float64.
   higher than its parent, then the leaves
 - ``values``: one list of outputs per leaf
 - ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
-- ``n_samples``: null, or the rows that reach each node, one number per node
+- ``n_samples``: null, or the number of rows that reach each node, one per node
+- ``weighted_n_samples``: only where it is not the number of rows, their total weight, one per node
 - ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
 - ``missing``: only where the tree accepts missing values, an object with ``fills``, what fills a missing value of each
   column (null where it is an error), and ``gaps``, the columns whose indicators (1 where missing) are the last features
@@ -32,13 +33,13 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import ObliqueTree
-from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, csr_from_parts
+from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, NODE_COUNTS, csr_from_parts
 from treelu.tree.missing import MissingValues
 
 FORMAT, VERSION = "treelu.tree", 1
-_ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
+_ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", *NODE_COUNTS, "spreads")
 _FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "missing", "notes")
-_OPTIONAL = ("spreads", "missing")  # trees written by 0.1 do not have them
+_OPTIONAL = ("spreads", "weighted_n_samples", "missing")  # trees written by 0.1 do not have them
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -59,6 +60,7 @@ def to_dict(tree: ObliqueTree) -> dict[str, Any]:
 def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
     """The fields of the schema in their order; those named in ``without`` are None."""
     names, weights = tree.feature_names, tree.weights
+    absent = ("weighted_n_samples",) if tree.weighted_n_samples is None else ()  # 0.1 does not know it
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -66,7 +68,7 @@ def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
         "feature_names": None if names is None else list(names),
         "link": tree.link,
         "weights": None if "weights" in without else _to_list(weights),
-        **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS},
+        **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS if name not in absent},
         **({} if tree.missing is None else {"missing": _missing_to_dict(tree.missing)}),
         "notes": list(tree.notes),
     }

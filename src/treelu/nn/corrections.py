@@ -42,3 +42,7 @@ class LeafCorrections:
     def scaled(self, scale: NDArray[np.float64]) -> LeafCorrections:
         """The same with the outputs multiplied by `scale` (L,)."""
         return LeafCorrections(self.codes, self.values * scale)
+
+    def reordered(self, places: NDArray[np.int64]) -> LeafCorrections:
+        """The same with outputs o turned into o[places]."""
+        return LeafCorrections(self.codes, self.values[:, places])

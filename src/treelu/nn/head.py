@@ -90,6 +90,13 @@ class Head:
             self.offset_weight *= scale[:, None]
             self.bias[:] = self.bias * scale + center
 
+    def reorder(self, places: NDArray[np.int64]) -> None:
+        """Turn outputs o into o[places], in place."""
+        last = self.hidden[-1] if self.hidden else None
+        arrays = (self.weight, self.offset_weight, self.bias) if last is None else (last.weight, last.bias)
+        for array in arrays:
+            array[:] = array[places]
+
 
 def uniform(shape: tuple[int, ...], rng: np.random.RandomState) -> NDArray[np.float64]:
     """Uniform in ±1 in float64, from two 32-bit words each: the numbers that torch's generator of that seed gives."""

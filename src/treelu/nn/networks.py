@@ -190,6 +190,29 @@ class NeuronChain(ABC):
     def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
         """`rescale_outputs` of the parameters."""
 
+    def reorder_classes(self, places: NDArray[np.int64]) -> None:
+        """Give class k the scores of class `places[k]`, in place; one output is the score of the second of two classes.
+
+        Examples
+        --------
+        >>> network = LocallyConstantNetwork(1, depth=1, out_features=3)
+        >>> network.rescale_outputs(1.0, np.array([5.0, 6.0, 7.0]))
+        >>> network.reorder_classes(np.array([2, 0, 1]))
+        >>> network(np.zeros((1, 1)))
+        array([[7., 5., 6.]])
+        """
+        if self.out_features == 1:
+            if places[0] == 1:
+                self.rescale_outputs(-1.0)
+            return
+        if self.leaf_corrections is not None:
+            self.correct_leaves(self.leaf_corrections.reordered(places))
+        self._reorder(places)
+
+    @abstractmethod
+    def _reorder(self, places: NDArray[np.int64]) -> None:
+        """`reorder_classes` of the parameters of several outputs."""
+
     def widen(self, features: NDArray[np.int64], n_features: int) -> Self:
         """The same function on `n_features` features, of which it reads those numbered `features` alone."""
 
@@ -344,6 +367,9 @@ class LocallyConstantNetwork(NeuronChain):
     def _rescale(self, scale: NDArray[Any], center: NDArray[Any]) -> None:
         self.head.rescale(scale, center)
 
+    def _reorder(self, places: NDArray[np.int64]) -> None:
+        self.head.reorder(places)
+
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         if annealing == 1.0:
             return self._by_pattern(rows)
@@ -451,6 +477,10 @@ class LocallyLinearNetwork(NeuronChain):
         self.output_weight *= scale
         self.output_connection *= scale
         self.output_bias[:] = self.output_bias * scale + center
+
+    def _reorder(self, places: NDArray[np.int64]) -> None:
+        for array in (self.output_weight, self.output_connection, self.output_bias):
+            array[:] = array[..., places]
 
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         return linear_outputs(self, rows, annealing).T

@@ -31,7 +31,8 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     Returns
     -------
     dict
-        Plain lists and numbers. Per node: ``n`` rows and ``mix`` (rows of each class, or mean target).
+        Plain lists and numbers. Per node: ``n`` rows, their ``weight`` where the tree counts weighted rows of its own,
+        and ``mix`` (rows of each class, or mean target).
     """
     n_weights = int(np.count_nonzero(tree.weights.data if sparse.issparse(tree.weights) else tree.weights))
     n_rows_of_weights = tree.n_splits
@@ -56,7 +57,10 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
         result["leaf_weights"] = weights_by_strength(flat, scale, keep)
     if rows is None:
-        result |= {"n": None if tree.n_samples is None else tree.n_samples.tolist(), "mix": None}
+        n, weight = (
+            None if of_nodes is None else of_nodes.tolist() for of_nodes in (tree.n_samples, tree.weighted_n_samples)
+        )
+        result |= {"n": n, "weight": weight, "mix": None}
         result["leaves"] = _leaves(tree, _leaf_predictions(tree), result["n"], None)
         return result
     path = sparse.csr_array(tree.decision_path(rows.X))  # (n_rows, n_nodes)
@@ -98,12 +102,13 @@ def _counts(path: sparse.csr_array, rows: HoldOut) -> dict[str, Any]:
     """Rows at each node and their classes or mean target."""
     n = np.asarray(path.sum(axis=0)).ravel()
     if rows.target is None:
-        return {"n": n.tolist(), "mix": None}
+        return {"n": n.tolist(), "weight": None, "mix": None}
     if rows.n_classes is not None:
         one_hot = np.eye(rows.n_classes, dtype=np.int64)[rows.target]
-        return {"n": n.tolist(), "mix": (path.T @ one_hot).tolist()}
+        return {"n": n.tolist(), "weight": None, "mix": (path.T @ one_hot).tolist()}
     sums = path.T @ rows.target
-    return {"n": n.tolist(), "mix": [float(s / m) if m else None for s, m in zip(sums, n, strict=True)]}
+    means = [float(s / m) if m else None for s, m in zip(sums, n, strict=True)]
+    return {"n": n.tolist(), "weight": None, "mix": means}
 
 
 def _leaves(

@@ -255,8 +255,9 @@ def _model_entry(
     """What the page says of one model, its predictions aside."""
     described = None if tree is None else describe_tree(tree, scale, rows, max_weights)
     importances = None
-    if tree is not None and described is not None and described["n"] is not None:
-        importances = replace(tree, n_samples=described["n"]).feature_importances(scale)
+    if tree is not None and described is not None and (described["n"] or described["weight"]):
+        counts = {"n_samples": described["n"], "weighted_n_samples": described["weight"]}
+        importances = replace(tree, **counts).feature_importances(scale)
     elif tree is None and hasattr(model, "feature_importances_"):
         importances = np.asarray(model.feature_importances_, dtype=np.float64)
     return {

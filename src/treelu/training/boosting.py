@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 
 from treelu.data.dataset import Dataset
 from treelu.data.scaling import Scaling, fold
-from treelu.data.targets import METRICS
+from treelu.data.targets import METRICS, reordered_scores
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.training.loop import Callback, EpochRecord, History, evaluate, silent
 
@@ -128,6 +128,15 @@ class Ensemble:
 
     def __len__(self) -> int:
         return len(self.members)
+
+    def reordered(self, places: NDArray[np.int64]) -> Ensemble:
+        """The same with class k in the place of class `places[k]`; it may grow and leave this one as it is."""
+        members = list(self.members)
+        if (places != np.arange(len(places))).any():
+            members = [replace(member, network=member.network.copy()) for member in members]
+            for member in members:
+                member.network.reorder_classes(places)
+        return replace(self, constant=reordered_scores(self.constant, places), members=members)
 
     def part(self, number: int) -> LocallyConstantNetwork:
         """Member `number` = 0, 1, … as a float64 network on the raw features, with its factor.

@@ -87,10 +87,12 @@ def fit_ensemble(
     kind: Combine = "boost"
     if config.combine == "average":  # probabilities in classification, as in a forest
         kind = "vote" if isinstance(reading.encoding, ClassEncoding) else "average"
-    ensemble, records, patterns = Ensemble(target.center, kind), [], []
+    ensemble, records, patterns, places = Ensemble(target.center, kind), [], [], class_places(reading)
     if start is not None:
         _check_continues(start.ensemble, kind, config, n_outputs)
         ensemble = replace(start.ensemble, members=list(start.ensemble.members))
+        if places is not None:
+            ensemble = ensemble.reordered(np.argsort(places))
         records, patterns = start.history.records[: len(ensemble)], list(start.patterns)
     history = grow(
         ensemble,
@@ -110,8 +112,17 @@ def fit_ensemble(
         progress=epoch_bar(config.title, config.n_estimators, "member", len(ensemble)) if config.verbose else None,
     )
     history.records[:0] = records
+    if places is not None:
+        ensemble = ensemble.reordered(places)
+    if start is not None:  # earlier members stay the very same
+        ensemble.members[: len(start.ensemble)] = start.ensemble.members[: len(ensemble)]
     spread = feature_spread(dataset.table) * reading.scaling.scale
     return FittedEnsemble(ensemble, reading, history, patterns[: len(ensemble)], spread)
+
+
+def class_places(reading: Reading) -> NDArray[np.int64] | None:
+    """The number that each class has in training; None in regression."""
+    return reading.encoding.places if isinstance(reading.encoding, ClassEncoding) else None
 
 
 def _train_member(dataset: Dataset, config: EnsembleConfig, seed: int, patterns: list[PatternCounts]) -> TrainMember:

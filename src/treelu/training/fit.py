@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.data.dataset import Dataset
-from treelu.data.reading import Reading
+from treelu.data.reading import ClassEncoding, Reading
 from treelu.data.scaling import fold
 from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
@@ -82,18 +82,22 @@ class FittedNetwork:
 
     def scaled(self, config: NetworkConfig) -> NeuronChain:
         """The network on scaled features, in float32, ready to be trained: the inverse of `raw_network`."""
-        scaled, target = self.network.copy(), self.reading.encoding.scaling
-        fold(scaled, self.reading.scaling.inverse(), None if target is None else target.inverse())
+        scaled, encoding = self.network.copy(), self.reading.encoding
+        fold(scaled, self.reading.scaling.inverse(), None if encoding.scaling is None else encoding.scaling.inverse())
+        if isinstance(encoding, ClassEncoding):
+            scaled.reorder_classes(np.argsort(encoding.places))
         scaled.drop_connect = config.resolve(self.chosen).drop_connect
         scaled.activation = replace(scaled.activation, straight_through=bool(config.training.straight_through))
         return scaled.copy(np.float32)
 
 
 def raw_network(network: NeuronChain, reading: Reading) -> NeuronChain:
-    """A copy on the raw features, in float64."""
+    """A copy on the raw features, in float64, with classes in their own order."""
     raw = network.copy(np.float64)
     raw.activation = replace(raw.activation, straight_through=False)
     fold(raw, reading.scaling, reading.encoding.scaling)
+    if isinstance(reading.encoding, ClassEncoding):
+        raw.reorder_classes(reading.encoding.places)
     if not all(np.isfinite(array).all() for array in raw.arrays().values()):
         raise FloatingPointError("training diverged (non-finite weights); scale features and targets first")
     return raw

@@ -25,7 +25,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
 from treelu.data.scaling import Scaling
-from treelu.data.targets import METRICS, Targets, Task, predictions
+from treelu.data.targets import METRICS, Targets, Task, predictions, reordered_scores
 from treelu.nn import Table
 from treelu.training.boosting import Ensemble
 from treelu.training.calibration import within_range
@@ -63,6 +63,11 @@ class Trees:
             scores = forest.scores(table, index) + constant
             parts.append(scores if self.are_chances else predictions(scores, task))
         return np.mean(parts, axis=0)
+
+    def reordered(self, places: NDArray[np.int64]) -> Trees:
+        """The same where class k takes the scores of class `places[k]`."""
+        forests = [replace(forest, values=reordered_scores(forest.values, places)) for forest in self.forests]
+        return replace(self, forests=forests, constants=reordered_scores(self.constants, places))
 
     def on_raw(self, scaling: Scaling, target: Scaling) -> Trees:
         """The same on raw features and, in regression, in the units of raw targets; these read scaled ones."""
@@ -103,6 +108,11 @@ class Stack:
     def n_groups(self) -> int:
         """How many groups of networks there are."""
         return int(self.groups.max()) + 1 if len(self.groups) else 0
+
+    def reordered(self, places: NDArray[np.int64]) -> Stack:
+        """The same where class k takes the scores of class `places[k]`."""
+        networks, trees = self.networks.reordered(places), [part.reordered(places) for part in self.trees]
+        return replace(self, networks=networks, trees=trees, constant=self.constant[places])
 
     def scores(self, table: Table) -> NDArray[np.float64]:
         """Raw scores, or values, of raw rows."""

@@ -135,6 +135,8 @@ def learn_piece(
     grown = kept.n_fitted > 0 and kept.n_seen >= GROWTH * kept.n_fitted
     if fitted is None or (kept.holds_all and (grown or moved)):
         known = encoding if fitted is None else fitted.reading.encoding
+        if isinstance(known, ClassEncoding):  # in the order that the kept rows give them
+            known = ClassEncoding.learn(known.classes[kept.y], known.class_weight, kept.weight, known.classes)
         reading = _learn(kept, known, standardize, missing)
         can_hold_out = _can_hold_out(kept.y, isinstance(known, ClassEncoding))
         fitted = fit_network(_dataset(kept, reading), config, reading, seed, can_hold_out=can_hold_out)

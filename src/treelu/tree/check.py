@@ -10,6 +10,8 @@ from scipy import sparse
 from treelu.tree.missing import MissingValues
 
 LINKS = ("identity", "logistic", "softmax", "probability")
+NODE_COUNTS = ("n_samples", "weighted_n_samples")  # the fields that follow from rows at the nodes
+SAME_WEIGHT = 1e-9  # weights of rows that differ from their number by rounding
 MAX_FEATURES = 2**31  # of a tree in a file
 MAX_UNSTORED = 2**22  # features of a tree in a file beyond one for each of its bytes
 
@@ -104,6 +106,29 @@ def float_array(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndar
         raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
     check_finite(name, array)
     return read_only(array)
+
+
+def node_counts(n_samples: Any, weighted: Any, n_nodes: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The number and the weight of the rows at each node, each None where not known; no weight where it is the number.
+
+    Fractional numbers of rows, as earlier versions stored them, are weights.
+
+    Examples
+    --------
+    >>> node_counts([3, 1, 2], [3.0, 1.0, 2.0], 3)
+    (array([3., 1., 2.]), None)
+    >>> node_counts([1.5, 1.0, 0.5], None, 3)
+    (None, array([1.5, 1. , 0.5]))
+    """
+    counts, weights = (
+        None if value is None else float_array(name, value, (n_nodes,))
+        for name, value in zip(NODE_COUNTS, (n_samples, weighted), strict=True)
+    )
+    if counts is not None and weights is None and (counts % 1).any():
+        return None, counts
+    if counts is not None and weights is not None and np.allclose(counts, weights, rtol=SAME_WEIGHT, atol=0):
+        weights = None
+    return counts, weights
 
 
 def check_finite(name: str, array: np.ndarray) -> None:

@@ -94,6 +94,7 @@ def _tree_of(estimator: Any) -> ObliqueTree:
         biases = -first_right(grown.threshold[splits])
     values = grown.value[leaves]  # (n_leaves, n_outputs, n_classes or 1)
     values = values[:, 0, :] if classes is not None else values[:, :, 0]
+    order = np.concatenate([splits, leaves])
     return ObliqueTree(
         weights,
         biases,
@@ -102,7 +103,8 @@ def _tree_of(estimator: Any) -> ObliqueTree:
         link="identity" if classes is None else "probability",
         classes=classes,
         feature_names=names,
-        n_samples=grown.weighted_n_node_samples[np.concatenate([splits, leaves])],
+        n_samples=grown.n_node_samples[order],
+        weighted_n_samples=grown.weighted_n_node_samples[order],
         missing=missing,
     )
 

@@ -40,7 +40,10 @@ class ObliqueTree(Doors, Questions):
         Labels; None for regression.
     feature_names : sequence of str, optional
     n_samples : array of shape (n_nodes,), optional
-        Rows (or their weight) that reach each node, where known.
+        The number of rows that reach each node, where known; rows of weight 0 do not count. Fractions, which earlier
+        versions stored for weighted rows, become ``weighted_n_samples``.
+    weighted_n_samples : array of shape (n_nodes,), optional
+        The total weight of these rows; None where it is their number.
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a question's terms by |weight| × spread, their effect.
@@ -75,6 +78,7 @@ class ObliqueTree(Doors, Questions):
     classes: np.ndarray | None = field(default=None, kw_only=True)
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
+    weighted_n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
     missing: MissingValues | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -89,9 +93,7 @@ class ObliqueTree(Doors, Questions):
             leaf_weights = check.float_array("leaf_weights", leaf_weights, (n_splits + 1, n_outputs, n_features))
         classes = None if self.classes is None else check.read_only(check.labels(self.classes))
         check.check_outputs(self.link, classes, n_outputs, leaf_weights is not None)
-        n_samples = self.n_samples
-        if n_samples is not None:
-            n_samples = check.float_array("n_samples", n_samples, (2 * n_splits + 1,))
+        n_samples, weighted = check.node_counts(self.n_samples, self.weighted_n_samples, 2 * n_splits + 1)
         fields = {
             "weights": weights,
             "biases": check.float_array("biases", self.biases, (n_splits,)),
@@ -101,6 +103,7 @@ class ObliqueTree(Doors, Questions):
             "classes": classes,
             "feature_names": check.names_tuple(self.feature_names, n_features),
             "n_samples": n_samples,
+            "weighted_n_samples": weighted,
             "spreads": check.feature_spreads(self.spreads, n_features),
             "missing": check.missing_values(self.missing, n_features),
             "notes": tuple(self.notes),
@@ -325,7 +328,9 @@ class ObliqueTree(Doors, Questions):
     # Reading
 
     def with_counts(self, X: Any, sample_weight: Any = None) -> ObliqueTree:
-        """The same tree with ``n_samples`` set to the rows of X (or their weight) that reach each node.
+        """The same tree with ``n_samples`` set to the number of rows of X that reach each node.
+
+        With ``sample_weight``, rows of weight 0 do not count, and ``weighted_n_samples`` is the weight of the others.
 
         Examples
         --------
@@ -333,32 +338,42 @@ class ObliqueTree(Doors, Questions):
         >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0], [1]])
         >>> tree.with_counts([[-1], [1], [2]]).n_samples
         array([3., 1., 2.])
+        >>> weighted = tree.with_counts([[-1], [1], [2]], sample_weight=[0.5, 0, 1.25])
+        >>> weighted.n_samples, weighted.weighted_n_samples
+        (array([2., 1., 1.]), array([1.75, 0.5 , 1.25]))
         """
         leaves = self.apply(X) - self.n_splits
+        weight = np.ones(len(leaves))
         if sample_weight is not None:
-            sample_weight = check.float_array("sample_weight", sample_weight, (len(leaves),))
-        counts = np.bincount(leaves, weights=sample_weight, minlength=self.n_leaves).astype(np.float64)
-        return replace(self, n_samples=rows.node_totals(self.children, counts))
+            weight = check.float_array("sample_weight", sample_weight, (len(leaves),))
+        return self.with_leaf_counts(*rows.leaf_counts(leaves, weight, self.n_leaves))
+
+    def with_leaf_counts(self, counts: np.ndarray, weights: np.ndarray) -> ObliqueTree:
+        """The same tree with the number and the weight of the rows of each leaf, both of shape (n_leaves,)."""
+        at_nodes, weighted = (rows.node_totals(self.children, of_leaves) for of_leaves in (counts, weights))
+        return replace(self, n_samples=at_nodes, weighted_n_samples=weighted)
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
         """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
 
         A node's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
-        the node (``n_samples``) and averaged. All zero where no row meets a weight that is not zero.
+        the node (``weighted_n_samples``, or else ``n_samples``) and averaged. All zero where no row meets a weight that
+        is not zero.
 
         Parameters
         ----------
         scale : array of shape (n_features,), optional
             The spread of each feature. None: the tree's own ``spreads``, or weights as they are where it has none.
         """
-        if self.n_samples is None:
+        mass = self.n_samples if self.weighted_n_samples is None else self.weighted_n_samples
+        if mass is None:
             raise ValueError("feature_importances needs n_samples; use tree.with_counts(X) first")
         spread = self.effect_scale() if scale is None else check.float_array("scale", scale, (self.n_features,))
         total = np.zeros(self.n_features)
-        for node in np.flatnonzero(self.n_samples[: self.n_splits]).tolist():
+        for node in np.flatnonzero(mass[: self.n_splits]).tolist():
             part = np.abs(self.node_weights(node)) * spread
             if part.any():
-                total += part * (self.n_samples[node] / part.sum())
+                total += part * (mass[node] / part.sum())
         return total / total.sum() if total.any() else total
 
     def __repr__(self) -> str:
@@ -375,7 +390,7 @@ class ObliqueTree(Doors, Questions):
             return NotImplemented
         if (self.link, self.feature_names) != (other.link, other.feature_names):
             return False
-        names = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
+        names = ("biases", "children", "values", "leaf_weights", "classes", *check.NODE_COUNTS, "spreads")
         mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
         return (
             _same_matrix(self.weights, other.weights)

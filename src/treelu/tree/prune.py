@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from treelu.tree.check import NODE_COUNTS
 from treelu.tree.oblique_tree import ObliqueTree
 
 _MARGIN = 1e-9  # a region narrower than this, in units of the bounds, counts as empty
@@ -244,7 +245,7 @@ def _mean(places: np.ndarray, values: np.ndarray, n: int) -> np.ndarray:
 def _without(tree: ObliqueTree, kept: np.ndarray, whose: str, exact: str) -> ObliqueTree:
     """The tree with only the ``kept`` nodes (bool, n_nodes), single branches moved up and equal siblings joined."""
     stands_for = np.arange(tree.n_nodes)  # the node that takes a node's place
-    counts = None if tree.n_samples is None else tree.n_samples.copy()
+    counts = {name: of_nodes.copy() for name in NODE_COUNTS if (of_nodes := getattr(tree, name)) is not None}
     n_cut = n_joined = 0
     for node in range(tree.n_splits - 1, -1, -1):  # children before parents
         if not kept[node]:
@@ -259,8 +260,8 @@ def _without(tree: ObliqueTree, kept: np.ndarray, whose: str, exact: str) -> Obl
         else:
             n_cut += 1
             stands_for[node] = stands_for[left if kept[left] else right]
-        if counts is not None and tree.n_samples is not None:
-            counts[stands_for[node]] = tree.n_samples[node]
+        for name, of_nodes in counts.items():
+            of_nodes[stands_for[node]] = getattr(tree, name)[node]
     small = rebuilt(tree, stands_for, counts)
     notes = list(tree.notes)
     if n_cut:
@@ -279,8 +280,11 @@ def _equal_leaves(tree: ObliqueTree, left: int, right: int) -> bool:
     return tree.leaf_weights is None or np.array_equal(tree.leaf_weights[first], tree.leaf_weights[second])
 
 
-def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: np.ndarray | None = None) -> ObliqueTree:
-    """The nodes that can still be reached when each child is replaced by the node that stands for it."""
+def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: Mapping[str, np.ndarray] | None = None) -> ObliqueTree:
+    """The nodes that can still be reached when each child is replaced by the node that stands for it.
+
+    `counts` are arrays (n_nodes,) for the fields of `NODE_COUNTS`, where they are known.
+    """
     found, stack = [], [int(stands_for[0])]
     while stack:
         node = stack.pop()
@@ -288,6 +292,7 @@ def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: np.ndarray | None
         if node < tree.n_splits:
             stack += stands_for[tree.children[node]].tolist()
     nodes = np.sort(found)
+    counts = {} if counts is None else {name: of_nodes[nodes] for name, of_nodes in counts.items()}
     splits, leaves = nodes[nodes < tree.n_splits], nodes[nodes >= tree.n_splits] - tree.n_splits
     number = np.zeros(tree.n_nodes, dtype=np.int64)
     number[nodes] = np.arange(len(nodes))
@@ -298,5 +303,6 @@ def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: np.ndarray | None
         children=number[stands_for[tree.children[splits]]],
         values=tree.values[leaves],
         leaf_weights=None if tree.leaf_weights is None else tree.leaf_weights[leaves],
-        n_samples=None if counts is None else counts[nodes],
+        n_samples=counts.get("n_samples"),
+        weighted_n_samples=counts.get("weighted_n_samples"),
     )

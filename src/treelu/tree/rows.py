@@ -391,6 +391,18 @@ def linear_outputs(X: Rows, leaves: np.ndarray, leaf_weights: np.ndarray) -> np.
     return outputs
 
 
+def leaf_counts(leaf: np.ndarray, weight: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:
+    """The number of rows with a weight other than 0 in each leaf, and their weight.
+
+    Examples
+    --------
+    >>> leaf_counts(np.array([0, 1, 1]), np.array([0.5, 2.0, 0.0]), 2)
+    (array([1., 1.]), array([0.5, 2. ]))
+    """
+    counts = np.bincount(leaf[weight != 0], minlength=n_leaves).astype(np.float64)
+    return counts, np.bincount(leaf, weight, n_leaves)
+
+
 def node_totals(children: np.ndarray, leaves: np.ndarray) -> np.ndarray:
     """The sum over the leaves at or below each node, from a number for each leaf.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.check import MAX_FEATURES, csr_from_parts
+from treelu.tree.check import MAX_FEATURES, NODE_COUNTS, csr_from_parts
 from treelu.tree.missing import MissingValues
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
         arrays.put("weights.data", weights.data)
         arrays.put("weights.indices", weights.indices.astype(np.int64))
         arrays.put("weights.indptr", weights.indptr.astype(np.int64))
-    for name in ("biases", "children", "values", "leaf_weights", "n_samples", "spreads"):
+    for name in ("biases", "children", "values", "leaf_weights", *NODE_COUNTS, "spreads"):
         if getattr(tree, name) is not None:
             arrays.put(name, getattr(tree, name))
     if tree.missing is not None:
@@ -60,10 +60,10 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
         link=fields.text("link"),
         classes=fields.labels("classes") if "classes" in fields else None,
         feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
-        n_samples=arrays.floats("n_samples", None) if arrays.has("n_samples") else None,
         spreads=arrays.floats("spreads", n_features) if arrays.has("spreads") else None,
         missing=_restore_missing(arrays) if arrays.has("missing.fills") else None,
         notes=tuple(fields.texts("notes")),
+        **{name: arrays.floats(name, None) for name in NODE_COUNTS if arrays.has(name)},
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.check import float_array
+from treelu.tree.check import SAME_WEIGHT, float_array
 from treelu.tree.names import shown_class, shown_name
 from treelu.tree.rows import node_totals
 from treelu.view.layout import depth_that_fits
@@ -125,11 +125,25 @@ def check_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
 
 
 def rows_words(tree: ObliqueTree, node: int) -> str:
-    """``120 rows``, where the tree knows how many reach the node; otherwise nothing."""
-    if tree.n_samples is None:
-        return ""
-    count = tree.n_samples[node]
-    return f"{count:,.6g} row" + ("" if count == 1 else "s")
+    """How many rows reach the node and, where it is not their number, their weight; nothing where not known.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    >>> rows_words(tree.with_counts([[-1], [1], [2]]), 2)
+    '2 rows'
+    >>> rows_words(tree.with_counts([[-1], [1], [2]], sample_weight=[0.5, 1.0, 1.25]), 1)
+    '1 row, weight 0.5'
+    """
+    words, count = [], None
+    if tree.n_samples is not None:
+        count = tree.n_samples[node]
+        words.append(f"{count:,.0f} row" + ("" if count == 1 else "s"))
+    if tree.weighted_n_samples is not None:
+        weight = tree.weighted_n_samples[node]
+        if count is None or not np.isclose(weight, count, rtol=SAME_WEIGHT, atol=0):
+            words.append(f"weight {weight:{',.0f' if weight >= 1000 else '.4g'}}")
+    return ", ".join(words)
 
 
 def hidden_words(n_leaves: int) -> str:

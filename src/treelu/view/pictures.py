@@ -110,7 +110,7 @@ class _Picture:
         self.words = caption(tree) + (f"; {note}" if note else "")
         self.cards = {node: _Card.of(tree, node, top, scale) for node in shown}
         self.longest = max((max(card.shares, default=0.0) for card in self.cards.values()), default=0.0) or 1.0
-        self.leaf_height = (2 if tree.n_samples is not None else 1) * _LINE + 2 * _PAD
+        self.leaf_height = (2 if rows_words(tree, 0) else 1) * _LINE + 2 * _PAD
         self.places = layout(shown, self.height_of, _GAP)
         self.ranks, self.colors, self.below = leaf_ranks(tree), leaf_colors(tree), leaves_below(tree)
         n_split_columns = max((self.places.level[node] for node in shown), default=-1) + 1

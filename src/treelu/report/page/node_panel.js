@@ -23,6 +23,7 @@ class NodePanel {
     const { tree } = app;
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
+    if (tree.weightAt(node) !== null) facts.push(`weight ${brief(tree.weightAt(node))}`);
     if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "term"));
     const parent = tree.parent[node];
     return h("header", {},

@@ -75,6 +75,11 @@ class Tree {
     return this.data.n ? this.data.n[node] : null;
   }
 
+  /** The weight of the training rows at a node, where it is not their number. */
+  weightAt(node) {
+    return this.data.weight ? this.data.weight[node] : null;
+  }
+
   ancestors(node) {
     const result = [];
     for (let at = this.parent[node]; at >= 0; at = this.parent[at]) result.unshift(at);

@@ -12,10 +12,11 @@ from scipy import sparse
 
 from treelu.training.small.idle import without_idle_terms
 from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
-from treelu.training.small.soft_tree import Rows, SoftTree, node_sums, weighted_sums
+from treelu.training.small.soft_tree import Rows, SoftTree, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
 from treelu.tree.prune import rebuilt
+from treelu.tree.rows import leaf_counts
 
 DIGITS = 12  # at most, of rounded weights
 ROUNDING = 1e-6  # of weights in float32, as a share of them
@@ -117,7 +118,7 @@ def _nearest_threshold(weight: float, bias: float, x: NDArray[np.float64]) -> fl
     return float(middle if middle > low else high)
 
 
-def leaf_values(
+def with_leaf_values(
     tree: ObliqueTree,
     X: Any,
     target: NDArray[np.float64],
@@ -125,8 +126,8 @@ def leaf_values(
     strength: float,
     is_classifier: bool,
     signs: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Shrunk means of the targets (n, K) in the leaves, and the weight of the rows at each node.
+) -> ObliqueTree:
+    """The tree with shrunk means of the targets (n, K) in the leaves, and with the rows at each node counted.
 
     With `signs` (n_features,) the values are ordered, so that the output does not fall with a feature of sign 1 nor
     rise with one of sign −1.
@@ -134,8 +135,8 @@ def leaf_values(
     leaf = tree.apply(X) - tree.n_splits
     unit = weight.mean()  # the strength is a number of rows
     sums, mass = weighted_sums(leaf, target, weight / unit, tree.n_leaves)
-    _, counts = node_sums(tree.children, sums, mass)
-    return values_of_sums(tree, sums, mass, strength, is_classifier, signs), counts * unit
+    values = values_of_sums(tree, sums, mass, strength, is_classifier, signs)
+    return replace(tree, values=values).with_leaf_counts(*leaf_counts(leaf, weight, tree.n_leaves))
 
 
 def values_of_sums(
@@ -146,7 +147,7 @@ def values_of_sums(
     is_classifier: bool,
     signs: NDArray[np.float64] | None,
 ) -> NDArray[np.float64]:
-    """`leaf_values` from the sums of the targets (leaves, K) and the weights (leaves,), whose unit is a row."""
+    """The values from the sums of the targets (leaves, K) and the weights (leaves,), whose unit is a row."""
     values = shrunk_means(tree.children, sums, mass, strength, is_classifier)
     if signs is None:
         return values
