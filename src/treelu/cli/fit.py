@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -88,14 +89,16 @@ def fit_table(
         files = tree_files(fitted.model)
         save(fitted.model, out, beside=files)
     outcome = _report(fitted, out, files, title=Path(source.data).name, seed=seed, quiet=quiet)
+    if not as_json:  # whatever ends the comparison does not cost the scores
+        _say_scores(fitted, outcome, source.valid)
     compared = None
     if compare and first.method == "tree" and outcome.error is None:
+        sys.stdout.flush()
         compared = _compare(first, table, decision, seed, quiet)
     if as_json:
         n_held_out = 0 if table.held_out is None else len(table.held_out)
         write_json(_for_machines(fitted.model, n_held_out, outcome, out) | {"compared": compared})
     else:
-        _say_scores(fitted, outcome, source.valid)
         _say_other(out, fitted.model, compared, typed)
         _say_next(out, outcome.files, fitted.model)
     if outcome.error is not None:
@@ -448,10 +451,12 @@ def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
     where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
     for line in score_lines(outcome.summaries, fitted.model, fitted.held_out, where):
         print(line)
+    model = fitted.model
     if fitted.predictions is not None:
-        model = fitted.model
         first, total = f"{model.n_rows_scored:,}", f"{model.n_rows:,}"
         print(f"\nthe scores are of the fit to {first} rows; the model saved is fitted to all {total}")
+    elif fitted.held_out is not None and valid is None:
+        print(f"\nthe model saved is this fit to {model.n_rows:,} rows; those held out are not among them")
 
 
 def _say_failed(error: BaseException, out: Path, source: Source) -> None:
@@ -466,7 +471,8 @@ def _say_other(out: Path, model: TableModel, compared: dict[str, Any] | None, ty
     if model.method not in ("tree", "lcn") or model.task == "labels":
         return
     if compared is not None:
-        print(f"\n{comparison_line(compared)}")
+        to = f"fitted to {model.n_rows_scored:,} rows: " if model.n_rows != model.n_rows_scored else ""
+        print(f"\n{to}{comparison_line(compared)}")
     if typed:
         small, compare = model.method == "tree", compared is not None
         what = "the large tree" if small else "a small tree, to read"
