@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from treelu.cli.asked import Asked, Question, in_columns, json_value, shown
 from treelu.cli.check import Reading
 from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, Notes, progress_bar, write_json
+from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
@@ -54,8 +53,8 @@ def ask_table(
             if as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
             else:
-                print(f"row {row + 1}: " + "\n".join(answer.lines()))
-            sys.stdout.flush()
+                tell(f"row {row + 1}: " + "\n".join(answer.lines()))
+            flush_output()
             advance()
 
 
