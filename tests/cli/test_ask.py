@@ -1,6 +1,11 @@
 """`treelu ask` and `treelu verify`: every answer in words, in the columns of the table, and true of the model."""
 
 import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +95,47 @@ def test_what_stays_rises_and_lies_within(lend) -> None:
     none = lend("ask", "--want", "yes", "--keep", "income,debt", rows=one)
     assert none.out == "row 1: loan is predicted no; no row within the limits is predicted yes (proved)\n"
     assert none.code == 0
+
+
+def test_progress_is_shown_row_by_row(lend, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    shown = []
+
+    @contextmanager
+    def bar(title: str, total: int, quiet: bool) -> Iterator[Callable[[], None]]:
+        shown.append((title, total, quiet))
+        yield lambda: shown.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(asking, "progress_bar", bar)
+    assert lend("ask", "--want", "yes").code == 0
+    assert shown[0] == ("asking", 3, False)
+    assert [out.split(":")[0] for out in shown[1:]] == ["row 1", "row 2", "row 3"]  # each is out before the bar moves
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("gets_lost", [False, True])
+def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
+    gets_lost: bool, lend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, nearest, calls = signal.getsignal(signal.SIGINT), asking.nearest_rows, iter(range(9))
+
+    def second_is_slow(*arguments: object, **options: object) -> object:
+        if next(calls) == 1:
+            with suppress(BaseException) if gets_lost else nullcontext():
+                os.kill(os.getpid(), signal.SIGINT)
+                while True:
+                    pass
+        return nearest(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(asking, "nearest_rows", second_is_slow)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in the background
+    try:
+        typed = lend("ask", "--want", "yes")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (typed.code, typed.err) == (130, "treelu: stopped\n")
+    assert typed.out.startswith("row 1: loan is predicted no; it would be yes if\n")
+    assert "row 2" not in typed.out
+    assert next(calls) == 2
 
 
 def test_a_missing_number_stays_missing(lend) -> None:

@@ -115,3 +115,24 @@ def test_a_rare_class_is_compared_by_its_ranking(tmp_path: Path, type_: Type) ->
 def test_names_with_blanks_are_quoted() -> None:
     said = other_command(["fit", "my data.csv", "--target", "it's"], Path("a/b"), "lcn")
     assert shlex.split(said)[1:5] == ["fit", "my data.csv", "--target", "it's"]
+
+
+@pytest.mark.usefixtures("quick_lcn")
+def test_of_a_model_that_is_fitted_again_the_first_fit_is_compared(table: Path, tmp_path: Path, type_: Type) -> None:
+    words = ["fit", table, "--target", "survived", *SMALL, "--compare", "--out"]
+    (line,) = [line for line in type_(*words, tmp_path / "m").out.splitlines() if "the large tree (LCN" in line]
+    first = type_(*words, tmp_path / "first", "--no-refit").out
+    assert f"fitted to 64 rows: {first.splitlines()[first.splitlines().index('for the large tree:') - 1]}" == line
+
+
+def test_a_comparison_that_is_interrupted_costs_the_comparison_only(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "comparison", interrupted)
+    typed = type_("fit", table, "--target", "survived", *SMALL, "--compare", "--out", tmp_path / "m")
+    assert typed.code == 130
+    assert "scores on 16 hold-out rows" in typed.out
+    assert (tmp_path / "m" / "report.html").exists()

@@ -45,8 +45,9 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     typed = type_("fit", table, "--target", "survived", "--out", out, *QUICK)
     assert typed.code == 0
     lines = typed.err.splitlines()
-    assert sum(re.fullmatch(r"  took \d+\.\d s", line) is not None for line in lines) == 5  # each step says how long
+    assert sum(re.fullmatch(r"  took \d+\.\d s", line) is not None for line in lines) == 6  # each step says how long
     assert [line for line in lines if not line.startswith("  took ")] == [
+        f"reading {table}",
         f"  {table}: 80 rows, 4 columns",
         "  target 'survived': 2 classes (0, 1), so classification (--task regression if they are quantities)",
         *[line for line in typed.err.splitlines() if line.startswith("  column 'age': ")],
@@ -222,6 +223,8 @@ def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_f
     words = ["fit", table, "--target", "survived", *QUICK]
     typed = type_(*words, "--out", tmp_path / "all")
     assert "the scores are of the fit to 64 rows; the model saved is fitted to all 80" in typed.out
+    typed = type_(*words, "--out", tmp_path / "part", "--no-refit")
+    assert "the model saved is this fit to 64 rows; those held out are not among them" in typed.out
     first = json.loads(type_(*words, "--out", tmp_path / "first", "--no-refit", "--json").out)
     again = json.loads(type_(*words, "--out", tmp_path / "again", "--json").out)
     assert again["scores"] == first["scores"]  # of the same fit on the same rows

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -42,12 +43,16 @@ def test_a_reader_that_goes(model: Path, table: Path) -> None:
 
 
 @posix
-def test_a_full_standard_output(model: Path, table: Path) -> None:
+def test_a_full_standard_output(model: Path, table: Path, tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    for command in ('predict "$1" "$2"', 'export "$1"'):
-        done = shell(f"$TREELU {command} > /dev/full", model, table)
-        assert (done.returncode, done.stderr) == (1, "treelu: standard output: No space left on device\n")
+    commands = ('predict "$1" "$2"', 'export "$1"', 'report "$1" --out "$3" --force', 'verify "$1" --independent age')
+    for command, unbuffered in product(commands, ("", "1")):
+        done = shell(
+            f"$TREELU {command} > /dev/full", model, table, tmp_path / "page.html", PYTHONUNBUFFERED=unbuffered
+        )
+        last = done.stderr.splitlines()[-1]
+        assert (done.returncode, last) == (1, "treelu: standard output: No space left on device"), done.stderr
 
 
 @posix

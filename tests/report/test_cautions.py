@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.report.trees import complete_tree, rows_for
 from treelu.report import summarize
-from treelu.report.cautions import classification_cautions, regression_cautions
+from treelu.report.cautions import classification_cautions, leaf_cautions, regression_cautions
 from treelu.report.dependence import partial_dependence
 from treelu.report.digest import KEPT, RowDigest
 from treelu.tree import ObliqueTree
@@ -25,6 +25,14 @@ def test_a_leaked_column_is_suspected_by_name():
     (line,) = warnings_of(target, X)["warnings"]
     wanted = "every row is predicted right; is the answer among the features ('x1' takes part most)?"
     assert line == f"{wanted} Scores like this are rare"
+
+
+def test_a_leaf_that_a_threshold_decides_against_the_likely_class_is_as_it_should_be():
+    """With --balanced every leaf above the class frequency predicts the rare class, as asked for."""
+    leaf = {"node": 5, "n": 119, "prediction": [0.86, 0.14], "observed": [101, 18]}
+    assert leaf_cautions([leaf], ["no", "yes"], 1, 0.066) == []
+    (line,) = leaf_cautions([leaf | {"prediction": [0.97, 0.03], "observed": [18, 101]}], ["no", "yes"], 1, 0.066)
+    assert line.startswith("leaf 5 predicts 'no' (97%), although 85% of its 119 rows here are 'yes'; a threshold of")
 
 
 def test_a_class_that_is_never_predicted_is_named_with_the_remedies():

@@ -57,7 +57,7 @@ def test_answers_about_rows_and_the_tree():
 def test_answers_have_a_time_together():
     asking = plain_asking(loan_tree())
     none = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(0.0))
-    assert (none["rows"], none["properties"], none["not_computed"]) == ([None] * 3, [], 5)
+    assert (none["rows"], none["properties"], none["not_computed"]) == ([{}] * 3, [], 3 * 3 + 2)
 
     def interrupt(seconds: float) -> AbstractContextManager[None]:
         limits.append(seconds)
@@ -65,17 +65,28 @@ def test_answers_have_a_time_together():
 
     @contextmanager
     def stack(number: int) -> Iterator[None]:
-        if number in (1, 4):  # the first property and the second row
+        if number in (1, 4, 7, 9):  # the first property, the shares of a row, the change of another, a third's margin
             raise OutOfTimeError
         yield
 
     limits: list[float] = []
     some = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(1000.0, interrupt))
     whole = answer_questions(asking, ROWS, ROWS, [0, 1])
-    assert some["rows"] == [whole["rows"][0], None, whole["rows"][2]]
+    left_out = ({"margin"}, {"base", "shares", "exact", "change", "margin"}, set())
+    wanted = [{k: v for k, v in row.items() if k not in out} for row, out in zip(whole["rows"], left_out, strict=True)]
+    assert some["rows"] == wanted
     assert some["properties"] == whole["properties"][1:]
-    assert (some["not_computed"], whole["not_computed"]) == (2, 0)
-    assert limits == [50.0] * 5  # no single one may take it all
+    assert (some["not_computed"], whole["not_computed"]) == (5, 0)  # a margin without a change is not asked for
+    assert limits == [50.0] * 10  # no single one may take it all
+
+
+def test_no_margin_is_computed_before_the_last_change(monkeypatch):
+    asked = []
+    for name in ("change", "margin"):
+        whole = getattr(_RowAnswers, name)
+        monkeypatch.setattr(_RowAnswers, name, lambda self, row, n=name, f=whole: asked.append(n) or f(self, row))
+    answer_questions(plain_asking(loan_tree()), ROWS, ROWS, [])
+    assert asked == ["change"] * 3 + ["margin"] * 3
 
 
 def test_rows_that_nothing_changes():
@@ -115,7 +126,7 @@ def test_numbers_that_nothing_changes():
     )
     near = loan_tree(link="identity", classes=None, values=[[1.0], [1.1]])
     about = _RowAnswers(plain_asking(near), ROWS, step=0.5)
-    assert about.row(ROWS[0])["change"] == "is predicted within 0.5 of 1 wherever it lies"
+    assert about.change(ROWS[0])["change"] == "is predicted within 0.5 of 1 wherever it lies"
 
 
 @pytest.mark.parametrize("kind", ["identity2", "linear"])
@@ -216,6 +227,18 @@ def test_the_page_in_a_browser(tmp_path):
         assert "of the first 1 of 3 listed rows" in section.text
         assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
         assert "No row nearer than 2 spreads (l2) gets a prediction that differs by 0.24 or more." in section.text
+        (answers,) = summary["questions"]["rows"]
+        summary["questions"] |= {"rows": [{"change": answers["change"]}, {}], "not_computed": 5}
+        (tmp_path / "slow.html").write_text(render(summary), encoding="utf-8")
+        open_report(page, tmp_path / "slow.html")
+        section = page.find_element("id", "questions")
+        assert "5 of them are not computed: all together may take 20 s." in section.text
+        assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
+        assert "Its distance from the nearest row with another answer is not computed." in section.text
+        assert "Shares of the prediction: not computed." in section.text
+        page.execute_script("const s = arguments[0]; s.value = '1'; s.dispatchEvent(new Event('change'));",
+                            page.find_element("id", "questions-select"))  # fmt: skip
+        assert "The nearest change of this row is not computed: the time for the answers" in section.text
         assert page.get_log("browser") == []
     finally:
         page.quit()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -310,7 +311,8 @@ def test_a_full_disk_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pyt
 
         with monkeypatch.context() as patch:
             patch.setattr(module, "_write_all", full_after_values)
-            with pytest.raises(OSError, match="No space left on device; the rows take 280 bytes so far"):
+            wanted = "No space left on device; the rows take 280 bytes so far"
+            with pytest.raises(OSError, match=f"{wanted}: '{re.escape(str(store.folder))}'"):
                 store.append(X[10:], y[10:])
         store.append(X[10:], y[10:])
         window = store.read(np.arange(store.n_blocks))

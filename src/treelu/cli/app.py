@@ -14,7 +14,7 @@ import typer
 
 from treelu import __version__
 from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, open_terminal, say
+from treelu.cli.messages import OUTPUT, InputError, flush_output, open_terminal, say
 
 app = typer.Typer(
     name="treelu",
@@ -427,29 +427,27 @@ def run(arguments: Sequence[str] | None = None) -> int:
             typed = list(sys.argv[1:] if arguments is None else arguments)
             with command.make_context("treelu", list(typed), obj=typed) as context:
                 command.invoke(context)
-            _flush()
+            flush_output()
     except typer.Exit as end:
         return end.exit_code
     except typer.Abort:
         raise KeyboardInterrupt from None
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except Exception as error:
         check_not_interrupted()  # an error that follows from it
         if os.environ.get("TREELU_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.filename == OUTPUT:
+            _drop_output()
         return _report_error(error)
     return 0
 
 
-def _flush() -> None:
-    """Bring what was printed to where it goes; errors of the system name no file there."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        error.filename = error.filename or "standard output"
-        raise
+def _drop_output() -> None:
+    """Send what is left of the output to nowhere: the end of the process would try to write it again, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report_error(error: Exception) -> int:

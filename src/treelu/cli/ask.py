@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 
 from treelu.cli.asked import Asked, Question, in_columns, json_value, shown
 from treelu.cli.check import Reading
-from treelu.cli.messages import InputError, Notes, progress_bar, write_json
+from treelu.cli.interrupt import check_not_interrupted
+from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
@@ -49,11 +49,12 @@ def ask_table(
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
             answer = ask_row(asked, x, question, options)
+            check_not_interrupted()
             if as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
             else:
-                print(f"row {row + 1}: " + "\n".join(answer.lines()))
-            sys.stdout.flush()
+                tell(f"row {row + 1}: " + "\n".join(answer.lines()))
+            flush_output()
             advance()
 
 

@@ -41,7 +41,7 @@ def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
     elif hasattr(estimator, "path_trees_"):
         weights = class_weights(y)
         estimator.path_trees_ = [corrected_tree(tree, weights) for tree in estimator.path_trees_]
-        estimator.tree_ = estimator.path_trees_[estimator._chosen_step]
+        estimator.tree_ = estimator.path_trees_[int(np.argmax(estimator.path_["chosen"]))]
     else:
         frequency = np.mean(y == np.unique(y)[1])
         estimator.network_.rescale_outputs(1.0, -level_shift(estimator.decision_function(X), frequency))

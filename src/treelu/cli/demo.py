@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treelu.cli.fit import make_estimator, train, tree_files
-from treelu.cli.messages import InputError, Notes, say
+from treelu.cli.messages import InputError, Notes, say, tell
 from treelu.cli.pages import add_questions, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Source, prepare
 from treelu.cli.trees import tree_text
@@ -38,22 +38,22 @@ def run_demo(out: Path, seed: int) -> None:
     if find_spec("rdkit") is None:
         say("molecules: left out, RDKit is not installed (pip install 'treelu[chem]')")
     else:
-        print("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
+        tell("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
         data = _write(molecules(), out / "molecules.csv")
         columns = ColumnChoice(smiles="smiles", bits=SUBSTRUCTURES)
-        print(f"\na small tree on the {SUBSTRUCTURES} most frequent substructures")
+        tell(f"\na small tree on the {SUBSTRUCTURES} most frequent substructures")
         _show(data, "activity", out / "molecules-small", columns, "tree", SMALL, seed)
-        print("a large tree (LCN) on all substructures, with hundreds of terms in a question")
+        tell("a large tree (LCN) on all substructures, with hundreds of terms in a question")
         _show(data, "activity", out / "molecules", ColumnChoice(smiles="smiles"), "lcn", MOLECULES, seed)
-    print("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
+    tell("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
     _show(_write(tumours(), out / "tumours.csv"), "diagnosis", out / "tumours", ColumnChoice(), "tree", TUMOURS, seed)
-    print(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
-    print("next:")
+    tell(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
+    tell("next:")
     if find_spec("rdkit") is not None:
-        print(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out depth-6")
-    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --leaves 4 --terms 2 --out two-terms")
-    print(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --method lcn --out large-tree")
-    print("  treelu fit YOUR.csv --target COLUMN --out your-model")
+        tell(f"  treelu fit {out / 'molecules.csv'} --smiles smiles --target activity --depth 6 --out depth-6")
+    tell(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --leaves 4 --terms 2 --out two-terms")
+    tell(f"  treelu fit {out / 'tumours.csv'} --target diagnosis --method lcn --out large-tree")
+    tell("  treelu fit YOUR.csv --target COLUMN --out your-model")
 
 
 def _write(frame: pd.DataFrame, path: Path) -> Path:
@@ -73,12 +73,12 @@ def _show(
     save(model, folder, beside=tree_files(model) | pages(summaries))
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out):
-        print(line)
+        tell(line)
     if method == "tree":
-        print('\nat each node a weighted sum of features decides; "yes" is >= 0\n')
-        print(tree_text(model, model.trees[0]))
+        tell('\nat each node a weighted sum of features decides; "yes" is >= 0\n')
+        tell(tree_text(model, model.trees[0]))
     pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
-    print(f"\nreport: {folder / 'report.html'}   pictures: {pictures} beside it\n")
+    tell(f"\nreport: {folder / 'report.html'}   pictures: {pictures} beside it\n")
 
 
 def _draw(model: TableModel, folder: Path) -> None:

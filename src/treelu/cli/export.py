@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from treelu.cli.check import Reading
-from treelu.cli.messages import InputError, Notes, say, write_json
+from treelu.cli.messages import InputError, Notes, say, tell, write_json
 from treelu.cli.pages import add_questions, score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Rows, read_rows
@@ -88,7 +88,7 @@ def write_report(
         return
     where = "training rows" if rows_are == "training" else f"rows of {data}"
     for line in score_lines({target: summary}, model, rows, where):
-        print(line)
+        tell(line)
     say(f"wrote {out}; open it in a browser")
 
 

@@ -17,7 +17,7 @@ from treelu.cli.balance import class_weights, correct_probabilities, corrected_t
 from treelu.cli.check import check_folder
 from treelu.cli.compare import MOST_CELLS, comparison, comparison_line, n_cells, other_command
 from treelu.cli.interrupt import Interrupted, check_not_interrupted
-from treelu.cli.messages import InputError, Notes, count, progress_bar, say, step, write_json
+from treelu.cli.messages import InputError, Notes, count, flush_output, progress_bar, say, step, tell, write_json
 from treelu.cli.pages import (
     Predictions,
     Summaries,
@@ -91,14 +91,16 @@ def fit_table(
         files = tree_files(fitted.model)
         save(fitted.model, out, beside=files)
     outcome = _report(fitted, out, files, title=Path(source.data).name, seed=seed, quiet=quiet)
+    if not as_json:  # whatever ends the comparison does not cost the scores
+        _say_scores(fitted, outcome, source.valid)
     compared = None
     if compare and first.method == "tree" and outcome.error is None:
+        flush_output()
         compared = _compare(first, table, decision, seed, quiet)
     if as_json:
         n_held_out = 0 if table.held_out is None else len(table.held_out)
         write_json(_for_machines(fitted.model, n_held_out, outcome, out) | {"compared": compared})
     else:
-        _say_scores(fitted, outcome, source.valid)
         _say_other(out, fitted.model, compared, typed)
         _say_next(out, outcome.files, fitted.model)
     if outcome.error is not None:
@@ -450,11 +452,13 @@ def _for_machines(model: TableModel, n_held_out: int, outcome: Outcome, out: Pat
 def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
     where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
     for line in score_lines(outcome.summaries, fitted.model, fitted.held_out, where):
-        print(line)
+        tell(line)
+    model = fitted.model
     if fitted.predictions is not None:
-        model = fitted.model
         first, total = f"{model.n_rows_scored:,}", f"{model.n_rows:,}"
-        print(f"\nthe scores are of the fit to {first} rows; the model saved is fitted to all {total}")
+        tell(f"\nthe scores are of the fit to {first} rows; the model saved is fitted to all {total}")
+    elif fitted.held_out is not None and valid is None:
+        tell(f"\nthe model saved is this fit to {model.n_rows:,} rows; those held out are not among them")
 
 
 def _say_failed(error: BaseException, out: Path, source: Source) -> None:
@@ -469,21 +473,22 @@ def _say_other(out: Path, model: TableModel, compared: dict[str, Any] | None, ty
     if model.method not in ("tree", "lcn") or model.task == "labels":
         return
     if compared is not None:
-        print(f"\n{comparison_line(compared)}")
+        to = f"fitted to {model.n_rows_scored:,} rows: " if model.n_rows != model.n_rows_scored else ""
+        tell(f"\n{to}{comparison_line(compared)}")
     if typed:
         small, compare = model.method == "tree", compared is not None
         what = "the large tree" if small else "a small tree, to read"
         what += ", which may be more accurate" if small and not compare else ""
-        print(f"{'' if compare else chr(10)}for {what}:\n  {other_command(typed, out, 'lcn' if small else 'tree')}")
+        tell(f"{'' if compare else chr(10)}for {what}:\n  {other_command(typed, out, 'lcn' if small else 'tree')}")
 
 
 def _say_next(out: Path, files: list[str], model: TableModel) -> None:
-    print(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
+    tell(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
     quoted = shlex.quote(str(out))
-    print("next:")
-    print(f"  treelu predict {quoted} NEW.csv > scores.csv")
+    tell("next:")
+    tell(f"  treelu predict {quoted} NEW.csv > scores.csv")
     if model.trees:
         label = f" --label {shlex.quote(model.targets[0])}" if model.task == "labels" else ""
-        print(f"  treelu export {quoted} --format text{label}")
+        tell(f"  treelu export {quoted} --format text{label}")
     if REPORT in files:
-        print(f"  open {out / REPORT} in a browser")
+        tell(f"  open {out / REPORT} in a browser")

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 LONGEST_LINE = 600  # characters of a note; names may be of any length
+OUTPUT = "standard output"  # as errors name it
 SHOWN_NOTES = 12  # of a wide table; the report has them all
 
 
@@ -81,9 +82,31 @@ def say(text: str) -> None:
         print(_shown(text), file=sys.stderr, flush=True)
 
 
+def tell(text: str) -> None:
+    """A line on standard output."""
+    with _naming_output():
+        print(text)
+
+
+def flush_output() -> None:
+    """Bring what was printed to where it goes."""
+    with _naming_output():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _naming_output() -> Iterator[None]:
+    """Name standard output in errors of the system, such as that of a full disk, which name no file there."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or OUTPUT
+        raise
+
+
 def write_json(value: Any, indent: int | None = 2) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=not writes_unicode(), allow_nan=False, indent=indent))
+    tell(json.dumps(value, ensure_ascii=not writes_unicode(), allow_nan=False, indent=indent))
 
 
 def writes_unicode() -> bool:

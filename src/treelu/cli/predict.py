@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from treelu.cli.check import MANIFEST, Reading
-from treelu.cli.messages import InputError, Notes, writes_unicode
+from treelu.cli.messages import OUTPUT, InputError, Notes, writes_unicode
 from treelu.cli.prepare import column_names
 from treelu.persistence import load
 from treelu.persistence.folder import naming, replacing, write_atomically
@@ -152,7 +152,7 @@ def _data_on_stdout() -> Iterator[None]:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="strict")
     try:
-        with naming(Path("standard output")):
+        with naming(Path(OUTPUT)):
             yield
     except UnicodeEncodeError as error:
         character = error.object[error.start]

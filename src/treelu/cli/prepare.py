@@ -18,7 +18,7 @@ from sklearn.model_selection import train_test_split
 
 from treelu.cli.check import Reading
 from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, Notes, count, progress_bar
+from treelu.cli.messages import InputError, Notes, count, progress_bar, step
 from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
 from treelu.report.digest import RowDigest
@@ -192,8 +192,9 @@ def prepare_files(
     not fit into memory, from a sample of them, and all of them are in a store until the end of the block.
     """
     data = source.data
-    drawn = _draw(source, notes, in_memory=in_memory, on_cluster=on_cluster)
-    table, reader = prepare_frame(source, drawn.frame, notes)
+    with step(f"reading {'standard input' if data == '-' else data}", notes.quiet):
+        drawn = _draw(source, notes, in_memory=in_memory, on_cluster=on_cluster)
+        table, reader = prepare_frame(source, drawn.frame, notes)
     if len(drawn.frame) == drawn.n_rows and not on_cluster:
         yield table
         return

@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 
 from treelu import estimators
 from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, progress_bar, say
+from treelu.cli.messages import InputError, progress_bar, say, step
 from treelu.cli.prepare import Rows
 from treelu.tables import Task
 from treelu.training.selection import choose, compare, summarise
@@ -96,8 +96,8 @@ def _losses(
     by_rank: bool = False,
 ) -> list[list[float]]:
     """The loss of each setting on each fold."""
-    words = f"tuning, {len(settings)} settings × {len(parts)} folds"
-    with progress_bar(words, len(settings) * len(parts), quiet) as advance:
+    words = f"tuning: {len(settings)} settings × {len(parts)} folds"
+    with step(words, quiet), progress_bar("tuning", len(settings) * len(parts), quiet) as advance:
 
         def trial(fold: tuple[NDArray[np.int64], NDArray[np.int64]], places: Sequence[int]) -> list[float]:
             models = (with_setting(clone(estimator), settings[place]) for place in places)

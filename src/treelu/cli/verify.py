@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treelu.cli.asked import Asked, in_columns, json_value, shown
-from treelu.cli.messages import InputError, count, write_json
+from treelu.cli.messages import InputError, count, tell, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tree.names import shown_name
 from treelu.tree.questions.properties import Verdict
@@ -45,7 +45,7 @@ def verify_model(
         write_json([checked.plain() for checked in verdicts])
     else:
         for checked in verdicts:
-            print("\n".join(checked.lines()))
+            tell("\n".join(checked.lines()))
     return all(checked.verdict for checked in verdicts)
 
 

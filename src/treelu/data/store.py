@@ -185,7 +185,8 @@ class RowStore(BlockRows):
         except OSError as error:
             for name, end in ends.items():
                 os.ftruncate(self._files[name].fileno(), end)
-            raise OSError(error.errno, f"{error.strerror}; the rows take {self.n_bytes:,} bytes so far") from error
+            words = f"{error.strerror}; the rows take {self.n_bytes:,} bytes so far"
+            raise OSError(error.errno, words, str(self.folder)) from error
 
     def _checked(self, X: Any, names: tuple[str, ...] | None) -> tuple[Any, Any]:
         """The rows as they are given, and in float32."""

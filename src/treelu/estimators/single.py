@@ -55,7 +55,8 @@ class LCNClassifier(TreeMixin, SingleClassifier):
         What to do with NaN in X: refuse it, or fill it with the feature's median and add an indicator column, which the
         tree then reads as one more feature.
     class_weight : dict, "balanced" or None
-        Weights of the classes.
+        Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
+        of equal frequency.
     warm_start : bool
         Whether `fit` goes on from the fitted network.
     device : str or torch.device

@@ -396,6 +396,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         1 where the chance of the second class must not fall with a feature, -1 where it must not rise, 0 elsewhere, as
         in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
     class_weight : dict, "balanced" or None
+        Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
+        of equal frequency.
     teacher : "auto", None or estimator
         A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
         :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values

@@ -107,12 +107,12 @@ def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positiv
         chances, observed = leaf["prediction"], leaf["observed"]
         if chances is None or observed is None or leaf["n"] < ENOUGH_LEAF_ROWS:
             continue
-        decided = int(np.argmax(chances))
+        decided = likely = int(np.argmax(chances))
         if len(names) == 2 and threshold != 0.5:
             decided = positive if chances[positive] >= threshold else 1 - positive
         common = int(np.argmax(observed))
         share = observed[common] / leaf["n"]
-        if common == decided or share < CLEAR_SHARE:
+        if common in (decided, likely) or share < CLEAR_SHARE:  # another class than the likely one is meant
             continue
         remedy = ""
         if len(names) == 2 and common == positive:

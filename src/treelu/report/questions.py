@@ -33,6 +33,7 @@ N_BACKGROUND = 10  # rows that shares are taken against
 N_SHARES = 8  # largest shares shown of a row
 SECONDS = 20.0  # that all answers of a page may take together
 ONE_ANSWER = 1 / 20  # of them, at most, for one
+ROW_ANSWERS = ("shares", "change", "margin")  # of each listed row
 Speak = Callable[[Floats, Floats], Sequence[str]]
 
 
@@ -162,7 +163,7 @@ def answer_questions(
     importances : sequence of int
         Features, the most important first.
     budget : Budget, optional
-        The time that all of it may take; the row of an answer that is not computed is None.
+        The time that all of it may take; an answer that is not computed is absent from its row.
     """
     tree, budget = asking.tree, budget or Budget()
     if _too_large(tree) or not len(X):
@@ -172,14 +173,25 @@ def answer_questions(
         asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step, ONE_ANSWER * budget.seconds
     )
     properties = _properties(asking, X, importances, budget)
-    rows = [budget.answer(partial(about.row, row)) for row in listed[:MAX_ROWS]]
+    rows = _row_answers(about, listed[:MAX_ROWS], budget)
     return {
         "rows": rows,
         "step": step,
         "properties": [answer for answer in properties if answer],
-        "not_computed": rows.count(None) + properties.count(None),
+        "not_computed": sum(name not in row for row in rows for name in ROW_ANSWERS) + properties.count(None),
         "seconds": budget.seconds,
     }
+
+
+def _row_answers(about: _RowAnswers, listed: Floats, budget: Budget) -> list[dict[str, Any]]:
+    """Shares and changes of all rows, then margins: with categories a margin takes far longer than a change."""
+    rows = [budget.answer(partial(about.shares, row)) or {} for row in listed]
+    for row, answers in zip(listed, rows, strict=True):
+        answers.update(budget.answer(partial(about.change, row)) or {})
+    for row, answers in zip(listed, rows, strict=True):
+        if "change" in answers and "margin" not in answers:
+            answers.update(budget.answer(partial(about.margin, row)) or {})
+    return rows
 
 
 def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | None:
@@ -212,16 +224,19 @@ class _RowAnswers:
         self.permitted = permitted_rows(asking.tree, **asking.options)
         self.searches: dict[Any, list[NearestSearch]] = {}
 
-    def row(self, row: Floats) -> dict[str, Any]:
-        """The nearest change, the margin and the largest shares of one row."""
+    def change(self, row: Floats) -> dict[str, Any]:
+        """The nearest change of one row, in words; where there is none that was found, no margin either."""
         now = _now(self.asking, row)
-        around = self.permitted.around(row, self.asking.stay(row))
-        found = self._nearest(row, now, around, "l1")
-        margin = None
-        if found:
-            nearest = self._nearest(row, now, around, "l2")
-            margin = min(nearest.bound, nearest.distance) if nearest else None
-        return {"change": self._words(row, now, found), "margin": margin} | self._shares(row, now)
+        found = self._nearest(row, now, self._around(row), "l1")
+        return {"change": self._words(row, now, found)} | ({} if found else {"margin": None})
+
+    def margin(self, row: Floats) -> dict[str, Any]:
+        """The distance within which no row has another answer."""
+        nearest = self._nearest(row, _now(self.asking, row), self._around(row), "l2")
+        return {"margin": min(nearest.bound, nearest.distance) if nearest else None}
+
+    def _around(self, row: Floats) -> Permitted:
+        return self.permitted.around(row, self.asking.stay(row))
 
     def _nearest(self, row: Floats, now: Any, around: Permitted, norm: str) -> Counterfactual | None:
         """The nearest row with another answer; in regression, one that is a step higher or lower.
@@ -260,9 +275,10 @@ class _RowAnswers:
         near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
         return f"is predicted {near}{_shown(now)} {where}"
 
-    def _shares(self, row: Floats, now: Any) -> dict[str, Any]:
+    def shares(self, row: Floats) -> dict[str, Any]:
+        """The largest shares of the columns in the prediction of one row."""
         tree, output = self.asking.tree, self.asking.output
-        target = now if tree.is_classifier else None
+        target = _now(self.asking, row) if tree.is_classifier else None
         shares = tree.shap_values(row[None], self.background, target=target, max_exact=10, n_permutations=2)
         one = shares.values.ndim == 2
         values = shares.values[0] if one else shares.values[0, :, output]

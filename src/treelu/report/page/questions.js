@@ -20,15 +20,15 @@ function showQuestions(summary) {
 
 /** `step`: in regression the difference of predictions that counts as another answer. */
 function showAnswers(row, step) {
-  if (row === null) {
-    byId("questions-change").textContent = "Not computed: the time for the answers of this page was over.";
-    byId("questions-margin").textContent = "";
-    byId("questions-shares").replaceChildren();
+  // What there was no time for is absent.
+  byId("questions-change").textContent = row.change === undefined ? "The nearest change of this row is not computed: the time for the answers of this page was over." : `This row ${row.change}.`;
+  const other = step ? `a prediction that differs by ${brief(step)} or more` : "another answer";
+  const unknown = row.change === undefined ? "" : "Its distance from the nearest row with another answer is not computed.";
+  byId("questions-margin").textContent = row.margin === undefined ? unknown : row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets ${other}.`;
+  if (row.shares === undefined) {
+    byId("questions-shares").replaceChildren(h("p", { class: "muted" }, "Shares of the prediction: not computed."));
     return;
   }
-  byId("questions-change").textContent = `This row ${row.change}.`;
-  const other = step ? `a prediction that differs by ${brief(step)} or more` : "another answer";
-  byId("questions-margin").textContent = row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets ${other}.`;
   const remark = `Shares of the prediction, from ${brief(row.base)} on average${row.exact ? "" : " (estimated)"}`;
   const items = row.shares.map(({ name, share }) => ({ name: tidy(name), value: share, text: withSign(share), colour: share < 0 ? "var(--class-0)" : "var(--accent)" }));
   byId("questions-shares").replaceChildren(h("p", { class: "muted" }, remark), items.length ? barList(items) : h("p", {}, "No feature changes it."));
