@@ -49,9 +49,10 @@ from treelu.estimators._large import (
     refuse_folding,
     rows_in_batch,
 )
-from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
+from treelu.estimators._leaves import leaf_sums_of, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
+from treelu.training.small.leaves import LeafSums
 
 try:
     import dask
@@ -364,7 +365,7 @@ def _fit_sample(local: Any, sample: Window) -> Any:
 
 
 def _leaf_sums(part: Window, *, start: Any) -> LeafSums | None:
-    return LeafSums.of(start, part.X, part.y, part.weight) if len(part.y) else None
+    return leaf_sums_of(start, part.X, part.y, part.weight) if len(part.y) else None
 
 
 def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -43,7 +43,7 @@ from treelu.estimators._saved import (
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.training import History, Settings, evaluate
-from treelu.training.config import NetworkConfig
+from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, fit_network
 from treelu.training.settings import NAMES
 from treelu.training.stream import Stream, learn_piece
@@ -326,11 +326,6 @@ class SingleNetwork(NetworkEstimator):
         if "stream" in fields:
             self.stream_ = restore_stream(fields.inner("stream"), arrays.under("stream"), self, reading.encoding)
         return fitted
-
-
-def draw_seeds(random_state: Any, count: int) -> list[int]:
-    """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
-    return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]
 
 
 _OF_CONFIG = (

@@ -31,7 +31,8 @@ from treelu.training.saved import (
     restore_numbers,
     take_scaling,
 )
-from treelu.training.small.choice import COLUMNS
+from treelu.training.small.fit import chosen_row
+from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, restore_tree
@@ -188,7 +189,7 @@ class PathState:
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
-            "chosen": estimator._chosen_step,
+            "chosen": chosen_row(path),
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
         }
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
@@ -115,3 +116,8 @@ class NetworkConfig:
 
         check_device(device)
         return partial(TorchStepper, device=device)
+
+
+def draw_seeds(random_state: Any, count: int) -> list[int]:
+    """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
+    return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]

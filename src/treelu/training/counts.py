@@ -87,3 +87,9 @@ def feature_spread(table: Table) -> NDArray[np.float64]:
         mean += np.bincount(features, values, d) / n
         square += np.bincount(features, values.astype(np.float64) ** 2, d) / n
     return np.sqrt(np.maximum(square - mean**2, 0))
+
+
+def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
+    importances = tree.feature_importances(scale)
+    return importances if tree.missing is None else tree.missing.per_column(importances)

@@ -16,26 +16,27 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from treelu import ObliqueTreeClassifier
 from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.choice import Judged, chosen_key, compare, judge, not_worse_than_judged
+from treelu.training.small.choice import HeldOutLoss, chosen_key, compare, judge, not_worse_than_judged
 from treelu.training.small.finish import Scale, raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
 from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
+from treelu.training.small.path import Limits, Candidate, TreeSize, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import Rows, SoftTree, masked, trained
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import SoftTree, masked, trained
 from treelu.training.small.starts import random_tree
 from treelu.tree import ObliqueTree
 
 
-def some_rows(n: int = 200, d: int = 3, seed: int = 0, is_classifier: bool = True) -> Rows:
+def some_rows(n: int = 200, d: int = 3, seed: int = 0, is_classifier: bool = True) -> TrainingRows:
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, d)), np.ones(n)]).astype(np.float32)
     target = np.eye(2, dtype=np.float32)[(X[:, 0] * X[:, 1] > 0).astype(int)] if is_classifier else X[:, :1] ** 2
-    return Rows(X, np.ascontiguousarray(target), rng.uniform(0.5, 2, n).astype(np.float32), is_classifier)
+    return TrainingRows(X, np.ascontiguousarray(target), rng.uniform(0.5, 2, n).astype(np.float32), is_classifier)
 
 
-def some_tree(rows: Rows, depth: int = 4, seed: int = 0) -> SoftTree:
+def some_tree(rows: TrainingRows, depth: int = 4, seed: int = 0) -> SoftTree:
     return random_tree(rows, depth, np.random.default_rng(seed))
 
 
@@ -52,7 +53,7 @@ def test_pruned_trees_keep_to_their_limits(seed: int, max_leaves: int, least: in
 
 
 def test_pruning_takes_the_question_that_costs_least() -> None:
-    """Against each way to close one question, by the entropy of all leaves."""
+    """Against each way to close one split, by the entropy of all leaves."""
     rows = some_rows()
     tree = pruned(some_tree(rows, depth=3), rows, 8)
     small = pruned(tree, rows, tree.n_leaves - 1)
@@ -77,9 +78,9 @@ def test_masked_keeps_the_strongest() -> None:
     rows = some_rows(d=6)
     tree = some_tree(rows)
     few = masked(tree, 2)
-    assert ((few.questions[:, :-1] != 0).sum(axis=1) == 2).all()
-    least = np.where(few.questions != 0, np.abs(tree.questions), np.inf)[:, :-1].min(axis=1)
-    left_out = np.where(few.questions == 0, np.abs(tree.questions), 0)[:, :-1].max(axis=1)
+    assert ((few.splits[:, :-1] != 0).sum(axis=1) == 2).all()
+    least = np.where(few.splits != 0, np.abs(tree.splits), np.inf)[:, :-1].min(axis=1)
+    left_out = np.where(few.splits == 0, np.abs(tree.splits), 0)[:, :-1].max(axis=1)
     assert (least >= left_out).all()
     assert masked(tree, 6) is tree
 
@@ -138,16 +139,16 @@ def test_rounding_changes_no_more_rows_than_allowed() -> None:
     assert "rounded" in exact.notes[-1]
 
 
-def chosen_of(judged: dict[Key, Judged], rule: str) -> Key:
+def chosen_of(judged: dict[TreeSize, HeldOutLoss], rule: str) -> TreeSize:
     """The choice where every tree has the size that its key names."""
     return chosen_key(judged, {key: (key.leaves, key.terms) for key in judged}, rule)
 
 
-def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[Key, Judged]:
+def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize, HeldOutLoss]:
     """Steps with these mean losses; rows sway about them by `width`, independently of one another."""
     sway = width * np.where(np.arange(400) // 2 ** np.arange(len(losses))[:, None] % 2, 1.0, -1.0)  # of mean 0
     return {
-        Key(Family("random"), *size): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        TreeSize(Candidate("random"), *size): HeldOutLoss([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
         for i, (size, mean) in enumerate(losses.items())
     }
 
@@ -199,13 +200,13 @@ def test_sizes_fall_to_two(most: int) -> None:
 # Starts, the penalty
 
 
-def noisy_rows(is_classifier: bool = True) -> Rows:
+def noisy_rows(is_classifier: bool = True) -> TrainingRows:
     """400 rows of 6 features, of which two decide; targets of two classes, or one value."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(400, 6)), np.ones(400)]).astype(np.float32)
     value = X[:, 0] - X[:, 1] + rng.normal(size=400) / 4
     target = np.column_stack([value < 0, value >= 0]) if is_classifier else value[:, None]
-    return Rows(X, target.astype(np.float32), np.ones(400, np.float32), is_classifier)
+    return TrainingRows(X, target.astype(np.float32), np.ones(400, np.float32), is_classifier)
 
 
 @pytest.mark.parametrize("is_classifier", [True, False])
@@ -214,7 +215,7 @@ def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> Non
     rows = noisy_rows(is_classifier)
     start = linear_tree(rows, 2, 1)
     free, held = (
-        trained(start, rows, SoftTraining(n_updates=600, decay=0.0, penalty=penalty), seed=0).questions[0, :-1]
+        trained(start, rows, SoftTraining(n_updates=600, decay=0.0, penalty=penalty), seed=0).splits[0, :-1]
         for penalty in (0.0, 0.01)
     )
     assert (free != 0).all()
@@ -224,18 +225,18 @@ def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> Non
 
 @pytest.mark.parametrize("is_classifier", [True, False])
 def test_a_linear_tree_asks_for_the_regression(is_classifier: bool) -> None:
-    """Its first question is proportional to scikit-learn's ridge regression, at the threshold that an ordinary tree of
+    """Its first split is proportional to scikit-learn's ridge regression, at the threshold that an ordinary tree of
     that one feature finds.
     """
     rows = noisy_rows(is_classifier)
     X, y = rows.X[:, :-1].astype(float), rows.target[:, -1].astype(float)
     slope = Ridge(alpha=RIDGE * len(y)).fit(X, y).coef_
-    question = linear_tree(rows, 2, 1).questions[0]
-    np.testing.assert_allclose(question[:-1] / np.linalg.norm(question[:-1]), slope / np.linalg.norm(slope), atol=1e-5)
-    z = (X @ question[:-1])[:, None]
+    split = linear_tree(rows, 2, 1).splits[0]
+    np.testing.assert_allclose(split[:-1] / np.linalg.norm(split[:-1]), slope / np.linalg.norm(slope), atol=1e-5)
+    z = (X @ split[:-1])[:, None]
     kind: Any = DecisionTreeClassifier(criterion="entropy", max_depth=1, min_samples_leaf=LEAST_ROWS)
     kind = kind if is_classifier else DecisionTreeRegressor(max_depth=1, min_samples_leaf=LEAST_ROWS)
-    assert -question[-1] == pytest.approx(kind.fit(z, y).tree_.threshold[0], abs=1e-5)
+    assert -split[-1] == pytest.approx(kind.fit(z, y).tree_.threshold[0], abs=1e-5)
 
 
 def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
@@ -247,8 +248,8 @@ def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
 
 
 def test_where_weights_are_penalised_they_do_not_decay() -> None:
-    assert _how(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
-    assert _how(noisy_rows(), Family("cart")).decay > 0
+    assert _how(noisy_rows(), Candidate("cart", penalty=0.003)).decay == 0
+    assert _how(noisy_rows(), Candidate("cart")).decay > 0
 
 
 # A poor end of the training
@@ -258,10 +259,10 @@ def test_a_tree_worse_than_was_judged_is_replaced() -> None:
     """The tree of all rows asks nothing useful; one of two folds' trees asks what decides."""
     rows = noisy_rows()
     good = linear_tree(rows, 2)
-    elsewhere = np.column_stack([np.roll(good.questions[:, :-1], 3, axis=1), good.questions[:, -1:]])
-    useless = replace(good, questions=elsewhere)
-    judged: dict[Key, Judged] = {}
-    key, folds = Key(Family("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
+    elsewhere = np.column_stack([np.roll(good.splits[:, :-1], 3, axis=1), good.splits[:, -1:]])
+    useless = replace(good, splits=elsewhere)
+    judged: dict[TreeSize, HeldOutLoss] = {}
+    key, folds = TreeSize(Candidate("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
     for tree, held_out in zip((good, useless), folds, strict=True):
         judge(judged, key, tree, rows, rows.part(held_out))
     assert not_worse_than_judged(useless, judged[key], rows, rows) is good
@@ -286,17 +287,17 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     with_teacher = []
     for train, held_out in parts:
         known = (train.X[:, 0] - train.X[:, 1] >= 0).astype(int)
-        taught = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), taught=True)
-        with_teacher.append((Lessons(train, taught), held_out))
-    budget = Budget(8, 62, 6, n_updates=200)
+        soft = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), soft=True)
+        with_teacher.append((Lessons(train, soft), held_out))
+    limits = Limits(8, 62, 6, n_updates=200)
     grow = Grower(8, None, 1, 0)
-    judged = compare(with_teacher, budget, grow, seed=0, n_jobs=2)
-    assert next(key.family.taught for key in judged if key.is_trained)
-    alone = compare([(Lessons(train), test) for train, test in parts], budget, grow, seed=0, n_jobs=1)
-    assert not any(key.family.taught for key in alone)
+    judged = compare(with_teacher, limits, grow, seed=0, n_jobs=2)
+    assert next(key.family.soft for key in judged if key.is_trained)
+    alone = compare([(Lessons(train), test) for train, test in parts], limits, grow, seed=0, n_jobs=1)
+    assert not any(key.family.soft for key in alone)
     best, best_alone = chosen_of(judged, "best"), chosen_of(alone, "best")
     assert judged[best].loss().mean() < alone[best_alone].loss().mean()
-    again = compare(with_teacher, budget, grow, seed=0, n_jobs=1)  # threads do not matter
+    again = compare(with_teacher, limits, grow, seed=0, n_jobs=1)  # threads do not matter
     assert list(again) == list(judged)
     assert all((again[key].loss() == judged[key].loss()).all() for key in again)
 

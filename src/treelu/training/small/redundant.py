@@ -1,4 +1,4 @@
-"""Idle terms: those without which every row goes the same way, and about as clearly."""
+"""Redundant terms: those without which every row goes the same way, and about as clearly."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ NEAREST = 256  # rows next to the boundary, which are looked at before the other
 Floats = NDArray[np.float64]
 
 
-def without_idle_terms(
+def without_redundant_terms(
     weights: Floats, biases: Floats, spread: Floats, tables: Sequence[Floats]
 ) -> tuple[Floats, Floats]:
-    """Weights and biases of questions without the terms that decide nothing on the rows that reach them.
+    """Weights and biases of splits without the terms that decide nothing on the rows that reach them.
 
-    The questions share their weights, and go on to do so. A term is idle if its feature may be replaced by its mean
-    over the rows of each question, and every row still goes the same way and keeps four fifths of its distance
-    from the boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried
+    The splits share their weights, and go on to do so. A term is redundant if its feature may be replaced by its mean
+    over the rows of each split, and every row still goes the same way and keeps four fifths of its distance
+    from the boundary, whatever other redundant terms have taken of that. The weakest terms (|weight| × spread) are tried
     first, and one is left in any case.
 
     Parameters
     ----------
     weights, spread : arrays of shape (D,)
-    biases : array of shape (questions,)
+    biases : array of shape (splits,)
     tables : arrays of shape (rows, D)
-        The rows that reach each question.
+        The rows that reach each split.
 
     Examples
     --------
     >>> X = np.array([[-2.0, 5.0], [-1.0, 3.0], [1.0, 4.0], [2.0, 4.0]])
-    >>> weights, biases = without_idle_terms(np.array([1.0, 0.1]), np.array([-0.4]), np.ones(2), [X])
+    >>> weights, biases = without_redundant_terms(np.array([1.0, 0.1]), np.array([-0.4]), np.ones(2), [X])
     >>> weights.tolist(), biases.tolist()
     ([1.0, 0.0], [0.0])
     """
