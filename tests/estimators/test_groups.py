@@ -108,7 +108,7 @@ def test_no_group_is_on_both_sides(estimator: Any, how: str, monkeypatch: pytest
             assert all(not set(of[train]) & set(of[test]) for train, test in parts)
         return parts
 
-    for module in ("treelu.data.targets", "treelu.estimators._small_rows"):
+    for module in ("treelu.data.targets", "treelu.training.small.rows"):
         monkeypatch.setattr(f"{module}.folds", watched)
     model = clone(estimator)
     if "cv" in how.split():

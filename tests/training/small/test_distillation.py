@@ -1,4 +1,4 @@
-"""Teachers of small trees: who teaches, when, and what of it the tree keeps."""
+"""Teachers of small trees: who teaches, when, and what the tree keeps of it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 
 import treelu
 from treelu import ALCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.training.small.distillation import Teacher, tempered
 from treelu.training.calibration import HOTTEST, Tempering
+from treelu.training.small.distillation import Teacher, tempered
 from treelu.training.small.rows import TrainingRows
 
 
@@ -85,7 +85,7 @@ def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
         np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
         np.ones(len(X) - 1, np.float32), is_classifier=True,
     )  # fmt: skip
-    soft = Teacher(RandomForestClassifier(10, random_state=0)).teach([rows], [0], 1)[0]
+    soft = Teacher(RandomForestClassifier(10, random_state=0)).soft_targets([rows], [0], 1)[0]
     assert soft.soft
     assert (soft.target[:, 2] == 0).all()
     np.testing.assert_allclose(soft.target.sum(axis=1), 1, rtol=1e-5)
@@ -138,10 +138,14 @@ def test_a_given_network_keeps_its_seed() -> None:
         np.ones(len(X), np.float32), is_classifier=True,
     )  # fmt: skip
     given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
-    np.testing.assert_array_equal(given.teach([rows], [0], 1)[0].target, given.teach([rows], [1], 1)[0].target)
+    np.testing.assert_array_equal(
+        given.soft_targets([rows], [0], 1)[0].target, given.soft_targets([rows], [1], 1)[0].target
+    )
     free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
-    assert (free.teach([rows], [0], 1)[0].target != free.teach([rows], [1], 1)[0].target).any()
-    np.testing.assert_array_equal(free.teach([rows], [0], 1)[0].target, free.teach([rows], [0], 1)[0].target)
+    assert (free.soft_targets([rows], [0], 1)[0].target != free.soft_targets([rows], [1], 1)[0].target).any()
+    np.testing.assert_array_equal(
+        free.soft_targets([rows], [0], 1)[0].target, free.soft_targets([rows], [0], 1)[0].target
+    )
 
 
 def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:

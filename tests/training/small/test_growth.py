@@ -13,8 +13,8 @@ from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small.growth import (
     LEAST_ROWS,
     best_threshold,
-    pair_split,
     pair_regressions,
+    pair_split,
     pair_tree,
     rough_gains,
 )
@@ -88,12 +88,12 @@ def test_regressions_on_pairs_are_those_of_each_pair() -> None:
 @pytest.mark.parametrize("is_classifier", [True, False])
 def test_the_pair_that_decides_is_found(is_classifier: bool) -> None:
     X, target, weight = table(is_classifier)
-    cut = pair_split(X, target, weight, is_classifier)
-    assert cut is not None
-    assert np.flatnonzero(cut.split[:-1]).tolist() == [1, 3]
-    assert cut.split[3] / cut.split[1] == pytest.approx(-2, rel=0.2)
-    assert (X @ cut.split[:-1]).std() == pytest.approx(1)
-    right = X @ cut.split[:-1] + cut.split[-1] >= 0
+    found = pair_split(X, target, weight, is_classifier)
+    assert found is not None
+    assert np.flatnonzero(found.weights[:-1]).tolist() == [1, 3]
+    assert found.weights[3] / found.weights[1] == pytest.approx(-2, rel=0.2)
+    assert (X @ found.weights[:-1]).std() == pytest.approx(1)
+    right = X @ found.weights[:-1] + found.weights[-1] >= 0
     truth = target[:, -1] > 0
     assert max(np.mean(right == truth), np.mean(right != truth)) > 0.95
 

@@ -11,12 +11,16 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.training.small import scores as room
-from treelu.training.small.choice import HeldOutLoss, chosen_key, score_families
-from treelu.training.small.path import Limits, Candidate, TreeSize, walk
+from treelu.training.small import linear_models
+from treelu.training.small.candidates import linear_model_candidates
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import HeldOutLoss
 from treelu.training.small.linear_models import linear_scores, score_trees, strongest
+from treelu.training.small.path import OWN, TEACHER, Candidate, PathJob, TreeSize, train_path
 from treelu.training.small.rows import TrainingRows
+from treelu.training.small.selection import chosen_size
 from treelu.training.small.soft_tree import SoftTree
+from treelu.training.small.starts import StartTrees
 
 
 def some_rows(n_classes: int, n: int = 300, n_features: int = 4, seed: int = 0) -> TrainingRows:
@@ -83,7 +87,7 @@ def test_features_that_are_not_used_have_no_weight(n_classes: int) -> None:
 def test_of_very_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = some_rows(2, n=4_000)
     whole = differences(linear_scores(rows, 0.01))
-    monkeypatch.setattr(room, "MOST_ROWS", 2_000)
+    monkeypatch.setattr(linear_models, "MOST_ROWS", 2_000)
     some = differences(linear_scores(rows, 0.01))
     assert not np.array_equal(some, whole)
     np.testing.assert_allclose(some, whole, atol=0.2)
@@ -184,9 +188,10 @@ def test_the_strongest_features_part_the_classes() -> None:
 def test_fewer_terms_are_the_same_features_in_all_questions() -> None:
     rows = some_rows(4, n_features=12)
     limits = Limits(16, 62, 12)
-    for key, tree in walk(rows, Candidate("scores", penalty=0.01), limits, None, 0):  # type: ignore[arg-type]
-        assert tree.n_leaves <= key.leaves
-        assert (tree.splits[:, :-1] != 0).any(axis=0).sum() <= key.terms
+    job = PathJob(rows, Candidate("scores", penalty=0.01), limits, StartTrees(limits, 0), 0)
+    for size, tree in train_path(job):
+        assert tree.n_leaves <= size.leaves
+        assert (tree.splits[:, :-1] != 0).any(axis=0).sum() <= size.terms
 
 
 @pytest.mark.parametrize(
@@ -201,17 +206,17 @@ def test_fewer_terms_are_the_same_features_in_all_questions() -> None:
 )
 def test_where_linear_models_are_tried(limits: Limits, change: dict[str, object], some: bool) -> None:
     rows = replace(some_rows(2), **change)  # type: ignore[arg-type]
-    assert bool(score_families(rows, limits, can_teach=True)) == some
+    assert bool(linear_model_candidates(rows, limits, [OWN, TEACHER])) == some
 
 
 @pytest.mark.parametrize(("lost", "start"), [(0.299, "scores"), (0.301, "random")])
 def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str) -> None:
     sway = 0.2 * np.where(np.arange(400) % 2, 1.0, -1.0)  # a standard error of 0.01
-    judged = {
+    losses = {
         TreeSize(Candidate("random"), 8, 4): HeldOutLoss([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
         TreeSize(Candidate("scores"), 4, 4): HeldOutLoss([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
     }
-    assert chosen_key(judged, {key: key[1:] for key in judged}, "best").family.start == start
+    assert chosen_size(losses, {size: size[1:] for size in losses}, "best").candidate.start == start
 
 
 def test_parallel_splits_lose_least_on_a_noisy_linear_table() -> None:

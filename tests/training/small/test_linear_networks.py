@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from treelu import ObliqueTreeRegressor
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import leaf_rows
 from treelu.training.small.distillation import linear_networks
 from treelu.training.small.leaves import outputs_by_strength
-from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Limits, Candidate, walk
+from treelu.training.small.path import OWN, TEACHER, Candidate, PathJob, network_targets, train_path
 from treelu.training.small.prune import linear_losses, pruned
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
+from treelu.training.small.starts import StartTrees
 
 
 def kinks(n: int = 400, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -100,26 +102,24 @@ def test_the_question_that_linear_leaves_need_least_goes_first(networks: dict[in
     assert linear_losses(tree, rows, leaf)[tree.n_splits :].sum() == pytest.approx(loss(leaf), rel=1e-2, abs=1e-3)
 
 
-def test_a_walk_has_fewer_and_fewer_pieces(networks: dict[int, TrainingRows]) -> None:
-    limits, family = Limits(8, 62, 3, min_samples=20), Candidate("network", depth=10)
-    steps = list(walk(networks[10], family, limits, None, 0))  # type: ignore[arg-type]
-    assert [key.leaves for key, _ in steps] == [8, 6, 4, 3, 2]
-    for key, tree in steps:
-        assert key.terms == 3
-        assert tree.n_leaves <= key.leaves
+def test_a_path_has_fewer_and_fewer_pieces(networks: dict[int, TrainingRows]) -> None:
+    limits, candidate = Limits(8, None, 3, min_samples=20), Candidate("network", targets=network_targets(10))
+    steps = list(train_path(PathJob(networks[10], candidate, limits, StartTrees(limits, 0), 0)))
+    assert [size.leaves for size, _ in steps] == [8, 6, 4, 3, 2]
+    for size, tree in steps:
+        assert size.terms == 3
+        assert tree.n_leaves <= size.leaves
         assert np.bincount(tree.apply(networks[10].X), minlength=tree.n_leaves).min() >= 20
 
 
-def test_families_learn_from_their_own_rows(networks: dict[int, TrainingRows]) -> None:
+def test_linear_leaves_are_fitted_to_the_targets_of_the_training() -> None:
     rows = scaled()
-    soft = replace(rows, soft=True)
-    lessons = Lessons(rows, soft, networks)
-    assert lessons.of(Candidate("cart")) is rows
-    assert lessons.of(Candidate("cart", soft=True)) is soft
-    assert lessons.of(Candidate("network", depth=6)) is networks[6]
-    assert lessons.to_leaves(Candidate("cart", soft=True)) is soft  # linear leaves
-    constant = Lessons(replace(rows, linear=False), soft)
-    assert constant.to_leaves(Candidate("cart", soft=True)) is constant.own
+    targets = {OWN: rows, TEACHER: replace(rows, soft=True)}
+    distilled = Candidate("cart", targets=TEACHER)
+    assert leaf_rows(targets, distilled) is targets[TEACHER]
+    assert leaf_rows(targets, Candidate("cart")) is rows
+    constant = {OWN: replace(rows, linear=False), TEACHER: targets[TEACHER]}
+    assert leaf_rows(constant, distilled) is constant[OWN]
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])

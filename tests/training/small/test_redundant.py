@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treelu import ObliqueTreeClassifier
-from treelu.training.small.finish import Scale, raw_tree
+from treelu.training.small.finish import raw_tree
 from treelu.training.small.redundant import AS_CLEARLY, without_redundant_terms
+from treelu.training.small.rows import FeatureScale
 from treelu.training.small.soft_tree import SoftTree
 
 
@@ -67,7 +68,7 @@ def test_a_row_on_the_boundary_stays_where_it_was() -> None:
 @pytest.mark.parametrize("falls", [False, True])
 def test_a_question_of_which_one_term_is_left_has_a_threshold(falls: bool) -> None:
     X = np.array([[1.0, 5.0], [2.0, 4.0], [4.0, 5.0], [5.0, 4.0]])
-    scale = Scale(np.arange(2), np.zeros(2), np.ones(2), 2)
+    scale = FeatureScale(np.arange(2), np.zeros(2), np.ones(2), 2)
     sign = -1.0 if falls else 1.0
     split = np.array([[sign, 0.01, -2.7 * sign]], np.float32)
     soft = SoftTree(np.array([[1, 2]]), split, np.zeros((2, 1), np.float32), np.ones_like(split))
@@ -81,7 +82,7 @@ def test_a_question_of_which_one_term_is_left_has_a_threshold(falls: bool) -> No
 def test_questions_of_any_unit_stay_apart(unit: float) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2)) * unit
-    scale = Scale(np.arange(2), np.zeros(2), np.full(2, unit), 2)
+    scale = FeatureScale(np.arange(2), np.zeros(2), np.full(2, unit), 2)
     splits = np.array([[1.0, 1.0, 0.1], [1.0, -1.0, 0.2], [2.0, 2.0, 0.8]], np.float32)
     children = np.array([[1, 2], [3, 4], [5, 6]])
     soft = SoftTree(children, splits, np.zeros((4, 1), np.float32), np.ones_like(splits))

@@ -14,18 +14,18 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu import ObliqueTreeClassifier
-from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.choice import HeldOutLoss, chosen_key, compare, judge, not_worse_than_judged
-from treelu.training.small.finish import Scale, raw_tree, rounded, without_small_leaves
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import HeldOutLoss, add_loss, cross_validate, no_worse_than_held_out
+from treelu.training.small.finish import raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
-from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Limits, Candidate, TreeSize, _how, sizes, term_ladder
+from treelu.training.small.path import OWN, TEACHER, TRAINED, Candidate, TreeSize, _training, sizes, term_ladder
 from treelu.training.small.prune import pruned
-from treelu.training.small.rows import TrainingRows
+from treelu.training.small.rows import FeatureScale, TrainingRows
+from treelu.training.small.selection import chosen_size
 from treelu.training.small.soft_tree import SoftTree, masked, trained
-from treelu.training.small.starts import random_tree
+from treelu.training.small.starts import StartTrees, random_tree
 from treelu.tree import ObliqueTree
 
 
@@ -109,7 +109,7 @@ def test_a_leaf_of_one_row_is_not_certain_of_its_class() -> None:
 def test_the_raw_tree_takes_the_same_decisions(terms: int) -> None:
     rows = some_rows(d=3)
     raw = rows.X[:, :-1].astype(np.float64) * [2.0, 0.1, 30.0] + [5.0, -1.0, 100.0]
-    scale = Scale(np.array([1, 2, 4]), np.array([5.0, -1.0, 100.0]), np.array([2.0, 0.1, 30.0]), 6)
+    scale = FeatureScale(np.array([1, 2, 4]), np.array([5.0, -1.0, 100.0]), np.array([2.0, 0.1, 30.0]), 6)
     X = np.zeros((len(raw), 6))
     X[:, scale.columns] = raw
     tree = masked(some_tree(rows, depth=3), terms)
@@ -139,9 +139,9 @@ def test_rounding_changes_no_more_rows_than_allowed() -> None:
     assert "rounded" in exact.notes[-1]
 
 
-def chosen_of(judged: dict[TreeSize, HeldOutLoss], rule: str) -> TreeSize:
-    """The choice where every tree has the size that its key names."""
-    return chosen_key(judged, {key: (key.leaves, key.terms) for key in judged}, rule)
+def chosen_of(losses: dict[TreeSize, HeldOutLoss], rule: str) -> TreeSize:
+    """The choice where every tree has as many leaves and terms as its size allows."""
+    return chosen_size(losses, {size: (size.leaves, size.terms) for size in losses}, rule)
 
 
 def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize, HeldOutLoss]:
@@ -154,22 +154,22 @@ def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize
 
 
 def test_the_smallest_as_good_is_chosen() -> None:
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
-    assert chosen_of(judged, "best")[1:] == (8, 4)
-    assert chosen_of(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
+    assert chosen_of(losses, "best")[1:] == (8, 4)
+    assert chosen_of(losses, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
 
 
 def test_what_rows_tell_apart_is_not_as_good() -> None:
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
-    assert chosen_of(judged, "smallest")[1:] == (8, 4)
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
-    assert chosen_of(judged, "smallest")[1:] == (4, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
+    assert chosen_of(losses, "smallest")[1:] == (8, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
+    assert chosen_of(losses, "smallest")[1:] == (4, 4)
 
 
 @pytest.mark.parametrize("rule", ["smallest", "best"])
 def test_of_equals_the_smallest_is_chosen(rule: str) -> None:
-    judged = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
-    assert chosen_of(judged, rule)[1:] == (3, 4)
+    losses = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
+    assert chosen_of(losses, rule)[1:] == (3, 4)
 
 
 def test_leaves_of_too_few_rows_go() -> None:
@@ -248,27 +248,27 @@ def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
 
 
 def test_where_weights_are_penalised_they_do_not_decay() -> None:
-    assert _how(noisy_rows(), Candidate("cart", penalty=0.003)).decay == 0
-    assert _how(noisy_rows(), Candidate("cart")).decay > 0
+    assert _training(noisy_rows(), Candidate("cart", penalty=0.003)).decay == 0
+    assert _training(noisy_rows(), Candidate("cart")).decay > 0
 
 
 # A poor end of the training
 
 
-def test_a_tree_worse_than_was_judged_is_replaced() -> None:
+def test_a_tree_worse_than_its_held_out_loss_is_replaced() -> None:
     """The tree of all rows asks nothing useful; one of two folds' trees asks what decides."""
     rows = noisy_rows()
     good = linear_tree(rows, 2)
     elsewhere = np.column_stack([np.roll(good.splits[:, :-1], 3, axis=1), good.splits[:, -1:]])
     useless = replace(good, splits=elsewhere)
-    judged: dict[TreeSize, HeldOutLoss] = {}
-    key, folds = TreeSize(Candidate("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
+    losses: dict[TreeSize, HeldOutLoss] = {}
+    size, folds = TreeSize(Candidate("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
     for tree, held_out in zip((good, useless), folds, strict=True):
-        judge(judged, key, tree, rows, rows.part(held_out))
-    assert not_worse_than_judged(useless, judged[key], rows, rows) is good
-    assert not_worse_than_judged(good, judged[key], rows, rows) is good
+        add_loss(losses, size, tree, rows, rows.part(held_out))
+    assert no_worse_than_held_out(useless, losses[size], rows, rows) is good
+    assert no_worse_than_held_out(good, losses[size], rows, rows) is good
     other = linear_tree(rows, 3)  # as good as any, and so kept
-    assert not_worse_than_judged(other, judged[key], rows, rows) is other
+    assert no_worse_than_held_out(other, losses[size], rows, rows) is other
 
 
 # The race
@@ -284,22 +284,22 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     order = rng.permutation(400)
     parts = [(rows.part(np.sort(order[200:])), rows.part(np.sort(order[:200])))]
     parts += [(held_out, train) for train, held_out in parts]
-    with_teacher = []
+    with_teacher, alone = [], []
     for train, held_out in parts:
         known = (train.X[:, 0] - train.X[:, 1] >= 0).astype(int)
         soft = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), soft=True)
-        with_teacher.append((Lessons(train, soft), held_out))
-    limits = Limits(8, 62, 6, n_updates=200)
-    grow = Grower(8, None, 1, 0)
-    judged = compare(with_teacher, limits, grow, seed=0, n_jobs=2)
-    assert next(key.family.soft for key in judged if key.is_trained)
-    alone = compare([(Lessons(train), test) for train, test in parts], limits, grow, seed=0, n_jobs=1)
-    assert not any(key.family.soft for key in alone)
-    best, best_alone = chosen_of(judged, "best"), chosen_of(alone, "best")
-    assert judged[best].loss().mean() < alone[best_alone].loss().mean()
-    again = compare(with_teacher, limits, grow, seed=0, n_jobs=1)  # threads do not matter
-    assert list(again) == list(judged)
-    assert all((again[key].loss() == judged[key].loss()).all() for key in again)
+        with_teacher.append(({OWN: train, TEACHER: soft}, held_out))
+        alone.append(({OWN: train}, held_out))
+    limits = Limits(8, None, 6, n_updates=200)
+    found = cross_validate(with_teacher, limits, StartTrees(limits, 0), seed=0, n_jobs=2)
+    assert next(size.candidate.targets for size in found if size.candidate.start in TRAINED) == TEACHER
+    without = cross_validate(alone, limits, StartTrees(limits, 0), seed=0, n_jobs=1)
+    assert all(size.candidate.targets == OWN for size in without)
+    best, best_without = chosen_of(found, "best"), chosen_of(without, "best")
+    assert found[best].loss().mean() < without[best_without].loss().mean()
+    again = cross_validate(with_teacher, limits, StartTrees(limits, 0), seed=0, n_jobs=1)  # threads do not matter
+    assert list(again) == list(found)
+    assert all((again[size].loss() == found[size].loss()).all() for size in again)
 
 
 def test_a_row_far_out_costs_linear_leaves_no_more_than_the_range_of_the_targets() -> None:

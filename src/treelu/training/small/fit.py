@@ -11,8 +11,8 @@ A fit takes these steps, each in a module of its own:
 3. `cross_validate` (`cross_validation`): the held-out loss of each size on the paths of the best candidates, which
    `candidates` lists as data (start, regularisation, targets) and `path` trains.
 4. `train_on_all_rows`: the same paths, trained on all rows.
-5. `finish` (`finish`, `selection`): trees on the raw features, without redundant terms; the table, and the size that the
-   rule selects.
+5. `finish` (`finish`, `selection`): trees on the raw features, without redundant terms; the table of sizes, and the
+   one that the rule selects.
 
 From the call to the kernel:
 

@@ -1,4 +1,4 @@
-"""Trees grown best first, from which small trees start: splits of linear regressions, or of pairs of features."""
+"""Trees grown best first, from which training starts: splits of linear regressions, or of pairs of features."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from treelu.training.small.rows import FLOAT, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, impurity, no_values, one_leaf, with_values
 
-RIDGE = 0.01  # a row, beside features of spread 1
-LEAST_ROWS = 3  # on either side of a split that is grown
+RIDGE = 0.01  # a row, for features of standard deviation 1
+LEAST_ROWS = 3  # on either side of a split
 
 # Pairs of features at a node: which are tried, and how
 LIKELY_FEATURES = 64  # most correlated with a target
-FIRST_FEATURES = 6  # with the best thresholds of their own: all pairs of these
+FIRST_FEATURES = 6  # with the best single thresholds: all pairs of these
 LIKELY_PAIRS = 64  # that explain most of the targets, as many for each
 COMPARED_ROWS = 2_000
 BINS = 64
@@ -27,7 +27,7 @@ EXACT_SPLITS = 6
 
 
 class NodeSplit(NamedTuple):
-    """A split w·x + b ≥ 0 of a node, and by how much it lowers the loss of the rows there."""
+    """A split w·x + b ≥ 0 of a node: its weights and bias (D + 1,), and how much it lowers the loss of the rows there."""
 
     gain: float
     weights: NDArray[np.float64]
@@ -53,7 +53,7 @@ def pair_tree(rows: TrainingRows, max_leaves: int, max_depth: int | None = None)
 
 
 def grown(rows: TrainingRows, max_leaves: int, max_depth: int | None, find_split: FindSplit) -> SoftTree:
-    """A tree grown best first: the node whose split gains most is split next; other weights than its are 0."""
+    """A tree grown best first: the node with the largest gain is split next."""
     return next(growing(rows, [max_leaves], max_depth, find_split))
 
 
@@ -108,7 +108,7 @@ def _tree_of(
 def linear_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
 ) -> NodeSplit | None:
-    """The best threshold of a linear regression, scaled to spread 1; None where no split gains anything."""
+    """The best threshold of a linear regression, scaled to standard deviation 1; None where no split lowers the loss."""
     moments, products = ridge_moments(X, target, weight)
     coefficients: Any = np.linalg.solve(moments, products)  # (D, K)
     return best_of(coefficients.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
@@ -117,11 +117,11 @@ def linear_split(
 def pair_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
 ) -> NodeSplit | None:
-    """The best threshold of one feature or of a combination of two, scaled to spread 1; None where none gains anything.
+    """The best threshold of one feature or of a combination of two, scaled to standard deviation 1; None where none helps.
 
     Combinations are the regressions of a target on two features that explain most of it, and sums and differences of
-    these and of the features with the best thresholds of their own. Their thresholds are first compared on some of
-    the rows and at a few places; the best few then exactly.
+    these and of the features with the best single thresholds. They are first compared on some of the rows at a few
+    thresholds; the best few then exactly.
     """
     some = np.random.default_rng(len(X)).permutation(len(X))[:COMPARED_ROWS]
     sample = X[some], target[some], weight[some], is_classifier
@@ -131,9 +131,9 @@ def pair_split(
     first = likely[np.argsort(-rough_gains(singles, *sample), kind="stable")[:FIRST_FEATURES]]
     coefficients = [singles]
     pairs = set(combinations(np.sort(first).tolist(), 2))
-    goals = products.T[_distinct(target, is_classifier)]
-    for goal in goals:
-        regressed = pair_regressions(moments, goal, likely, -(-LIKELY_PAIRS // len(goals)))
+    distinct = products.T[_distinct(target, is_classifier)]
+    for product in distinct:
+        regressed = pair_regressions(moments, product, likely, -(-LIKELY_PAIRS // len(distinct)))
         coefficients.append(regressed)
         pairs |= {(used[0], used[-1]) for used in map(np.flatnonzero, regressed) if len(used) == 2}
     for i, j in sorted(pairs):
@@ -146,17 +146,17 @@ def pair_split(
 
 
 def pair_regressions(
-    moments: NDArray[np.float64], goal: NDArray[np.float64], likely: NDArray[np.int64], n_pairs: int
+    moments: NDArray[np.float64], product: NDArray[np.float64], likely: NDArray[np.int64], n_pairs: int
 ) -> NDArray[np.float64]:
     """Slopes (pairs, D) of the regressions on two of the likely features that explain most, the best first.
 
-    `moments` (D, D) are those of the features, `goal` (D,) their products with the target.
+    `moments` (D, D) are those of the features, `product` (D,) their products with the target.
     """
     i, j = (likely[place] for place in np.triu_indices(len(likely), 1))
     a, b, c = moments[i, i], moments[j, j], moments[i, j]
     determinant = a * b - c * c
-    by_i, by_j = (b * goal[i] - c * goal[j]) / determinant, (a * goal[j] - c * goal[i]) / determinant
-    best = np.argsort(-(by_i * goal[i] + by_j * goal[j]), kind="stable")[:n_pairs]
+    by_i, by_j = (b * product[i] - c * product[j]) / determinant, (a * product[j] - c * product[i]) / determinant
+    best = np.argsort(-(by_i * product[i] + by_j * product[j]), kind="stable")[:n_pairs]
     coefficients = np.zeros((len(best), len(moments)))
     coefficients[np.arange(len(best)), i[best]], coefficients[np.arange(len(best)), j[best]] = by_i[best], by_j[best]
     return coefficients
@@ -169,7 +169,7 @@ def rough_gains(
     weight: NDArray[np.float64],
     is_classifier: bool,
 ) -> NDArray[np.float64]:
-    """By how much each slope (C, D) lowers the loss with the best of `BINS` − 1 thresholds within three spreads."""
+    """How much each linear function (C, D) lowers the loss with the best of `BINS` − 1 thresholds."""
     z = coefficients @ X.T  # (C, n)
     z -= z.mean(axis=1, keepdims=True)
     z /= np.maximum(z.std(axis=1, keepdims=True), 1e-12)
@@ -191,13 +191,13 @@ def ridge_moments(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments of the features (D, D), with a ridge, and their products with the targets (D, K), all centred."""
     total = weight.sum()
-    centred, goal = X - weight @ X / total, target - weight @ target / total
+    centred, centred_target = X - weight @ X / total, target - weight @ target / total
     scaled = centred * weight[:, None]
-    return scaled.T @ centred + ridge * total * np.eye(X.shape[1]), scaled.T @ goal
+    return scaled.T @ centred + ridge * total * np.eye(X.shape[1]), scaled.T @ centred_target
 
 
 def _distinct(target: NDArray[np.float64], is_classifier: bool) -> slice:
-    """Targets that say something of their own: of two classes, the second."""
+    """The independent targets: of two classes, the second."""
     return slice(1, 2) if is_classifier and target.shape[1] == 2 else slice(None)
 
 
@@ -209,16 +209,19 @@ def best_of(
     is_classifier: bool,
     keep_class: bool = False,
 ) -> NodeSplit | None:
-    """Of some coefficients (C, D), the one whose best threshold gains most, scaled to spread 1; `keep_class` as below."""
+    """Of some linear functions (C, D) the one whose best threshold gains most, scaled to standard deviation 1.
+
+    `keep_class` is that of `best_threshold`.
+    """
     best = None
-    for slope in coefficients:
-        z = X @ slope
+    for weights in coefficients:
+        z = X @ weights
         unit = z.std()
         if unit <= 1e-9:
             continue
         gain, threshold = best_threshold(z / unit, target, weight, is_classifier, keep_class)
         if gain > max(1e-9, 0.0 if best is None else best.gain):
-            best = NodeSplit(gain, np.append(slope / unit, -threshold))
+            best = NodeSplit(gain, np.append(weights / unit, -threshold))
     return best
 
 
@@ -229,9 +232,9 @@ def best_threshold(
     is_classifier: bool,
     keep_class: bool = False,
 ) -> tuple[float, float]:
-    """By how much the best threshold of z lowers the loss, and the threshold; no gain where there is none.
+    """How much the best threshold of z lowers the loss, and the threshold; a gain of 0 where there is none.
 
-    With `keep_class`, only thresholds count on both sides of which most rows have the class that most of all have.
+    With `keep_class`, the majority class of all rows must be that of both sides.
 
     Examples
     --------

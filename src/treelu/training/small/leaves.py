@@ -1,4 +1,4 @@
-"""Values of a tree's leaves: means of the rows, drawn towards those of the nodes above."""
+"""Leaf values: means of the rows, shrunk towards those of the nodes above; and the losses of trees."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from treelu.tree.rows import leaf_counts
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 STRENGTH = 3.0  # of the shrinkage while trees are compared
-OWN_ROW = 0.5  # how many rows the probabilities of the node above count for in a leaf
-NOISE = 0.1  # of a teacher's answers, as a share of that of targets: linear leaves are shrunk the less
-LEAST = 1e-4  # probabilities below are taken for this
+PARENT_ROWS = 0.5  # pseudo-rows of the parent's probabilities in a leaf
+NOISE = 0.1  # of soft targets relative to the rows' own: linear leaves are shrunk the less
+LEAST = 1e-4  # probabilities are clipped to this from below
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def shrunk_means(
 
         value(child) = value(parent) + (mean(child) − mean(parent)) / (1 + strength / rows(parent))
 
-    That is all for values. Of classes a leaf with a single row would still be nearly certain, so that the probabilities of
-    the node above it count for half a row in it.
+    For classes, a leaf with a single row would still be nearly certain: the probabilities of its parent count for half a
+    row more.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def shrunk_means(
     --------
     >>> shrunk_means(np.array([[1, 2]]), np.array([[0.0], [10.0]]), np.array([10.0, 10.0]), 20.0, False).tolist()
     [[0.25], [0.75]]
-    >>> shares = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
-    >>> shrunk_means(np.array([[1, 2]]), shares, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
+    >>> counts = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
+    >>> shrunk_means(np.array([[1, 2]]), counts, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
     [[0.663, 0.337], [0.0, 1.0]]
     """
     sums, mass = node_sums(children, sums, mass)
@@ -106,13 +106,13 @@ def shrunk_means(
     if not is_classifier or not strength or not n_splits:
         return leaves
     above, own = value[parent[n_splits:]], mass[n_splits:, None]
-    return above + own / (own + OWN_ROW) * (leaves - above)
+    return above + own / (own + PARENT_ROWS) * (leaves - above)
 
 
 def shrunk_values(
     tree: SoftTree, rows: TrainingRows, strength: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """The shrunk means of a tree's leaves, in order where the rows ask for it; `found` is `leaf_sums` of the rows."""
+    """The shrunk means of a tree's leaves, in order for monotonic features; `found` is `leaf_sums` of the rows."""
     sums, mass = found
     values = shrunk_means(tree.children, sums, mass, strength, rows.is_classifier)
     return values if rows.signs is None else in_order(tree.children, tree.splits[:, :-1], rows.signs, values, mass)
@@ -133,7 +133,7 @@ def in_order(
 def linear_leaves(
     children: NDArray[np.int64], leaf: NDArray[np.int64], rows: TrainingRows, strength: float
 ) -> NDArray[np.float64]:
-    """A linear function in each leaf, drawn to that of the node above: an array (S + 1, K, D + 1) on scaled features.
+    """A linear function in each leaf, shrunk towards that of its parent: an array (S + 1, K, D + 1) on scaled features.
 
         θ(child) = θ(parent) + (XᵀX + strength · I)⁻¹ Xᵀ (y − X θ(parent))      over the child's rows, weighted
 
@@ -144,7 +144,7 @@ def linear_leaves(
         The leaf of each row, from 0.
     rows : TrainingRows
     strength : float
-        As of `shrunk_means`, for targets as noisy as the rows' own; above the root stands 0.
+        As of `shrunk_means`, for targets as noisy as the rows' own; the root is shrunk towards 0.
     """
     strength *= NOISE if rows.soft else 1.0
     n_splits, width = len(children), rows.X.shape[1]
@@ -169,7 +169,7 @@ def outputs_by_strength(
 ) -> Iterator[NDArray[np.float64]]:
     """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths.
 
-    Those of linear leaves are clipped to the range of the training targets, so that no single row far out decides.
+    Those of linear leaves are clipped to the range of the training targets, so that no outlier decides.
     """
     leaf, of_train = tree.apply(X), tree.apply(train.X)
     found = None if train.linear else leaf_sums(tree, train, of_train)
@@ -182,28 +182,28 @@ def outputs_by_strength(
 
 
 def row_losses(outputs: NDArray[np.float64], test: TrainingRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each test row 1 where its class is missed, and its squared error; in regression the latter twice."""
+    """For each test row 1 where its class is wrong, and its squared error; in regression the latter twice."""
     squared = ((outputs - test.target) ** 2).sum(axis=1)
     if not test.is_classifier:
         squared /= test.target.shape[1]
         return squared, squared
-    missed = outputs.argmax(axis=1) != test.target.argmax(axis=1)
-    return missed.astype(np.float64), squared
+    error = outputs.argmax(axis=1) != test.target.argmax(axis=1)
+    return error.astype(np.float64), squared
 
 
-def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What trees are compared by, for each row: half of the missed classes, half of the squared error."""
-    return (missed + squared) / 2
+def combined(error: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The loss of each row by which trees are compared: half the error rate and half the squared error."""
+    return (error + squared) / 2
 
 
 def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
-    """What trees are compared by, in the mean over the test rows, with leaves fitted to the training rows."""
+    """The mean of `combined` over the test rows, with leaves fitted to the training rows."""
     (outputs,) = outputs_by_strength(tree, train, test.X, [STRENGTH])
     return float(np.average(combined(*row_losses(outputs, test)), weights=test.weight))
 
 
 def total_loss(outputs: NDArray[np.float64], test: TrainingRows) -> float:
-    """What strengths are compared by: the weighted sum of the test rows' log-losses, or of their squared errors."""
+    """The loss by which strengths are compared: the weighted sum of log-losses, or of squared errors."""
     if test.is_classifier:
         loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
     else:

@@ -1,4 +1,4 @@
-"""Fewer leaves: the weakest splits of a tree in training go."""
+"""Fewer leaves: the weakest splits of a tree in training are removed."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ LEAST_WEIGHT = 0.5  # of a leaf, where rows have weight 1 in the mean
 def pruned(
     tree: SoftTree, rows: TrainingRows, max_leaves: int, min_samples: float = 1.0, *, linear: bool = False
 ) -> SoftTree:
-    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows: the weakest splits go.
+    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows.
 
     A split above two leaves becomes a leaf where that costs least on the rows: with a constant in each leaf or, if
     `linear`, with a linear function. A leaf with too few rows is taken away, and its sibling moves up to their parent's
     place.
     """
-    cut = _Pruning(tree, rows, linear)
-    while (split := cut.above_a_small_leaf(min_samples)) is not None:
-        cut.lift(*split)
-    while cut.n_splits() >= max_leaves:
-        cut.close()
-    return cut.result()
+    pruning = _Pruning(tree, rows, linear)
+    while (split := pruning.above_a_small_leaf(min_samples)) is not None:
+        pruning.lift(*split)
+    while pruning.n_splits() >= max_leaves:
+        pruning.close()
+    return pruning.result()
 
 
 def linear_losses(tree: SoftTree, rows: TrainingRows, leaf: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each node loses with a linear function of the features in it: weighted squared errors."""
+    """The weighted squared errors of a linear function of the features at each node."""
     reached = reached_rows(tree.children, leaf)
     losses = np.zeros(len(reached))
     for node, index in enumerate(reached):
@@ -53,7 +53,7 @@ def linear_losses(tree: SoftTree, rows: TrainingRows, leaf: NDArray[np.int64]) -
 
 
 class _Pruning:
-    """A tree from which splits are taken: which nodes have become leaves, and which stand in another's place."""
+    """A tree being pruned: which nodes have become leaves, and which have replaced their parent."""
 
     def __init__(self, tree: SoftTree, rows: TrainingRows, linear: bool) -> None:
         self.tree, self.rows = tree, rows
@@ -67,7 +67,7 @@ class _Pruning:
         self.is_leaf = np.arange(2 * tree.n_splits + 1) >= tree.n_splits
 
     def splits(self) -> Iterator[tuple[int, int, int]]:
-        """Splits that are left, parents first, with their two children."""
+        """The remaining splits, parents first, with their two children."""
         pending = [self.root]
         for node in pending:
             if not self.is_leaf[node]:
@@ -76,7 +76,7 @@ class _Pruning:
                 yield node, left, right
 
     def n_splits(self) -> int:
-        """Splits that are left."""
+        """The number of remaining splits."""
         return sum(1 for _ in self.splits())
 
     def above_a_small_leaf(self, least: float) -> tuple[int, int] | None:
@@ -107,7 +107,7 @@ class _Pruning:
         self.is_leaf[min(costs)[1]] = True
 
     def result(self) -> SoftTree:
-        """The splits that are left, with leaf values from the rows."""
+        """The remaining splits, with leaf values from the rows."""
         left = list(self.splits())
         if not left:
             return one_leaf(self.rows)

@@ -13,13 +13,13 @@ from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
 from treelu.training.small.rows import FLOAT, TrainingRows
 from treelu.training.together import check_not_stopped
 
-PRIOR = 0.6  # pseudo-rows of a leaf's first probabilities
+PRIOR = 0.6  # pseudo-rows of the class frequencies in a leaf
 NEXT_TO_NOTHING = 0.02  # of the largest weight of a split: a penalised weight that counts as 0
 
 
 @dataclass(frozen=True)
 class SoftTree:
-    """Splits and leaf values in training; `treelu.nn.soft_tree` says what they compute.
+    """Splits and leaf values in training; `treelu.nn.soft_tree` documents what they compute.
 
     Attributes
     ----------
@@ -72,8 +72,8 @@ def with_values(tree: SoftTree, rows: TrainingRows) -> SoftTree:
     """Leaf values from the rows that are routed to each leaf, hard."""
     sums, mass = leaf_sums(tree, rows)
     mean = sums.sum(axis=0) / mass.sum()
-    shares = (sums + PRIOR * mean) / (mass + PRIOR)[:, None]
-    values = np.log(np.maximum(shares, 1e-4)) if rows.is_classifier else shares
+    means = (sums + PRIOR * mean) / (mass + PRIOR)[:, None]
+    values = np.log(np.maximum(means, 1e-4)) if rows.is_classifier else means
     return replace(tree, values=values.astype(FLOAT))
 
 
@@ -118,7 +118,7 @@ def reached_rows(children: NDArray[np.int64], leaf: NDArray[np.int64]) -> list[N
 
 
 def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier: bool) -> NDArray[np.float64]:
-    """What each node loses as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
+    """The loss of each node as a leaf, up to a constant: rows × entropy, or minus rows × squared mean."""
     mass = np.maximum(mass, 1e-12)[:, None]
     if is_classifier:
         return -(sums * np.log(np.maximum(sums / mass, 1e-12))).sum(axis=1)
