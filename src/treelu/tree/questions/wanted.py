@@ -10,7 +10,14 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.exact import ExactRows, rounding, rows_alone
 from treelu.tree.questions.words import number
+
+ROUNDED = 8 * float(np.finfo(np.float64).eps)
+
+
+class NoLeafError(ValueError):
+    """No leaf has the answer, wherever a row lies."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,30 @@ class Conditions:
     strict : bool array of shape (m,)
     softmax : (int, float) or None
         A class and the least probability that it must have by softmax: a convex set that is no polyhedron.
+    magnitude : array of shape (m, n_features), optional
+        Sizes of the weights that the tree adds up, where ``weights`` are sums of them. None: they are the tree's own.
+    inexact : bool array of shape (m, n_features), optional
+        Which weights are rounded.
+    slack : array of shape (m,), optional
+        By how much the offsets may be off, by rounding here or in the tree's prediction.
     """
 
     weights: np.ndarray
     offsets: np.ndarray
     strict: np.ndarray
     softmax: tuple[int, float] | None = None
+    magnitude: np.ndarray | None = None
+    inexact: np.ndarray | None = None
+    slack: np.ndarray | None = None
+
+    def exact_rows(self, reach: np.ndarray, size: np.ndarray) -> ExactRows:
+        """The conditions for a proof, for values up to ``reach``; ``size`` as in `ExactRows`."""
+        magnitude = np.abs(self.weights) if self.magnitude is None else self.magnitude
+        error = 2 * rounding(magnitude, reach)
+        if self.inexact is not None:  # a rounded weight of a feature without bounds proves nothing
+            error = np.where((self.inexact & np.isinf(reach)).any(axis=1), np.inf, error)
+        slack = 0.0 if self.slack is None else self.slack
+        return rows_alone(-self.weights, -self.offsets, self.strict, error + slack, size)
 
 
 @dataclass(frozen=True)
@@ -135,13 +160,13 @@ def _check_some_leaf(tree: ObliqueTree, wanted: Wanted, limits: list[float], out
         if tree.is_classifier:
             name = f"probability of {shown_class(target)}"
             values = tree.link_outputs(tree.values)[:, find_class(tree, target)]
-        raise ValueError(
+        raise NoLeafError(
             f"no leaf of this tree has a {name} of {wanted.words.rpartition(' of ')[2]}; they are from "
             f"{number(values.min())} to {number(values.max())}"
         )
     assert tree.classes is not None
     given = sorted({shown_class(label) for label in tree.classes[leaf_classes(tree)].tolist()})
-    raise ValueError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
+    raise NoLeafError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
 
 
 # Classes
@@ -176,7 +201,23 @@ def class_conditions(tree: ObliqueTree, leaf: int, k: int) -> Conditions:
         sign = 1.0 if k == 1 else -1.0
         return Conditions(sign * weights, sign * values, np.array([k == 1]))
     others = [j for j in range(len(values)) if j != k]
-    return Conditions(weights[k] - weights[others], values[k] - values[others], np.array([j < k for j in others]))
+    magnitude, slack = np.abs(weights[k]) + np.abs(weights[others]), np.abs(values[k]) + np.abs(values[others])
+    differences, inexact = exact_sum(weights[k], -weights[others])
+    return Conditions(differences, values[k] - values[others], np.array([j < k for j in others]),
+                      magnitude=magnitude, inexact=inexact, slack=ROUNDED * slack)  # fmt: skip
+
+
+def exact_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of floats, and which of them are rounded (Knuth's two-sum).
+
+    Examples
+    --------
+    >>> exact_sum(np.array([0.5, 1.0]), np.array([0.25, 1e-20]))
+    (array([0.75, 1.  ]), array([False,  True]))
+    """
+    sums = a + b
+    other = sums - a
+    return sums, (a - (sums - other)) + (b - other) != 0
 
 
 # Probabilities and values
@@ -205,11 +246,15 @@ def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: flo
             least = 0.0 if at_least is None else at_least
             softmax = (k, least) if least > 0 else None
             return [Conditions(none.weights, none.offsets, none.strict, softmax)]
+        slack = ROUNDED * np.abs(values).sum() + _logit_slack(at_least, at_most)
+        magnitude, inexact, ends = None, None, (_logit(at_least), _logit(at_most))
         if tree.link == "softmax":
-            weights, values = weights[[k]] - weights[[1 - k]], values[[k]] - values[[1 - k]]
-        elif k == 0:
-            weights, values = -weights, -values
-        return [_interval(weights[0], values[0], _logit(at_least), _logit(at_most))]
+            magnitude = np.abs(weights).sum(axis=0)
+            (form, inexact), values = exact_sum(weights[k], -weights[1 - k]), values[[k]] - values[[1 - k]]
+        else:
+            sign = 1.0 if k else -1.0
+            form, values = sign * weights[0], sign * values
+        return [interval(form, values[0], *ends, slack, magnitude, inexact)]
 
     return Wanted(words, leaf, holds)
 
@@ -220,6 +265,16 @@ def _logit(p: float | None) -> float | None:
         return None
     with np.errstate(divide="ignore"):
         return float(np.clip(np.log(p) - np.log1p(-p), -745.0, 37.0))
+
+
+def _logit_slack(at_least: float | None, at_most: float | None) -> float:
+    """By how much scores of a probability may differ that floats do not tell apart: of one by some 1e-13 of it."""
+    slack = 0.0
+    for limit in (at_least, at_most):
+        if limit is not None:
+            ends = [_logit(min(max(limit * factor, 0.0), 1.0)) or 0.0 for factor in (1 - 1e-13, 1 + 1e-13)]
+            slack = max(slack, ends[1] - ends[0], 1e-12 * abs(ends[0]))
+    return slack
 
 
 def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, output: int) -> Wanted:
@@ -233,7 +288,9 @@ def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, out
     linear = tree.leaf_weights
 
     def leaf(number: int) -> list[Conditions]:
-        return [_interval(linear[number, output], tree.values[number, output], at_least, at_most)]
+        value = tree.values[number, output]
+        slack = ROUNDED * (abs(value) + max(abs(at_least or 0.0), abs(at_most or 0.0)))
+        return [interval(linear[number, output], value, at_least, at_most, slack)]
 
     return Wanted(words, leaf, holds)
 
@@ -251,7 +308,15 @@ def _between(values: np.ndarray, at_least: float | None, at_most: float | None) 
     )
 
 
-def _interval(weights: np.ndarray, value: float, low: float | None, high: float | None) -> Conditions:
+def interval(
+    weights: np.ndarray,
+    value: float,
+    low: float | None,
+    high: float | None,
+    slack: float,
+    magnitude: np.ndarray | None = None,
+    inexact: np.ndarray | None = None,
+) -> Conditions:
     """``low <= weights @ x + value <= high``."""
     rows, offsets = [], []
     if low is not None:
@@ -260,7 +325,12 @@ def _interval(weights: np.ndarray, value: float, low: float | None, high: float 
     if high is not None:
         rows.append(-weights)
         offsets.append(high - value)
-    return Conditions(np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool))
+    n = (len(rows), 1)
+    return Conditions(
+        np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool), None,
+        None if magnitude is None else np.tile(magnitude, n), None if inexact is None else np.tile(inexact, n),
+        np.full(len(rows), slack),
+    )  # fmt: skip
 
 
 def _limit_words(at_least: float | None, at_most: float | None) -> str:
