@@ -13,7 +13,7 @@ thresholds only; there the comparison itself is exact, and the error counts once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +31,10 @@ class ExactRows:
     ----------
     weights, offsets : arrays of shape (m, n) and (m,)
         As the tree has them, in the features' own units.
+    rest : array of shape (m, n)
+        What the weights are rounded by, where they are sums: the exact weights are ``weights + rest``.
+    own : bool array of shape (m,)
+        Whether the tree itself adds ``weights @ v`` in this order and compares it with ``-offsets``.
     strict : bool array of shape (m,)
     error : array of shape (m,)
         By how much rounding may move each condition; infinite: it must not be used for a proof.
@@ -49,6 +53,8 @@ class ExactRows:
     direction: np.ndarray
     factor: np.ndarray
     size: np.ndarray
+    rest: np.ndarray
+    own: np.ndarray
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -56,19 +62,24 @@ class ExactRows:
     def and_also(self, *others: ExactRows) -> ExactRows:
         """These conditions and others."""
         parts = (self, *others)
-        return ExactRows(
-            np.vstack([part.weights for part in parts]),
-            *(np.concatenate([getattr(part, name) for part in parts])
-              for name in ("offsets", "strict", "error", "direction", "factor", "size")),
-        )  # fmt: skip
+        return ExactRows(**{
+            one.name: np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(self)
+        })  # fmt: skip
 
 
 def rows_alone(
-    weights: np.ndarray, offsets: np.ndarray, strict: np.ndarray, error: np.ndarray, size: np.ndarray
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    strict: np.ndarray,
+    error: np.ndarray,
+    size: np.ndarray,
+    rest: np.ndarray | None = None,
+    own: bool = False,
 ) -> ExactRows:
     """Conditions each of which reads a sum of its own."""
     m = len(offsets)
-    return ExactRows(weights, offsets, strict, error, np.full(m, -1), np.ones(m), size)
+    rest = np.zeros_like(weights) if rest is None else rest
+    return ExactRows(weights, offsets, strict, error, np.full(m, -1), np.ones(m), size, rest, np.full(m, own))
 
 
 def rounding(weights: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -109,16 +120,29 @@ def _crossed(low: tuple[float, bool], high: tuple[float, bool]) -> bool:
 def one_row_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Which conditions the box excludes by themselves: bool (m,)."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        least, error = _box_minimum(rows.weights, np.zeros_like(rows.weights), low, high)
+        least, error = _box_minimum(rows.weights, np.abs(rows.rest), low, high)
         total, slack = least + rows.offsets - rows.error, error + 8 * _U * (np.abs(least) + np.abs(rows.offsets))
         clear = total > slack + 8 * _U * rows.error
         near = ~clear & (total >= -slack - 8 * _U * rows.error) & np.isfinite(total)
-    safe = _in_range(rows.weights, rows.offsets[:, None], low, high)
+    clear |= rows.own & _corner_excludes(rows, low, high)
+    near &= ~clear
+    safe = rows.own | _in_range(rows.weights, rows.offsets[:, None], low, high)
     for place in np.flatnonzero(near | (clear & ~safe)).tolist():
         multipliers = np.zeros(len(rows))
         multipliers[place] = 1.0
         clear[place] = _excludes_exactly(rows, low, high, multipliers)
     return clear
+
+
+def _corner_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The same by the tree's own sum in the best corner of the box: rounded sums are monotone in each term."""
+    used = (rows.weights != 0).any(axis=0)
+    weights = rows.weights[:, used]
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        terms = np.where(weights == 0, 0.0, weights * np.where(weights > 0, low[used], high[used]))
+        sums = np.add.accumulate(terms, axis=1)[:, -1] if terms.shape[1] else np.zeros(len(rows))
+        total = sums + rows.offsets  # its sign is exact
+        return (total > 0) | ((total == 0) & rows.strict)
 
 
 def excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray, multipliers: np.ndarray) -> bool:
@@ -160,12 +184,12 @@ def _excludes_in_floats(rows: ExactRows, low: np.ndarray, high: np.ndarray, mult
     used = np.flatnonzero(multipliers)
     W, c, scaled = rows.weights[used], rows.offsets[used], multipliers[used]
     columns = (W != 0).any(axis=0)
-    W, low, high = W[:, columns], low[columns], high[columns]
+    W, rest, low, high = W[:, columns], np.abs(rows.rest[used][:, columns]), low[columns], high[columns]
     if scaled.min() < _SMALLEST or not (_in_range(W).all() and _in_range(c[None], low[None], high[None]).all()):
         return False
     m = len(used) + 3
     with np.errstate(invalid="ignore", over="ignore"):
-        least, error = _box_minimum(scaled @ W, m * 2 * _U * (scaled @ np.abs(W)), low, high)
+        least, error = _box_minimum(scaled @ W, m * 2 * _U * (scaled @ np.abs(W)) + 2 * scaled @ rest, low, high)
         charge = float(_charges(rows, used, scaled))
         total = least + scaled @ c - charge
         slack = error + 2 * m * 2 * _U * (abs(least) + scaled @ np.abs(c) + charge) + 1e-250
@@ -195,7 +219,7 @@ def _charges(rows: ExactRows, used: np.ndarray, multipliers: np.ndarray) -> floa
 def _excludes_exactly(rows: ExactRows, low: np.ndarray, high: np.ndarray, multipliers: np.ndarray) -> bool:
     used = np.flatnonzero(multipliers).tolist()
     columns = np.flatnonzero((rows.weights[used] != 0).any(axis=0)).tolist()
-    W = [[Fraction(float(rows.weights[i, k])) for k in columns] for i in used]
+    W = [[Fraction(float(rows.weights[i, k])) + Fraction(float(rows.rest[i, k])) for k in columns] for i in used]
     ends = [(float(low[k]), float(high[k])) for k in columns]
     weights = [Fraction(float(multipliers[i])) for i in used]
     for whole in (False, True):  # then with all sums that nearly vanish made to vanish

@@ -222,7 +222,8 @@ class Surroundings:
         self.G, self.h, self.length = self.unit_rows(weights, scores)
         self.noise = np.minimum(sizes / self.length * _EPS, 1e300)
         self.step = self._steps(tree)
-        self.error = np.where(self._adds_exactly(), 0.0, rounding(splits.weights, self.reach))
+        self.adds_exactly = self._adds_exactly()
+        self.error = np.where(self.adds_exactly, 0.0, rounding(splits.weights, self.reach))
         for node in np.flatnonzero(~self.moves).tolist():  # decided by what stays: by the tree's own sums
             self.h[node] = node_scores(x[None], np.zeros(1, dtype=int), tree.weights, tree.biases, node)[0]
 
@@ -294,11 +295,13 @@ class Surroundings:
         The sign of a floating-point sum of two numbers is exact, so a bias adds no error.
         """
         sign = np.where(sides == 1, -1.0, 1.0)
-        stepped = (self.step[nodes] > 0) & (sign > 0)  # of integers: score <= -step
+        stepped = self.adds_exactly[nodes] & (sign > 0)  # of integers: score <= -step
         offsets = sign * self.splits.tree.biases[nodes] + np.where(stepped, self.step[nodes], 0.0)
+        weights = sign[:, None] * self.splits.weights[nodes]
         return ExactRows(
-            sign[:, None] * self.splits.weights[nodes], offsets, (sign > 0) & ~stepped, self.error[nodes],
+            weights, offsets, (sign > 0) & ~stepped, self.error[nodes],
             self.splits.direction[nodes], sign * self.splits.factor[nodes], self.length[nodes],
+            np.zeros_like(weights), np.ones(len(nodes), dtype=bool),
         )  # fmt: skip
 
     def _single_cost(self, node: int, side: int) -> float:

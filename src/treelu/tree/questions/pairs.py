@@ -286,17 +286,20 @@ class PairSearch:
         """Conditions on the first row, over the variables of both."""
         assert shape.exact is not None
         zeros = np.zeros((len(shape.exact), len(self.own)))
-        return replace(shape.exact, weights=np.hstack([shape.exact.weights, zeros]))
+        return replace(shape.exact, weights=np.hstack([shape.exact.weights, zeros]),
+                       rest=np.hstack([shape.exact.rest, zeros]))  # fmt: skip
 
     def _moved(self, shape: Polyhedron) -> ExactRows:
         """Conditions on the second row. A sum without any of its own features is the same sum as the first row's."""
         exact = shape.exact
         assert exact is not None
         columns = self.place.movable[self.own]
-        weights = exact.weights.copy()
-        weights[:, columns] = 0.0
-        other = (exact.weights[:, columns] != 0).any(axis=1) & (exact.direction >= 0)
+        reads = (exact.weights[:, columns] != 0).any(axis=1)
+        other = reads & (exact.direction >= 0)
+        weights, rest = exact.weights.copy(), exact.rest.copy()
+        weights[:, columns] = rest[:, columns] = 0.0
         return replace(exact, weights=np.hstack([weights, exact.weights[:, columns]]),
+                       rest=np.hstack([rest, exact.rest[:, columns]]), own=exact.own & ~reads,
                        direction=np.where(other, exact.direction + self.tree.n_splits, exact.direction))  # fmt: skip
 
     def _order(self) -> _Rows:
@@ -316,11 +319,11 @@ class PairSearch:
         columns = place.movable[self.own]
         shared = second.copy()
         shared[columns] = 0.0
-        weights, inexact = (np.r_[part, rest] for part, rest in zip(
-            exact_sum(first, shared), (second[columns], np.zeros(len(columns), dtype=bool)), strict=True))  # fmt: skip
+        weights, rest = (np.r_[part, own] for part, own in zip(
+            exact_sum(first, shared), (second[columns], np.zeros(len(columns))), strict=True))  # fmt: skip
         magnitude = np.r_[np.abs(first) + np.abs(shared), np.abs(second[columns])]
         condition = Conditions(weights[None], np.array([offset]), np.ones(1, dtype=bool), None, magnitude[None],
-                               inexact[None], np.array([ROUNDED * abs(offset)]))  # fmt: skip
+                               rest[None], np.array([ROUNDED * abs(offset)]))  # fmt: skip
         base, reach = np.r_[place.x, place.x[columns]], np.r_[place.reach, place.reach[columns]]
         moving = np.r_[place.movable, self.tree.n_features + np.arange(len(columns))]
         scale = np.r_[place.scale, place.scale[self.own]]

@@ -23,7 +23,7 @@ from treelu.tree.questions.programmes import (
 )
 from treelu.tree.questions.projection import least_distance, project, surrogate_bound
 from treelu.tree.questions.wanted import Conditions, Wanted
-from treelu.tree.questions.whole import Budget, Discrete, WholeSearch, rows_inside
+from treelu.tree.questions.whole import Budget, Discrete, WholeSearch, has_room, rows_inside
 
 NORMS = ("l1", "linf", "l2")
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
@@ -167,6 +167,9 @@ class _Run:
             shape = self.place.polyhedron(path, way)
             if shape.empty_by_bounds():
                 continue
+            if not has_room(shape):  # one row alone
+                self.push(max(bound, length(shape.low, self.norm)), _SOLVED, (shape, leaf, way, shape.low))
+                continue
             inside = np.clip(0.0, shape.low, shape.high)
             better = max(bound, length(inside, self.norm))
             if not len(shape.h) and way.softmax is None and not self.discrete.groups:
@@ -292,7 +295,7 @@ class _Run:
         slack = 1e-12 * (1 + abs(offset) + float(q @ (np.abs(tree.values[leaf]) + abs(tree.values[leaf, k]))))
         tangent = Conditions(
             -(q @ weights)[None], np.array([-offset]), np.zeros(1, dtype=bool), None,
-            (len(q) + 2) * (q @ sizes)[None], (q @ sizes > 0)[None], np.array([slack]),
+            (len(q) + 2) * (q @ sizes)[None], np.where(q @ sizes > 0, np.nan, 0.0)[None], np.array([slack]),
         )  # fmt: skip
         return float(top + np.log(parts.sum()) + np.log(least)), q @ slopes, tangent
 
@@ -304,11 +307,13 @@ class _Run:
                 self.effort.bound = min(self.effort.bound, float(bound), distance)
                 self.push(max(bound, distance), _ROW, Found(row, distance, leaf))
                 return
-        if not proved_empty(self._nearest(shape, leaf, way, 0.0)[1]):
+        if has_room(shape) and not proved_empty(self._nearest(shape, leaf, way, 0.0)[1]):
             self._undecided(float(bound))
 
     def _rows_near(self, shape: Polyhedron, leaf: int, way: Conditions, y: np.ndarray) -> Iterator[np.ndarray]:
         yield self.place.row(y, shape)
+        if not has_room(shape):
+            return
         for further in (1e-13, 1e-11, 1e-9):  # beyond all planes that lie between the row and the leaf
             yield self.place.row(y * (1 + further), shape)
         for strict_only in (False, True):

@@ -33,8 +33,8 @@ class Conditions:
         A class and the least probability that it must have by softmax: a convex set that is no polyhedron.
     magnitude : array of shape (m, n_features), optional
         Sizes of the weights that the tree adds up, where ``weights`` are sums of them. None: they are the tree's own.
-    inexact : bool array of shape (m, n_features), optional
-        Which weights are rounded.
+    rest : array of shape (m, n_features), optional
+        What ``weights`` are rounded by; NaN where that is not known.
     slack : array of shape (m,), optional
         By how much the offsets may be off, by rounding here or in the tree's prediction.
     """
@@ -44,17 +44,19 @@ class Conditions:
     strict: np.ndarray
     softmax: tuple[int, float] | None = None
     magnitude: np.ndarray | None = None
-    inexact: np.ndarray | None = None
+    rest: np.ndarray | None = None
     slack: np.ndarray | None = None
 
     def exact_rows(self, reach: np.ndarray, size: np.ndarray) -> ExactRows:
         """The conditions for a proof, for values up to ``reach``; ``size`` as in `ExactRows`."""
         magnitude = np.abs(self.weights) if self.magnitude is None else self.magnitude
         error = 2 * rounding(magnitude, reach)
-        if self.inexact is not None:  # a rounded weight of a feature without bounds proves nothing
-            error = np.where((self.inexact & np.isinf(reach)).any(axis=1), np.inf, error)
+        rest = np.zeros_like(self.weights) if self.rest is None else self.rest
+        # A weight that is off by an unknown amount proves nothing of a feature without bounds.
+        error = np.where((np.isnan(rest) & np.isinf(reach)).any(axis=1), np.inf, error)
         slack = 0.0 if self.slack is None else self.slack
-        return rows_alone(-self.weights, -self.offsets, self.strict, error + slack, size)
+        return rows_alone(-self.weights, -self.offsets, self.strict, error + slack, size, -np.nan_to_num(rest),
+                          own=self.magnitude is None and not np.any(slack))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,22 +204,22 @@ def class_conditions(tree: ObliqueTree, leaf: int, k: int) -> Conditions:
         return Conditions(sign * weights, sign * values, np.array([k == 1]))
     others = [j for j in range(len(values)) if j != k]
     magnitude, slack = np.abs(weights[k]) + np.abs(weights[others]), np.abs(values[k]) + np.abs(values[others])
-    differences, inexact = exact_sum(weights[k], -weights[others])
+    differences, rest = exact_sum(weights[k], -weights[others])
     return Conditions(differences, values[k] - values[others], np.array([j < k for j in others]),
-                      magnitude=magnitude, inexact=inexact, slack=ROUNDED * slack)  # fmt: skip
+                      magnitude=magnitude, rest=rest, slack=ROUNDED * slack)  # fmt: skip
 
 
 def exact_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of floats, and which of them are rounded (Knuth's two-sum).
+    """The sums of floats, and what they are rounded by (Knuth's two-sum).
 
     Examples
     --------
     >>> exact_sum(np.array([0.5, 1.0]), np.array([0.25, 1e-20]))
-    (array([0.75, 1.  ]), array([False,  True]))
+    (array([0.75, 1.  ]), array([0.e+00, 1.e-20]))
     """
     sums = a + b
     other = sums - a
-    return sums, (a - (sums - other)) + (b - other) != 0
+    return sums, (a - (sums - other)) + (b - other)
 
 
 # Probabilities and values
@@ -242,21 +244,29 @@ def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: flo
         assert tree.leaf_weights is not None
         weights, values = tree.leaf_weights[number], tree.values[number]
         if tree.link == "softmax" and tree.n_outputs > 2:
-            none = _none(tree)
-            least = 0.0 if at_least is None else at_least
-            softmax = (k, least) if least > 0 else None
-            return [Conditions(none.weights, none.offsets, none.strict, softmax)]
+            return [_softmax_at_least(tree, number, k, 0.0 if at_least is None else at_least)]
         slack = ROUNDED * np.abs(values).sum() + _logit_slack(at_least, at_most)
-        magnitude, inexact, ends = None, None, (_logit(at_least), _logit(at_most))
+        magnitude, rest, ends = None, None, (_logit(at_least), _logit(at_most))
         if tree.link == "softmax":
             magnitude = np.abs(weights).sum(axis=0)
-            (form, inexact), values = exact_sum(weights[k], -weights[1 - k]), values[[k]] - values[[1 - k]]
+            (form, rest), values = exact_sum(weights[k], -weights[1 - k]), values[[k]] - values[[1 - k]]
         else:
             sign = 1.0 if k else -1.0
             form, values = sign * weights[0], sign * values
-        return [interval(form, values[0], *ends, slack, magnitude, inexact)]
+        return [interval(form, values[0], *ends, slack, magnitude, rest)]
 
     return Wanted(words, leaf, holds)
+
+
+def _softmax_at_least(tree: ObliqueTree, leaf: int, k: int, least: float) -> Conditions:
+    """A probability of class k of at least so much: a convex set, within s_k − s_j ≥ log p / (1 − p) for every j."""
+    if least <= 0:
+        return _none(tree)
+    apart = class_conditions(tree, leaf, k)
+    assert apart.slack is not None
+    slack = apart.slack + _logit_slack(least, None)
+    offsets, strict = apart.offsets - (_logit(least) or 0.0), np.zeros(len(slack), dtype=bool)
+    return replace(apart, offsets=offsets, strict=strict, softmax=(k, least), slack=slack)
 
 
 def _logit(p: float | None) -> float | None:
@@ -288,11 +298,23 @@ def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, out
     linear = tree.leaf_weights
 
     def leaf(number: int) -> list[Conditions]:
-        value = tree.values[number, output]
-        slack = ROUNDED * (abs(value) + max(abs(at_least or 0.0), abs(at_most or 0.0)))
-        return [interval(linear[number, output], value, at_least, at_most, slack)]
+        return [_beyond_the_floats_before(linear[number, output], tree.values[number, output], at_least, at_most)]
 
     return Wanted(words, leaf, holds)
+
+
+def _beyond_the_floats_before(
+    weights: np.ndarray, value: float, at_least: float | None, at_most: float | None
+) -> Conditions:
+    """When a sum rounds to ``at_least`` or more: exactly, it is above the float before that."""
+    rows, offsets, slack = [], [], []
+    for sign, limit in ((1.0, at_least), (-1.0, at_most)):
+        if limit is not None:
+            sums, rest = exact_sum(np.array([sign * value]), np.array([-np.nextafter(sign * limit, -np.inf)]))
+            rows.append(sign * weights)
+            offsets.append(float(sums[0]))
+            slack.append(abs(float(rest[0])))
+    return Conditions(np.array(rows), np.array(offsets), np.ones(len(rows), dtype=bool), slack=np.array(slack))
 
 
 def _constant(
@@ -315,7 +337,7 @@ def interval(
     high: float | None,
     slack: float,
     magnitude: np.ndarray | None = None,
-    inexact: np.ndarray | None = None,
+    rest: np.ndarray | None = None,
 ) -> Conditions:
     """``low <= weights @ x + value <= high``."""
     rows, offsets = [], []
@@ -325,10 +347,10 @@ def interval(
     if high is not None:
         rows.append(-weights)
         offsets.append(high - value)
-    n = (len(rows), 1)
+    signs = np.array([1.0] * (low is not None) + [-1.0] * (high is not None))[:, None]
     return Conditions(
         np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool), None,
-        None if magnitude is None else np.tile(magnitude, n), None if inexact is None else np.tile(inexact, n),
+        None if magnitude is None else np.tile(magnitude, (len(rows), 1)), None if rest is None else signs * rest,
         np.full(len(rows), slack),
     )  # fmt: skip
 
