@@ -105,8 +105,10 @@ def _ask_nearest(tree: ObliqueTree, asked: Asked, rng: np.random.Generator) -> s
     distances = np.linalg.norm((rows[fits] - x) / asked.scale, ord=order, axis=1)
     if found:
         assert asked.permits(found.row)
-        now = tree.predict(found.row[None])[0]
-        assert now == wanted["target"] if tree.is_classifier else now >= wanted["at_least"]
+        if tree.is_classifier:
+            assert tree.predict(found.row[None])[0] == wanted["target"]
+        else:
+            assert tree.decision_function(found.row[None])[0, 0] >= wanted["at_least"]
     elif found.decided:
         assert not asked.confirmed(tree, rows[fits]).any(), ("none", x, rows[fits][:1])
         return "proved"

@@ -230,7 +230,7 @@ def candidate_rows(tree: ObliqueTree, asked: Asked, rng: np.random.Generator, n:
         ends = rng.random(rows.shape)
         rows = np.where(ends < 0.15, low, np.where(ends > 0.85, high, rows))
         near = rng.random(n) < 0.5
-        rows[near] = np.where(np.isfinite(asked.low + asked.high), rows[near], rows[near] / 20)
+        rows[near] = np.where(np.isfinite(asked.low) & np.isfinite(asked.high), rows[near], rows[near] / 20)
         rows = np.vstack([rows, _on_planes(tree, rows, rng)])
         rows = np.clip(rows, asked.low, asked.high)
         rows[:, asked.whole] = np.round(rows[:, asked.whole])
