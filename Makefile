@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+KERNELS := $(wildcard src/treelu/nn/kernels/*.[ch])
 
 .PHONY: help setup demo test lint bench bench-quality bench-size paper docs clean
 help:
@@ -14,7 +15,7 @@ help:
 	@echo "paper          the paper's tables and figures"
 	@echo "docs           build the documentation into site/"
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml setup.py constraints.txt $(KERNELS)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
 	touch $@
@@ -48,4 +49,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv site dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site dist build demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import roc_auc_score
 
+from experiments.datasets import load_moleculenet
 from treelu import ALCNClassifier, LCNClassifier, LLNClassifier
-from treelu.chem import MorganFingerprint, load_moleculenet
+from treelu.chem import MorganFingerprint
 
 TRAINING: dict[str, Any] = {
     "epochs": 30, "learning_rate": 0.1,

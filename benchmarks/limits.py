@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 
 from benchmarks.comparison import Comparison, Measure, Part, times_faster
 from benchmarks.tables import Data
 from benchmarks.timing import interleaved, medians
 from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_threads
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
-from treelu.nn.cpu.kernels import LANES
+from treelu.nn.cpu.evaluation import COLUMNS
+from treelu.nn.kernels import compiled
 from treelu.training import KernelStepper, Sample, batches
 from treelu.training.loop import UPDATES_AT_ONCE
 from treelu.training.targets import Targets
@@ -41,7 +41,7 @@ class Work:
     @property
     def padded(self) -> int:
         """Weights that are touched for a non-zero feature: M, filled up to whole vectors."""
-        return -(-self.depth // LANES) * LANES
+        return -(-self.depth // COLUMNS) * COLUMNS
 
     @property
     def hashes(self) -> float:
@@ -151,16 +151,16 @@ def _a_step(data: Data, depth: int, rounds: int) -> float:
 def _pieces(data: Data, depth: int, rounds: int) -> dict[str, float]:
     """Median seconds of each piece of a training step, called one by one."""
     stepper = _stepper(data, depth)
-    sample, arrays = stepper.sample, stepper.arrays
+    sample, passes = stepper.sample, stepper.passes
     seconds: dict[str, list[float]] = {name: [] for name in PIECES}
     stream = batches(sample, BATCH, np.random.default_rng(0))
     for step in range(30 * rounds):
         index, ticks = next(stream), [time.perf_counter()]
-        output = arrays.forward(sample.table.rows(index), 0.5, DropConnect(DROP, step))
+        output = passes.forward(sample.table.rows(index), 0.5, DropConnect(DROP, step))
         ticks.append(time.perf_counter())
         _, gradient = sample.targets.loss_and_gradient(output, index)
         ticks.append(time.perf_counter())
-        arrays.backward(gradient)
+        passes.backward(gradient)
         ticks.append(time.perf_counter())
         stepper.optimizer.take_step(RATE)
         ticks.append(time.perf_counter())
@@ -173,22 +173,21 @@ def _rates(rounds: int) -> dict[str, float]:
     """What this machine does a second at its best: numbers hashed, arithmetic of a matrix product, bytes copied."""
     square, big = torch.rand(1_024, 1_024), torch.rand(BIG)
     big_copy = torch.empty_like(big)
-    small, words = np.ones(SMALL, np.float32), np.arange(SMALL, dtype=np.uint32)
+    small, words = np.ones(SMALL, np.float32), np.empty(SMALL, np.int32)
     small_copy = np.empty_like(small)
-    _hash_all(words)  # compiles
     tasks: dict[str, Callable[[], Any]] = {
         "flops_one_thread": partial(_on_one_thread, square.matmul, square),
         "flops": partial(square.matmul, square),
         "memory_bytes": partial(big_copy.copy_, big),
         "cache_bytes": partial(np.copyto, small_copy, small),
-        "hashes": partial(_hash_all, words),
+        "hashes": partial(compiled.row_keys, 1, words),
     }
     amounts = {
         "flops_one_thread": 2 * len(square) ** 3,
         "flops": 2 * len(square) ** 3,
         "memory_bytes": 8 * BIG,
         "cache_bytes": 8 * SMALL,
-        "hashes": SMALL,
+        "hashes": 2 * SMALL,  # two for each key
     }
     times = interleaved(tasks, rounds, at_least=0.02)
     return {name: amounts[name] / min(seconds) for name, seconds in times.items()}
@@ -197,15 +196,3 @@ def _rates(rounds: int) -> dict[str, float]:
 def _on_one_thread(task: Callable[..., Any], *arguments: Any) -> None:
     with torch_threads(1):
         task(*arguments)
-
-
-@njit(cache=True)
-def _hash_all(words: Any) -> Any:
-    """The kernels' hash of each word, in place."""
-    for i in range(len(words)):
-        x = words[i]
-        x = np.uint32(x ^ (x >> np.uint32(16)))
-        x = np.uint32(x * np.uint32(0x7FEB352D))
-        x = np.uint32(x ^ (x >> np.uint32(15)))
-        x = np.uint32(x * np.uint32(0x846CA68B))
-        words[i] = np.uint32(x ^ (x >> np.uint32(16)))

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "numba", "lightgbm")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "lightgbm")
 VECTORS = ("avx2", "fma", "avx512f")
 _CPU = Path("/proc/cpuinfo")
 

@@ -29,10 +29,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.report import markdown
 from benchmarks.tables import data_home
+from experiments.baselines import TAOClassifier
+from experiments.datasets import load_moleculenet
 from experiments.members import ensemble
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor, ObliqueTree
-from treelu.baselines import TAOClassifier
-from treelu.chem import MorganFingerprint, load_moleculenet
+from treelu.chem import MorganFingerprint
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "quality.json"

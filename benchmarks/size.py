@@ -21,7 +21,6 @@ import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,9 +38,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from benchmarks.report import read_json, write_json
 from benchmarks.size_peers import PEERS
 from benchmarks.tables import data_home
+from experiments.baselines import TAOClassifier, TAORegressor
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.baselines import TAOClassifier, TAORegressor
-from treelu.training.small.choice import choose
+from treelu.training.small.choice import chosen_key
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
@@ -187,10 +186,13 @@ def _own_terms(budget: Budget) -> dict[str, int]:
 class _Remembers:
     """Keeps the trees of all steps of the path, and what rows held out say of each."""
 
-    def _keep_path(self, keys: Any, trees: Any, judged: Any, chosen: Any) -> None:
-        super()._keep_path(keys, trees, judged, chosen)  # type: ignore[misc]
-        self.sizes = dict(zip(keys, trees, strict=True))
-        self.judged = judged
+    def _keep_path(self, trees: Any, judged: Any) -> None:
+        super()._keep_path(trees, judged)  # type: ignore[misc]
+        self.sizes, self.judged = trees, judged
+
+    def _change_trees(self, change: Any) -> None:
+        super()._change_trees(change)  # type: ignore[misc]
+        self.sizes = {key: change(tree) for key, tree in self.sizes.items()}
 
     def at_most(self, budget: Budget) -> Any:
         """This model with the best tree within a budget."""
@@ -198,12 +200,12 @@ class _Remembers:
             return self
         terms = math.inf if budget.terms is None else budget.terms
         within = {
-            key: found
-            for key, found in self.judged.items()
-            if self.sizes[key].n_leaves <= budget.leaves and key.terms <= terms
+            key: (tree.n_leaves, tree.max_terms)
+            for key, tree in self.sizes.items()
+            if tree.n_leaves <= budget.leaves and key.terms <= terms
         }
         model: Any = copy.copy(self)
-        model.tree_ = self.sizes[choose(within, "best")]
+        model.tree_ = self.sizes[chosen_key(self.judged, within, "best")]
         return model
 
 
@@ -212,12 +214,7 @@ class _Remembering(_Remembers, ObliqueTreeClassifier):
 
 
 class _RememberingRegressor(_Remembers, ObliqueTreeRegressor):
-    def fit(self, X: Any, y: Any) -> Any:
-        """As the regressor's, with the steps' trees in the units of y."""
-        super().fit(X, y)
-        mean, unit = np.mean(y), np.std(y) or 1.0
-        self.sizes = {key: replace(tree, values=tree.values * unit + mean) for key, tree in self.sizes.items()}
-        return self
+    pass
 
 
 def linear(task: Task, budget: Budget, seed: int) -> Any:

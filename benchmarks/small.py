@@ -23,7 +23,7 @@ def measure(sizes: Sequence[tuple[int, int]] = SIZES, *, trees: int = 100, round
     part = Part(details={"seconds": {}})
     with torch_threads(THREADS):
         tiny = make_classification(200, random_state=0)
-        for model in (_small_tree(), _cart()):  # compiles or reads the cache; starts processes
+        for model in (_small_tree(), _cart()):  # loads what it needs; starts processes
             model.fit(*tiny)
         for n_rows, n_features in sizes:
             times = _times(n_rows, n_features, -(-trees // rounds), rounds)

@@ -71,7 +71,7 @@ class Run:
 
     def startup(self) -> Part:
         """Fresh processes."""
-        return startup.measure(rounds=1, cold=False) if self.quick else startup.measure()
+        return startup.measure(rounds=1) if self.quick else startup.measure()
 
     def limits(self) -> Part:
         """Roofline and pieces on Bace."""

@@ -117,7 +117,7 @@ def measure(
     if forest is not None:
         tasks["forest"] = lambda: _grow(forest, -(-trees // rounds), data)
     with torch_threads(THREADS):
-        fit_ours(data, depth, epochs=1)  # compiles or reads the cache
+        fit_ours(data, depth, epochs=1)  # loads what it needs
         times = interleaved(tasks, rounds)
     fitted = Measure("treelu", medians(times)["treelu"])
     straight = epochs * median(slow.epoch_seconds)

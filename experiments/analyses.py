@@ -94,7 +94,7 @@ def fit_graphs(run: Run, dataset: Dataset) -> Result:
 
     A run of the label ``all`` fits one network to all labels; its scores are their means, ``by_label`` has each.
     """
-    from treelu.baselines import GCNClassifier, GCNRegressor
+    from experiments.baselines import GCNClassifier, GCNRegressor
 
     if dataset.smiles is None:
         raise ValueError(f"the table of {dataset.name} has no molecules for a graph network")

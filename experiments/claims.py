@@ -20,12 +20,12 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.memory import PeakMemory
+from experiments.baselines import HHCARTClassifier, TAOClassifier
 from experiments.choice import cell
 from experiments.data import load_dataset
 from experiments.members import ensemble
 from experiments.runs import Store
 from experiments.scores import part_scores
-from treelu.baselines import HHCARTClassifier, TAOClassifier
 
 BACE = ("cart", "hhcart", "tao", "gcn", "elcn")
 ROWS, FEATURES = 12_000, 2_048

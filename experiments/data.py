@@ -58,7 +58,7 @@ def load_dataset(name: str, data_home: str | os.PathLike[str] | None = None) -> 
     """One of the paper's data sets, from the cache folder or downloaded into it.
 
     Molecules are Morgan fingerprints (radius 2, 2,048 bits) on the split that lies beside the table. PDBbind is the
-    table of contact counts, which is not the paper's: see ``treelu.chem.load_pdbbind``.
+    table of contact counts, which is not the paper's: see ``experiments.datasets.load_pdbbind``.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def load_dataset(name: str, data_home: str | os.PathLike[str] | None = None) -> 
     data_home : path, optional
         By default the environment variable TREELU_DATA, else a folder in the user's cache.
     """
-    from treelu.chem import MorganFingerprint, load_moleculenet, load_pdbbind
+    from experiments.datasets import load_moleculenet, load_pdbbind
+    from treelu.chem import MorganFingerprint
 
     if name == "pdbbind":
         table = load_pdbbind(data_home)

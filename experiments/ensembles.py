@@ -22,10 +22,11 @@ import numpy as np
 from scipy.special import logit
 from sklearn.metrics import roc_auc_score, root_mean_squared_error
 
+from experiments.datasets import load_moleculenet, load_pdbbind
 from experiments.members import ensemble
 from experiments.runs import Store
 from treelu import ELCNClassifier
-from treelu.chem import MorganFingerprint, load_moleculenet, load_pdbbind, random_split
+from treelu.chem import MorganFingerprint, random_split
 
 RESULTS = Path(__file__).parent / "results" / "ensembles"
 DATA = ("bace", "hiv", "tox21")

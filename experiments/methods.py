@@ -20,11 +20,11 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import treelu
+from experiments.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, TAORegressor
 from experiments.data import Dataset
 from experiments.members import DROP_CONNECT, PAPER, ensemble
 from experiments.runs import Result, Run
 from experiments.scores import Parts, Scores, better, outputs, part_scores, score
-from treelu.baselines import HHCARTClassifier, HHCARTRegressor, TAOClassifier, TAORegressor
 from treelu.nn import NeuronChain, Table
 from treelu.nn.cpu.threads import limited
 from treelu.training import EpochRecord, evaluate

@@ -29,8 +29,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
+from experiments.datasets import load_moleculenet
 from treelu import ALCNClassifier, ELCNClassifier, ObliqueTreeClassifier
-from treelu.chem import MolecularFeatures, load_moleculenet, scaffold_groups
+from treelu.chem import MolecularFeatures, scaffold_groups
 from treelu.training.settings import nested
 
 RESULTS = Path(__file__).parent / "results"

@@ -42,8 +42,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from benchmarks.report import markdown
 from experiments.__main__ import numbers
+from experiments.datasets import load_pdbbind
 from treelu import ALCNClassifier, ALCNRegressor, ELCNClassifier, ELCNRegressor
-from treelu.chem import load_pdbbind
 
 RESULTS = Path(__file__).parent / "results" / "stacked.json"
 CHOICE = RESULTS.with_name("stack-choice.json")

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 
-from treelu.chem import MolecularFeatures, load_moleculenet
+from experiments.datasets import load_moleculenet
+from treelu.chem import MolecularFeatures
 
 
 def without_isotopes(smiles: str) -> Any:

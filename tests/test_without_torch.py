@@ -69,7 +69,7 @@ def test_baselines_command_line_and_report(tmp_path: Path) -> None:
     run(
         """
         import numpy as np, pandas as pd
-        from treelu.baselines import HHCARTClassifier, TAOClassifier
+        from experiments.baselines import HHCARTClassifier, TAOClassifier
         from treelu.cli import main
         folder = sys.argv[1]
         rng = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_what_needs_torch_says_how_to_get_it() -> None:
             from treelu.nn.torch import to_torch
 
         def graphs():
-            from treelu.baselines import GCNClassifier
+            from experiments.baselines import GCNClassifier
 
         for ask in (device, modules, graphs):
             try:
@@ -119,5 +119,5 @@ def test_what_needs_torch_says_how_to_get_it() -> None:
     assert lines == [
         "device= other than 'cpu' needs PyTorch: pip install 'treelu[torch]'",
         "treelu.nn.torch needs PyTorch: pip install 'treelu[torch]'",
-        "GCNClassifier needs PyTorch and torch_geometric: pip install 'treelu[graph]'",
+        "GCNClassifier needs PyTorch and torch_geometric: pip install -e '.[experiments]'",
     ]

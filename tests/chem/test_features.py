@@ -13,7 +13,8 @@ from rdkit.Chem import Descriptors, rdMolDescriptors
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from treelu.chem import MolecularFeatures, draw_bit, draw_column, load_moleculenet
+from experiments.datasets import load_moleculenet
+from treelu.chem import MolecularFeatures, draw_bit, draw_column
 
 SMILES = [
     "CCO",

@@ -15,7 +15,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from treelu.chem import MorganFingerprint, load_moleculenet
+from experiments.datasets import load_moleculenet
+from treelu.chem import MorganFingerprint
 
 SMILES = [
     "CCO",

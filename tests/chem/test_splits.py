@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem.Scaffolds import MurckoScaffold
 
-from treelu.chem import (
-    MorganFingerprint,
-    load_moleculenet,
-    load_split,
-    random_split,
-    scaffold_groups,
-    scaffold_split,
-    time_split,
-)
+from experiments.datasets import load_moleculenet
+from treelu.chem import MorganFingerprint, load_split, random_split, scaffold_groups, scaffold_split, time_split
 
 RINGS = ["c1ccccc1", "C1CC1", "C1CCC1", "c1ccncc1", "c1ccc2ccccc2c1"]
 TAILS = ["", "C", "CC", "O", "CN"]

@@ -28,11 +28,12 @@ def quick_lcn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SMALL = ("--leaves", 3, "--terms", 1, "--no-cart")
+COMPARED = (*SMALL, "--compare", "--no-refit")
 
 
 @pytest.mark.usefixtures("quick_lcn")
 def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path: Path, type_: Type) -> None:
-    words = ["fit", table, "--target", "survived", "--out", tmp_path / "m", *SMALL]
+    words = ["fit", table, "--target", "survived", "--out", tmp_path / "m", *COMPARED]
     typed = type_(*words)
     (line,) = [line for line in typed.out.splitlines() if "the large tree (LCN" in line]
     pattern = r"(\d) lea(?:f|ves), at most 1 term: accuracy ([01]\.\d{3}); "
@@ -43,7 +44,7 @@ def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path
     assert int(found[1]) == model.trees[0].n_leaves
     command = shlex.split(typed.out.split("for the large tree:\n")[1].splitlines()[0])
     assert command == shlex.split(
-        f"treelu fit {table} --target survived --no-cart --method lcn --out {tmp_path}/m-large"
+        f"treelu fit {table} --target survived --no-cart --no-refit --method lcn --out {tmp_path}/m-large"
     )
     assert type_(*command[1:]).code == 0
     assert treelu.load(tmp_path / "m-large").method == "lcn"
@@ -51,7 +52,7 @@ def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path
 
 @pytest.mark.usefixtures("quick_lcn")
 def test_the_scores_are_those_of_the_two_commands(table: Path, tmp_path: Path, type_: Type) -> None:
-    words = ["fit", table, "--target", "survived", *SMALL, "--json"]
+    words = ["fit", table, "--target", "survived", *COMPARED, "--json"]
     small = json.loads(type_(*words, "--out", tmp_path / "small").out)
     words = [word for word in words if word not in SMALL[:4]]
     large = json.loads(type_(*words, "--method", "lcn", "--out", tmp_path / "large").out)
@@ -64,18 +65,18 @@ def test_the_scores_are_those_of_the_two_commands(table: Path, tmp_path: Path, t
 
 
 @pytest.mark.usefixtures("quick_lcn")
-def test_it_can_be_left_out_and_large_tables_go_without(
+def test_it_is_on_request_and_large_tables_go_without(
     table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["fit", table, "--target", "survived", *SMALL]
-    typed = type_(*words, "--no-compare", "--out", tmp_path / "a")
+    typed = type_(*words, "--out", tmp_path / "a")
     assert "the large tree (LCN" not in typed.out
     assert "for the large tree, which may be more accurate:\n  treelu fit" in typed.out
     assert "LCNClassifier" not in typed.err
-    typed = type_(*words, "--hold-out", 0, "--out", tmp_path / "b")
+    typed = type_(*words, "--compare", "--hold-out", 0, "--out", tmp_path / "b")
     assert "LCNClassifier" not in typed.err
     monkeypatch.setattr(fitting, "MOST_CELLS", 10)
-    typed = type_(*words, "--out", tmp_path / "c")
+    typed = type_(*words, "--compare", "--out", tmp_path / "c")
     assert "the table is large: the large tree (LCN) is not fitted for comparison" in typed.err
     assert "the large tree (LCN, " not in typed.out
 
@@ -83,7 +84,7 @@ def test_it_can_be_left_out_and_large_tables_go_without(
 @pytest.mark.usefixtures("quick_lcn")
 def test_values_are_compared_by_their_explained_variance(tmp_path: Path, type_: Type) -> None:
     people().dropna()[["sex", "survived", "age"]].to_csv(tmp_path / "t.csv", index=False)
-    typed = type_("fit", tmp_path / "t.csv", "--target", "age", *SMALL, "--out", tmp_path / "m")
+    typed = type_("fit", tmp_path / "t.csv", "--target", "age", *COMPARED, "--out", tmp_path / "m")
     assert re.search(
         r"(1 leaf|\d leaves), (no question|at most 1 term): R² -?\d\.\d{3}; the large tree \(LCN, ", typed.out
     )
@@ -104,7 +105,7 @@ def test_a_rare_class_is_compared_by_its_ranking(tmp_path: Path, type_: Type) ->
     frame = pd.DataFrame({"a": a, "b": rng.normal(size=300), "y": np.where(a > np.quantile(a, 0.94), "rare", "usual")})
     frame.to_csv(tmp_path / "t.csv", index=False)
     result = json.loads(
-        type_("fit", tmp_path / "t.csv", "--target", "y", *SMALL, "--out", tmp_path / "m", "--json").out
+        type_("fit", tmp_path / "t.csv", "--target", "y", *COMPARED, "--out", tmp_path / "m", "--json").out
     )
     assert result["compared"]["metric"] == "ROC AUC"
     auc = result["scores"]["y"]["small tree"]["auc"]["value"]

@@ -51,8 +51,10 @@ def test_pages(model: Path, labels_model: Path, tmp_path: Path, type_: Type) -> 
 
 
 def test_a_report_on_other_rows(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
-    typed = type_("report", model, table, "--out", tmp_path / "r.html")
-    assert f"scores on 80 rows of {table}" in typed.out
+    other = people().assign(age=lambda frame: frame["age"] + 0.05)
+    other.to_csv(tmp_path / "other.csv", index=False)
+    typed = type_("report", model, tmp_path / "other.csv", "--out", tmp_path / "r.html")
+    assert f"scores on 80 rows of {tmp_path / 'other.csv'}" in typed.out
     assert typed.err == f"wrote {tmp_path / 'r.html'}; open it in a browser\n"
     typed = type_("report", model, table, "--out", tmp_path / "r.html", "--force", "--json")
     accuracy = json.loads(typed.out)["LCN"]["accuracy"]["value"]
@@ -127,10 +129,10 @@ def test_a_query_and_its_test(table: Path, model: Path, type_: Type) -> None:
     text = type_("export", model, *words).out
     assert f"-- {model.name}: 1 tree, 4 leaves" in text
     assert re.search(r"^-- trained: \d{4}-\d\d-\d\d$", text, re.MULTILINE)
-    query, test = text.split(";\n")[:2]
     data = sqlite3.connect(":memory:")
     people().to_sql("people", data, index=False)
-    found = data.execute(query)
+    found = data.execute(text)  # a driver takes one statement
+    data.execute(f"CREATE VIEW scored AS {text}")
     assert [column[0] for column in found.description] == [
         "name",
         "age",
@@ -139,7 +141,10 @@ def test_a_query_and_its_test(table: Path, model: Path, type_: Type) -> None:
         "probability_1",
     ]
     assert [row[2] for row in found.fetchall()] == treelu.load(model).predict(people()).tolist()
-    assert data.execute(test).fetchall() == [(0,)]
+    assert len(data.execute("SELECT * FROM scored").fetchall()) == len(people())
+    assert data.execute(type_("export", model, *words, "--self-test").out).fetchall() == [(0,)]
+    refused = type_("export", model, "--format", "c", "--self-test")
+    assert (refused.code, refused.err.split("; ")[1]) == (2, "--format c has its self-test inside\n")
 
 
 def test_other_programs(model: Path, labels_model: Path, tmp_path: Path, type_: Type) -> None:
@@ -202,7 +207,7 @@ def test_a_messy_file_is_read_by_the_program_as_by_treelu(tmp_path: Path, type_:
 
 
 def test_a_report_on_a_small_tree_counts_the_rows_given(table: Path, tmp_path: Path, type_: Type) -> None:
-    words = ["fit", table, "--target", "survived", "--leaves", 3, "--terms", 1, "--no-compare", "--quiet"]
+    words = ["fit", table, "--target", "survived", "--leaves", 3, "--terms", 1, "--no-refit", "--quiet"]
     assert type_(*words, "--out", tmp_path / "m").code == 0
     typed = type_("report", tmp_path / "m", table, "--out", tmp_path / "r.html")
     assert typed.code == 0, typed.err

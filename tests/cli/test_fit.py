@@ -19,6 +19,7 @@ from treelu.cli.messages import InputError, Notes
 from treelu.cli.pages import file_words
 from treelu.cli.prepare import Prepared, Rows, Source, prepare, split_rows
 from treelu.cli.trees import substructures
+from treelu.report import fit_cart
 from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
@@ -43,7 +44,9 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     out = tmp_path / "new" / "model"
     typed = type_("fit", table, "--target", "survived", "--out", out, *QUICK)
     assert typed.code == 0
-    assert typed.err.splitlines() == [
+    lines = typed.err.splitlines()
+    assert sum(re.fullmatch(r"  took \d+\.\d s", line) is not None for line in lines) == 5  # each step says how long
+    assert [line for line in lines if not line.startswith("  took ")] == [
         f"  {table}: 80 rows, 4 columns",
         "  target 'survived': 2 classes (0, 1), so classification (--task regression if they are quantities)",
         *[line for line in typed.err.splitlines() if line.startswith("  column 'age': ")],
@@ -52,6 +55,11 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
         "    name  text with 64 different values in 64 rows (names?); --text name keeps it",
         "training LCNClassifier (depth 2) on 64 rows, 4 features",
         "fitting CART, scikit-learn's decision tree, for comparison",
+        "fitting it again, to all 80 rows; the scores are of the first fit",
+        "fitting CART, scikit-learn's decision tree, for comparison",
+        f"saving the model in {out}",
+        "measuring scores",
+        "writing the report (its queries may take 20 s)",
     ]
     assert "scores on 16 hold-out rows that training did not see (95 % interval)" in typed.out
     for word in (
@@ -72,13 +80,13 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
     assert tree == model.trees[0]
     assert tree.feature_names == ("age", "age=(missing)", "sex=female", "sex=male")
     assert tree.n_samples is not None
-    assert tree.n_samples[0] == 64
+    assert tree.n_samples[0] == 80
     assert (out / "tree.txt").read_text() == tree.export_text(scale=model.estimator.spread_) + "\n"
     assert (out / "report.html").read_text().startswith("<!DOCTYPE html>")
 
 
 def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Path, type_: Type) -> None:
-    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--json")
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--json", "--no-refit")
     result = json.loads(typed.out)
     model = treelu.load(tmp_path / "m")
     held_out = prepared(table).held_out
@@ -208,9 +216,48 @@ def test_what_it_says_to_type_next_can_be_typed(molecules: Path, tmp_path: Path,
     assert type_(*following).code == 0
 
 
+def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_fit(
+    table: Path, tmp_path: Path, type_: Type
+) -> None:
+    words = ["fit", table, "--target", "survived", *QUICK]
+    typed = type_(*words, "--out", tmp_path / "all")
+    assert "the scores are of the fit to 64 rows; the model saved is fitted to all 80" in typed.out
+    first = json.loads(type_(*words, "--out", tmp_path / "first", "--no-refit", "--json").out)
+    again = json.loads(type_(*words, "--out", tmp_path / "again", "--json").out)
+    assert again["scores"] == first["scores"]  # of the same fit on the same rows
+    assert (again["n_rows"], again["n_training_rows"], again["n_hold_out_rows"]) == (80, 64, 16)
+    saved = treelu.load(tmp_path / "all")
+    assert (saved.n_rows, saved.n_rows_scored) == (80, 64)
+    encoder = TableEncoder.learn(people()[["age", "sex"]], note=lambda text: None)  # of all rows, too
+    wanted = type(saved.estimator)(**saved.estimator.get_params()).fit(encoder.encode(people()).X, people()["survived"])
+    assert np.array_equal(saved.predict_proba(people()), wanted.predict_proba(encoder.encode(people()).X))
+    page = (tmp_path / "all" / "report.html").read_text()
+    assert (
+        "The scores are of a model fitted to the other 64 rows; the tree shown here was then fitted to all 80." in page
+    )
+    assert "fitted to the other" not in (tmp_path / "first" / "report.html").read_text()
+
+
+def test_all_rows_of_a_table_with_a_table_to_score_on_are_fitted_once(table: Path, tmp_path: Path, type_: Type) -> None:
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", "--valid", table, *QUICK)
+    assert "fitting it again" not in typed.err
+    assert treelu.load(tmp_path / "m").n_rows == treelu.load(tmp_path / "m").n_rows_scored == 80
+
+
+@pytest.mark.parametrize("target", ["toxic,acid", "size", "size,id"])
+def test_labels_values_and_molecules_are_fitted_again(
+    target: str, molecules: Path, tmp_path: Path, type_: Type
+) -> None:
+    typed = type_(
+        "fit", molecules, "--smiles", "smiles", "--target", target, "--bits", 32, "--out", tmp_path / "m", *QUICK
+    )
+    assert typed.code == 0, typed.err
+    assert treelu.load(tmp_path / "m").n_rows == 39
+
+
 def test_molecules_with_further_columns(molecules: Path, tmp_path: Path, type_: Type) -> None:
     words = ["--smiles", "smiles", "--features", "id", "--target", "size", "--bits", 32, "--out", tmp_path / "m"]
-    assert type_("fit", molecules, *words, *QUICK).code == 0
+    assert type_("fit", molecules, *words, *QUICK, "--no-refit").code == 0
     assert treelu.load(tmp_path / "m").encoder.feature_names[30:] == ("C(CCl)C[CH2]~*", "C(CN)C[CH2]~*", "id")
 
 
@@ -570,9 +617,15 @@ def test_a_threshold_is_kept_with_the_model(tmp_path: Path, type_: Type) -> None
 def test_cart_gets_the_same_weights(tmp_path: Path, type_: Type) -> None:
     rare().to_csv(tmp_path / "t.csv", index=False)
     type_("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--balanced")
-    (cart,) = treelu.load(tmp_path / "m").carts
-    chances = cart.predict_proba(rare()[["a", "b", "c"]].to_numpy())[:, 0]
-    assert 0.2 < chances.mean() < 0.85  # without weights 0.98, the share of the class
+    model = treelu.load(tmp_path / "m")
+    (cart,), fraud = model.carts, 1
+    assert model.estimator.classes_.tolist() == ["fine", "fraud"]
+    X, y = rare()[["a", "b", "c"]].to_numpy(), rare()["kind"].to_numpy()
+    weighted = fit_cart(X, y, classifier=True, class_weight="balanced")
+    assert cart.n_leaves == weighted.get_n_leaves()
+    # and its probabilities are corrected for them: the share of the class in each leaf
+    shares = pd.Series(y == "fraud").groupby(cart.apply(X)).transform("mean")
+    np.testing.assert_allclose(cart.predict_proba(X)[:, fraud], shares, atol=1e-9)
 
 
 @pytest.mark.parametrize("leaves", [2, 5])
@@ -590,10 +643,13 @@ def test_cart_beside_a_small_tree_has_no_more_leaves(leaves: int, tmp_path: Path
     assert f"CART: {cart.n_leaves} leaves" in typed.out
 
 
-def test_training_rows_are_not_called_hold_out(table: Path, model: Path, tmp_path: Path, type_: Type) -> None:
+def test_training_rows_are_not_called_hold_out(table: Path, tmp_path: Path, type_: Type) -> None:
     rows = prepared(table).training.numbers
     assert rows is not None
     people().iloc[rows - 1].to_csv(tmp_path / "training.csv", index=False)
+    words = ["fit", table, "--target", "survived", "--no-refit", "--quiet", *QUICK]
+    model = tmp_path / "m"
+    assert type_(*words, "--out", model).code == 0
     typed = type_("report", model, tmp_path / "training.csv", "--out", tmp_path / "r.html")
     assert "scores on 64 training rows (95 % interval)" in typed.out
     assert "warning: these are the training rows: the scores are too good" in typed.out

@@ -12,9 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import QUICK, Type
+import treelu
+from tests.cli.conftest import QUICK, Type, people
+from treelu.cli import fit as fitting
 from treelu.cli import interrupt
 from treelu.cli import tune as tuning
+from treelu.cli.pages import add_questions, pages, summarize_model
+from treelu.cli.prepare import Rows
+from treelu.report.questions import OutOfTimeError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -57,13 +62,55 @@ def test_in_any_training_it_ends_the_command_and_keeps_the_old_model(
             press_ctrl_c()
 
     monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
-    typed = type_(*words, "--target", targets, "--force")
+    typed = type_(*words, "--target", targets, "--force", "--no-refit")
     if moment == 4 and targets == "survived":  # there are three epochs
         assert typed.code == 0
         return
     assert (typed.code, calls) == (130, moment)
     assert typed.err.splitlines()[-1] == "treelu: stopped"
     assert content(tmp_path / "m") == before
+
+
+def test_in_the_second_fit_too(table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def go_on(advance: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:  # each fit has three epochs
+            press_ctrl_c()
+
+    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK)
+    assert (typed.code, calls) == (130, 4)
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("where", ["summarize_model", "add_questions", "pages"])
+@pytest.mark.parametrize("how", ["Ctrl-C", "error"])
+def test_what_ends_the_report_costs_the_report_only(
+    how: str, where: str, table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*arguments: object, **options: object) -> None:
+        if how == "error":
+            raise ZeroDivisionError("a defect of the report")
+        press_ctrl_c()
+
+    monkeypatch.setattr(f"treelu.cli.fit.{where}", end)
+    typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--no-cart")
+    words = "was interrupted" if how == "Ctrl-C" else "failed"
+    command = f"treelu report {tmp_path / 'm'} {table}"
+    *_, told, last = typed.err.splitlines()
+    assert told == f"treelu: the report {words}; the model is saved in {tmp_path / 'm'}, for a report: {command}"
+    assert typed.code == (130 if how == "Ctrl-C" else 1)
+    assert last.startswith(
+        "treelu: stopped" if how == "Ctrl-C" else "treelu: ZeroDivisionError: a defect of the report"
+    )
+    assert ("scores on 16 hold-out rows" in typed.out) == (where != "summarize_model")
+    assert treelu.load(tmp_path / "m").n_rows == 80
+    assert not (tmp_path / "m" / "report.html").exists()
+    monkeypatch.undo()
+    assert type_("report", tmp_path / "m", table, "--out", tmp_path / "r.html").code == 0
 
 
 def test_one_that_gets_lost_is_found_before_anything_is_written(
@@ -75,7 +122,13 @@ def test_one_that_gets_lost_is_found_before_anything_is_written(
         def __del__(self) -> None:
             press_ctrl_c()
 
-    monkeypatch.setattr("treelu.cli.fit.summarize_model", lambda *arguments, **options: Swallows() and {})
+    train = fitting.train
+
+    def swallowing(*arguments: object, **options: object) -> object:
+        Swallows()
+        return train(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fitting, "train", swallowing)
     monkeypatch.setattr("sys.unraisablehook", lambda error: None)
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--quiet", "--no-cart")
     assert typed.code == 130
@@ -135,3 +188,39 @@ def test_a_process_ends_with_130_while_a_thread_works_on(table: Path, tmp_path: 
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == "treelu: stopped\n"
+
+
+def test_a_time_limit_ends_what_takes_longer_and_is_gone_after_the_block() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+
+    def endless() -> None:
+        while True:
+            pass
+
+    with pytest.raises(OutOfTimeError), interrupt.time_limit(0.05):
+        endless()
+    with interrupt.time_limit(60):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_answers_that_do_not_end_are_left_out_of_the_page(
+    table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["fit", table, "--target", "survived", "--leaves", 3, "--no-cart", "--quiet", "--out", tmp_path / "m"]
+    assert type_(*words).code == 0
+
+    def endless(*arguments: object, **options: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("treelu.report.questions.nearest_rows", endless)
+    loaded, people_ = treelu.load(tmp_path / "m"), people()
+    rows = Rows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
+    summaries = summarize_model(loaded, rows, title="people")
+    add_questions(loaded, rows, summaries, seconds=0.5)
+    answers = summaries["survived"]["questions"]
+    assert answers["not_computed"] >= len(answers["rows"]) == 80
+    assert answers["rows"] == [None] * 80
+    assert '"not_computed"' in pages(summaries)["report.html"].decode()

@@ -14,7 +14,7 @@ from treelu.cli import app, main
 def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys; from treelu.cli import main; code = main(['--help']); "
-        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'pandas', 'numba', 'rdkit', 'matplotlib', 'rich'}; "
+        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'pandas', 'rdkit', 'matplotlib', 'rich'}; "
         "print(code, sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -137,7 +137,7 @@ def test_a_bad_header_is_refused_before_anything_heavy_is_imported(
     typed = ["fit", str(tmp_path / "data.csv"), "--target", "y", "--out", str(tmp_path / "m"), *words]
     code = (
         f"import sys; from treelu.cli import main; code = main({typed!r}); "
-        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'pandas', 'numba', 'rdkit', 'matplotlib', 'rich'}; "
+        "heavy = {'torch', 'numpy', 'scipy', 'sklearn', 'pandas', 'rdkit', 'matplotlib', 'rich'}; "
         "print(code, sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

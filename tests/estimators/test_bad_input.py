@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.tree import DecisionTreeClassifier
 
 import treelu
+from experiments.baselines import TAOClassifier, TAORegressor
 from tests.estimators.tables import CLASSIFIERS, ESTIMATORS, FAST, REGRESSORS, data_for, labels, two_classes, values
 from treelu import (
     ALCNClassifier,
@@ -21,7 +24,7 @@ from treelu import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.baselines import TAOClassifier, TAORegressor
+from treelu.tree import ObliqueTree
 
 
 def quiet(record: Any, network: Any) -> None:
@@ -388,7 +391,7 @@ def test_objects_that_are_no_numbers_are_named(name: str, odd: Any, message: str
     ],
 )
 def test_gaps_are_refused_with_a_remedy_of_this_library(name: str, remedy: str) -> None:
-    from treelu import baselines
+    from experiments import baselines
 
     estimator = getattr(baselines if name.startswith("HHCART") else treelu, name)()
     X = np.arange(12.0).reshape(6, 2)
@@ -401,8 +404,45 @@ def test_gaps_are_refused_with_a_remedy_of_this_library(name: str, remedy: str) 
 
 def test_dates_are_refused_by_name() -> None:
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "when": pd.date_range("2020", periods=3)})
-    with pytest.raises(ValueError, match="X has dates or times in column 'when'; turn them into numbers first"):
+    with pytest.raises(ValueError, match=r"dates or times in column 'when' \(datetime64.*\); turn them into numbers"):
         treelu.LCNClassifier().fit(frame, [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "remedy"),
+    [
+        (lambda pa: pa.array([datetime.date(2020, 1, 1)] * 30), r"dates or times .*date32\[day\]", "days or years"),
+        (lambda pa: pa.array(np.arange(30), pa.timestamp("s")), r"dates or times .*timestamp\[s\]", "days or years"),
+        (lambda pa: pa.array(np.arange(30), pa.duration("s")), r"durations .*duration\[s\]", "days"),
+        (lambda pa: pa.array(np.arange(30)).dictionary_encode(), "a category .*dictionary", "OneHotEncoder"),
+        (lambda pa: pa.array(["a", "b"] * 15), "text .*string", "OneHotEncoder"),
+    ],
+)
+def test_columns_of_an_arrow_table_that_are_no_numbers(column: Any, kind: str, remedy: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table, y = pa.table({"x": np.arange(30.0), "odd": column(pa)}), np.arange(30) % 2
+    numbers = pa.table({"x": np.arange(30.0), "odd": np.arange(30.0)})
+    model = LCNClassifier(depth=1, epochs=1, drop_connect=0).fit(numbers, y)
+    for do in (lambda: LCNClassifier().fit(table, y), lambda: model.predict(table)):
+        with pytest.raises(ValueError, match=kind) as error:
+            do()
+        assert "column 'odd'" in str(error.value)
+        assert remedy in str(error.value)
+    assert (model.tree_.predict(numbers.to_pandas()) == model.predict(numbers)).all()
+    with pytest.raises(ValueError, match="must hold numbers"):
+        model.tree_.predict(table)
+
+
+@pytest.mark.parametrize("kind", [LCNClassifier, ObliqueTreeRegressor, TAOClassifier])
+def test_a_category_of_numbers_is_no_number(kind: type) -> None:
+    """The number of a category, such as a post code, is no amount."""
+    frame = pd.DataFrame({"x": np.arange(30.0), "zip": pd.Series(np.arange(30) % 3 + 8000, dtype="category")})
+    y = np.arange(30) % 3 == 1
+    with pytest.raises(ValueError, match=r"a category in column 'zip' \(category of int64\); encode it first"):
+        kind().fit(frame, y)
+    cart = DecisionTreeClassifier(max_depth=3).fit(frame.astype(float), y)
+    with pytest.raises(ValueError, match="a category in column 'zip'"):
+        ObliqueTree.from_sklearn(cart).predict(frame)
 
 
 ONE_OF_EACH = [LCNClassifier, LCNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor, TAOClassifier, TAORegressor]

@@ -371,7 +371,8 @@ def test_members_see_filled_gaps(binary):
 
 def test_few_members_are_good_on_bace(shared_data):
     pytest.importorskip("rdkit")
-    from treelu.chem import MorganFingerprint, load_moleculenet
+    from experiments.datasets import load_moleculenet
+    from treelu.chem import MorganFingerprint
 
     table = load_moleculenet("bace", shared_data)
     rows = json.loads((shared_data / "splits" / "bace.json").read_text())

@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.impute import SimpleImputer
 
-from treelu import LCNClassifier, LCNRegressor, ObliqueTreeClassifier
+from treelu import ELCNClassifier, LCNClassifier, LCNClassifierCV, LCNRegressor, ObliqueTreeClassifier
 from treelu.persistence import dumps, loads
+from treelu.report import summarize
+from treelu.tree import ObliqueTree
 
 
 @pytest.fixture
@@ -135,3 +138,110 @@ def test_a_fitted_model_fills_gaps_as_it_was_fitted(model: Any) -> None:
     np.testing.assert_array_equal(refusing.set_params(missing="indicator").predict_proba(whole), before)
     with pytest.raises(ValueError, match="Input X contains NaN"):
         refusing.predict_proba(gaps)
+
+
+# Everything that a fitted model offers, on rows with NaN
+
+MODELS = [
+    LCNClassifier(depth=3, drop_connect=0, epochs=3, missing="indicator", random_state=0),
+    ObliqueTreeClassifier(n_updates=10, teacher=None, n_jobs=1, selection="best", missing="indicator", random_state=0),
+]
+
+
+@pytest.fixture(params=["array", "frame"])
+def table(gaps: tuple[np.ndarray, np.ndarray], request: pytest.FixtureRequest) -> tuple[Any, np.ndarray]:
+    X, y = gaps
+    return (X if request.param == "array" else pd.DataFrame(X, columns=["a", "b", "c"])), y
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_tree_reads_rows_with_nan(table: tuple[Any, np.ndarray], model: Any) -> None:
+    X, y = table
+    model = clone(model).fit(X, y)
+    tree = model.tree_
+    np.testing.assert_array_equal(tree.predict(X), model.predict(X))
+    np.testing.assert_array_equal(tree.apply(X), model.apply(X))
+    filled = model.missing_values_.fill(np.asarray(X))
+    np.testing.assert_array_equal(tree.predict_proba(filled), tree.predict_proba(X))  # rows with indicators, too
+    for again in (ObliqueTree.from_json(tree.to_json()), loads(*dumps(tree)), loads(*dumps(model)).tree_):
+        assert again == tree
+        np.testing.assert_array_equal(again.predict_proba(X), tree.predict_proba(X))
+
+
+def test_the_columns_of_a_frame_are_found_by_name(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    tree = clone(MODELS[0]).fit(frame, y).tree_
+    np.testing.assert_array_equal(tree.predict(frame[["c", "b", "a"]].assign(d="text")), tree.predict(frame))
+    with pytest.raises(ValueError, match="missing: b"):
+        tree.predict(frame[["a", "c"]])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_importances_count_indicators_for_their_columns(gaps: tuple[np.ndarray, np.ndarray], model: Any) -> None:
+    X, y = gaps
+    model = clone(model).fit(X, y)
+    of_tree = model.tree_.feature_importances(getattr(model, "spread_", None))
+    np.testing.assert_allclose(model.feature_importances_, of_tree[:3] + np.append(of_tree[3:], 0))
+    assert loads(*dumps(model)).feature_importances_.shape == (3,)
+    assert SelectFromModel(model, max_features=2, threshold=-np.inf).fit(X, y).get_support().sum() == 2
+    assert RFE(model, n_features_to_select=1).fit(X, y).get_support().sum() == 1
+
+
+def test_importances_of_ensembles_and_deep_networks(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    quick = {"drop_connect": 0, "epochs": 1, "missing": "indicator", "random_state": 0}
+    member = LCNClassifier(depth=2, drop_connect=0, epochs=1, missing="indicator")
+    several = ELCNClassifier(member, n_estimators=2, combine="average", random_state=0)
+    for model in (several, LCNClassifier(depth=18, **quick)):
+        assert model.fit(X, y).feature_importances_.shape == (3,)
+
+
+def test_tags_say_whether_nan_is_accepted() -> None:
+    search = LCNClassifierCV(estimator=LCNClassifier(missing="indicator"))
+    for model in (*MODELS, search):
+        tags = model.__sklearn_tags__().input_tags
+        assert (tags.allow_nan, tags.sparse) == (True, False)
+    for model in (LCNClassifier(), ObliqueTreeClassifier(), LCNClassifierCV()):
+        tags = model.__sklearn_tags__().input_tags
+        assert (tags.allow_nan, tags.sparse) == (False, True)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_missing_value_stays_missing_in_queries(table: tuple[Any, np.ndarray], model: Any) -> None:
+    X, y = table
+    tree = clone(model).fit(X, y).tree_
+    for i in [*np.flatnonzero(np.isnan(np.asarray(X)[:, 0]))[:5], 0]:
+        row = X.iloc[i] if isinstance(X, pd.DataFrame) else X[i]
+        before = tree.read_rows(np.asarray(X)[[i]])[0]
+        found = tree.counterfactual(row, norm="l2")
+        if found:
+            changed = np.flatnonzero(found.row != before)
+            absent = np.isnan(np.asarray(X)[i])
+            assert not set(changed) & {3, 4, *np.flatnonzero(absent).tolist()}
+            assert tree.predict(found.row[None])[0] != tree.predict(np.asarray(X)[[i]])[0]
+        np.testing.assert_allclose(tree.robustness(row).distances, found.bound if found else np.inf, rtol=1e-6)
+        assert f"{tree.feature_name(3)} = {int(before[3])}" in tree.describe(row) or "leaf 0" in tree.describe(row)
+    shares = tree.shap_values(X[:4], X[4:12])
+    np.testing.assert_allclose(shares.values.sum(axis=1) + shares.base_values, tree.predict_proba(X[:4])[:, 1])
+    assert tree.rises(0).text if hasattr(tree.rises(0), "text") else str(tree.rises(0))
+
+
+@pytest.mark.parametrize("model", [*MODELS, ELCNClassifier(MODELS[0], n_estimators=2)])
+def test_reports_read_rows_with_nan(table: tuple[Any, np.ndarray], model: Any) -> None:
+    X, y = table
+    model = clone(model).fit(X, y)
+    page = model.report(X, y, title="Gaps").html
+    assert "<title>Gaps</title>" in page
+    summary = summarize(getattr(model, "tree_", None), X=X, y=y, estimator=model)
+    assert summary["models"][0]["scores"]["accuracy"]["value"] == pytest.approx(model.score(X, y))
+
+
+def test_exports_of_the_tree_fill_missing_values(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = gaps
+    model = clone(MODELS[0]).fit(X, y)
+    module: dict[str, Any] = {}
+    exec(model.tree_.to_python(), module)
+    rows = [{f"x{j}": None if np.isnan(value) else value for j, value in enumerate(row)} for row in X[:50]]
+    answers = [module["predict"](row) for row in rows]
+    assert [answer["prediction"] for answer in answers] == model.predict(X[:50]).tolist()

@@ -9,7 +9,7 @@ import pytest
 
 from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.estimators._setting import LINEAR, RATES, Choice, Setting, choose_setting, folds, settings_for
-from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
+from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
 from treelu.training import Sample
 from treelu.training.calibration import Tempering
@@ -102,6 +102,27 @@ def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
         return step_of(50.0 if setting == SETTINGS[0] else 0.0)
 
     assert choose_setting(trial, SETTINGS, noisy_signs(1), None, seed=0).setting == SETTINGS[0]
+
+
+def test_one_row_far_out_does_not_decide_between_settings() -> None:
+    """A linear output is right of all rows but one, which lies 1e6 away; the others know nothing."""
+    sample = noisy_signs(2)
+    X = sample.table.rows().to_dense()
+    X[0] = 1e6 * (1 - 2 * sample.targets.y[0])  # on the wrong side
+    sample = Sample(Table(X, np.float32), sample.targets)
+
+    def trial(setting: Setting, part: Sample) -> NeuronChain:
+        network = LocallyLinearNetwork(1, 1, 1)
+        for array in network.arrays().values():
+            array[:] = 0.0
+        network.output_weight[:] = float(setting == SETTINGS[0])
+        return network
+
+    choice = choose_setting(trial, SETTINGS, sample, None, seed=0)
+    assert choice.setting == SETTINGS[0]
+    assert choice.tempering is not None
+    assert not choice.tempering.to_shares
+    assert choice.tempering.temperature == pytest.approx(1 / np.log(4), rel=0.2)  # scores of ±1, right in 0.8
 
 
 def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
 
 from tests.estimators.tables import (
     CLASSIFIERS,
@@ -282,7 +282,8 @@ def test_class_weight_is_a_sample_weight(estimator_class: type, class_weight) ->
     assert np.array_equal(scores(by_class, X), scores(by_row, X))
     rare_weight = np.where(np.arange(len(y)) % 2, 1.0, 2.0)
     both = estimator_class(**FAST, class_weight=class_weight).fit(X, y, sample_weight=rare_weight)
-    product = compute_sample_weight(class_weight, y) * rare_weight
+    weights = compute_class_weight(class_weight, classes=np.unique(y), y=y, sample_weight=rare_weight)
+    product = weights[(y == "yes").astype(int)] * rare_weight
     assert np.array_equal(scores(both, X), scores(estimator_class(**FAST).fit(X, y, sample_weight=product), X))
 
 

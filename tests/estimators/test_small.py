@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -19,6 +21,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from tests.estimators.tables import EXPECTED_FAILED_CHECKS, three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
 from treelu.estimators._ordinary import first_splits
+from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
+from treelu.training.small.choice import COLUMNS
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 
@@ -63,7 +67,7 @@ def test_the_path_says_what_was_chosen() -> None:
     y = X[:, 0] > X[:, 1]
     model = ObliqueTreeClassifier(random_state=0).fit(X, y)
     path = model.path_
-    assert list(path.columns) == ["leaves", "terms", "score", "std_error", "chosen", "start"]
+    assert list(path.columns) == COLUMNS
     assert path.chosen.sum() == 1
     assert not path.duplicated(["leaves", "terms"]).any()
     assert [tree.n_leaves for tree in model.path_trees_] == path.leaves.tolist()
@@ -72,6 +76,92 @@ def test_the_path_says_what_was_chosen() -> None:
     # an oblique line: two leaves with two terms do, one term does not
     assert (model.tree_.n_leaves, model.tree_.max_terms) == (2, 2)
     assert model.score(X, y) > 0.93
+
+
+def by_the_documented_rule(path: pd.DataFrame, selection: str) -> int:
+    """The row of `path_` that the documentation says is chosen, from the table's numbers alone."""
+    numbers = (path.leaves - 1) * path.terms + path.leaves
+    best = min(path.index, key=lambda row: (path.loss[row], numbers[row]))
+    if selection == "best":
+        return best
+    most = max(0.01, 0.04 * path.loss[best])
+    tolerance = [min(max(2 * error, 0.005), most) for error in path.difference_std_error]
+    eligible = [row for row in path.index if path.loss_difference[row] <= tolerance[row]]
+    assert eligible == path.index[path.eligible].tolist()
+    return min(eligible, key=lambda row: (numbers[row], path.loss[row]))
+
+
+@pytest.mark.parametrize("selection", ["smallest", "best"])
+@pytest.mark.parametrize("table", ["iris", "two", "three", "values", "linear leaves", "several"])
+def test_the_choice_follows_from_the_table(table: str, selection: str) -> None:
+    tables: dict[str, Any] = {
+        "iris": lambda: load_iris(return_X_y=True), "two": two_classes, "three": three_classes, "values": values,
+        "linear leaves": values, "several": lambda: values(n_outputs=2),
+    }  # fmt: skip
+    X, y = tables[table]()
+    kind: Any = ObliqueTreeClassifier if table in ("iris", "two", "three") else ObliqueTreeRegressor
+    options = {"linear_leaves": True} if table == "linear leaves" else {}
+    settings: dict[str, Any] = {"max_leaf_nodes": 8, "n_updates": 60, "random_state": 0, **options}
+    model = kind(selection=selection, **settings).fit(X, y)
+    path = model.path_
+    chosen = by_the_documented_rule(path, selection)
+    assert path.index[path.chosen].tolist() == [chosen]
+    assert model.path_trees_[chosen] is model.tree_
+    assert path.loss_difference.min() == 0
+    np.testing.assert_allclose(path.loss_difference, path.loss - path.loss.min())
+    if kind is ObliqueTreeRegressor:
+        np.testing.assert_allclose(path.score, 1 - path.loss)
+
+
+def test_what_was_not_compared_has_no_loss() -> None:
+    model = ObliqueTreeClassifier(**QUICK, selection="largest").fit(*two_classes())
+    assert len(model.path_) == 1
+    assert model.path_.loss.isna().all()
+    assert model.path_.chosen.all()
+    with pytest.raises(ValueError, match="held-out losses"):
+        model.plot_path()
+
+
+def test_the_plot_draws_what_decides() -> None:
+    model = ObliqueTreeClassifier(**QUICK).fit(*three_classes())
+    ax = model.plot_path()
+    bars = np.concatenate([container.lines[0].get_xydata() for container in ax.containers])
+    assert sorted(bars[:, 1]) == sorted(model.path_.loss_difference)
+    hollow = [line.get_ydata() for line in ax.lines if line.get_markerfacecolor() == "white"]
+    assert sorted(np.concatenate(hollow)) == sorted(model.path_.loss_difference[~model.path_.eligible])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("options", [{}, {"selection": "largest"}, {"max_terms": 1}, {"class_weight": "balanced"}])
+def test_names_of_classes_do_not_matter(n_classes: int, options: dict[str, Any]) -> None:
+    """The order of the names is reversed: the same splits to the bit, the same values in the other order."""
+    X, y = two_classes() if n_classes == 2 else three_classes()
+    labels = np.unique(y)
+    other = labels[::-1][np.searchsorted(labels, y)]
+    one, two = (ObliqueTreeClassifier(**QUICK, **options).fit(X, target) for target in (y, other))
+    pd.testing.assert_frame_equal(one.path_, two.path_)
+    for first, second in zip(one.path_trees_, two.path_trees_, strict=True):
+        assert replace(second, values=second.values[:, ::-1]) == first
+    assert (one.predict_proba(X) == two.predict_proba(X)[:, ::-1]).all()
+
+
+def test_names_of_classes_do_not_matter_to_a_monotonic_tree() -> None:
+    X, y = rising()
+    target = (y > 0.5).astype(int)
+    one = ObliqueTreeClassifier(**QUICK, monotonic_cst=[1, -1, 0]).fit(X, target)
+    two = ObliqueTreeClassifier(**QUICK, monotonic_cst=[-1, 1, 0]).fit(X, 1 - target)
+    assert one.tree_.n_leaves > 1
+    assert replace(two.tree_, values=two.tree_.values[:, ::-1]) == one.tree_
+
+
+@pytest.mark.parametrize("options", [{}, {"round_weights": 0.05}, {"max_terms": 1}])
+def test_no_leaf_has_a_single_row_by_default(options: dict[str, Any]) -> None:
+    X, y = three_classes(60)
+    settings: dict[str, Any] = {"max_leaf_nodes": 16, "n_updates": 100, "random_state": 0}
+    model = ObliqueTreeClassifier(**settings, **options).fit(X, y)
+    assert max(tree.n_leaves for tree in model.path_trees_) > 3
+    for tree in model.path_trees_:
+        assert np.bincount(tree.apply(X))[tree.n_splits :].min() >= 2
 
 
 def test_noise_gives_one_leaf() -> None:
@@ -109,6 +199,22 @@ def test_kinds_of_rows(kind: Any, tmp_path: Any) -> None:
         assert (copy.predict(X) == wanted).all()
         assert copy.tree_ == model.tree_
         pd.testing.assert_frame_equal(copy.path_, model.path_)
+
+
+def test_a_path_saved_without_losses_is_read() -> None:
+    """As version 0.1 wrote it."""
+    model = ObliqueTreeClassifier(**QUICK).fit(*two_classes())
+    later = ["loss", "loss_difference", "difference_std_error", "eligible"]
+    arrays = ArrayWriter()
+    state = model._state(arrays, None)
+    for name in later:
+        del state["path"][name]
+    copy = ObliqueTreeClassifier(**QUICK)
+    copy.n_features_in_ = 4
+    copy._load_state(Fields(state, "state"), ArrayReader(arrays.arrays), None)
+    pd.testing.assert_frame_equal(copy.path_.drop(columns=later), model.path_.drop(columns=later))
+    assert copy.path_[later[:3]].isna().all(axis=None)
+    assert copy.path_.eligible.equals(copy.path_.chosen.rename("eligible"))
 
 
 def test_missing_values_are_an_indicator(tmp_path: Any) -> None:

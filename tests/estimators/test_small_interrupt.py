@@ -148,7 +148,7 @@ print(json.dumps(left))
         number=3,
     )
     assert left["ended"] == "kept"
-    assert left["said"][0].endswith("sizes are finished, and the one chosen is kept")
+    assert left["said"][0].endswith("sizes are finished, and the best of these is kept")
     assert left["path"] == 2
     assert left["same"]
 

@@ -112,10 +112,20 @@ def noise(n: int = 150) -> Sample:
     return Sample(Table(rng.normal(size=(n, 5)).astype(np.float32)), Targets("binary", y[:, None], 1))
 
 
+def parts(fold: np.ndarray, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
 def test_trees_are_judged_on_rows_they_have_not_seen() -> None:
     sample = noise()
-    y, folds = sample.targets.y[:, 0], np.arange(150) % 5
-    for grown in (grow_forest(sample, 100, 0, None), grow_boosted(sample, folds, 5, 0)):
+    y, folds = sample.targets.y[:, 0], parts(np.arange(150) % 5, 5)
+    grown_ones = (
+        grow_forest(sample, 100, 0, None),
+        grow_forest(sample, 100, 0, None, folds),
+        grow_boosted(sample, folds, 0),
+    )
+    for grown in grown_ones:
+        assert grown is not None
         of_seen = grown.trees.outputs(sample.table, "binary")[:, 1]
         assert np.mean((of_seen > 0.5) == y) > 0.8
         assert np.mean((grown.held_out[:, 1] > 0.5) == y) < 0.65
@@ -199,6 +209,15 @@ def test_rows_that_a_part_has_seen_do_not_count() -> None:
     np.testing.assert_allclose(nothing, [0, 0.5, 0.5])
 
 
+def test_one_value_far_out_does_not_take_a_part_its_weight() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(200, 1))
+    part = y + 0.1 * rng.normal(size=(200, 1))
+    part[0] = 1e4
+    weights = find_weights([part], Targets("regression", y, 1), np.arange(200), np.array([0.0]))
+    assert weights[1] == pytest.approx(1.0, abs=0.1)
+
+
 def test_row_weights_decide() -> None:
     rng = np.random.default_rng(0)
     y = (rng.random(200) < 0.5).astype(np.float32)
@@ -230,7 +249,7 @@ def test_the_kind_that_does_best_on_rows_left_out_makes_the_members(task: Any) -
 
     identity = Scaling.identity(n_outputs)
     recipe, ensemble = CrossFit([kind(-1.0), kind(1.0)]), Ensemble(np.zeros(n_outputs), "average")
-    held_out = HeldOut(sample, identity, identity, folds, 5)
+    held_out = HeldOut(sample, identity, identity, parts(folds, 5))
     for number in (1, 2):
         member, network, _ = recipe.make(number, ensemble, held_out)
         held_out.add(member, network)
@@ -243,7 +262,7 @@ def test_the_kind_that_does_best_on_rows_left_out_makes_the_members(task: Any) -
 def test_no_row_left_out_to_choose_by() -> None:
     sample = noise(4)
     identity = Scaling.identity(1)
-    held_out = HeldOut(sample, identity, identity, np.full(4, 2), 2)
+    held_out = HeldOut(sample, identity, identity, [])
     network = LocallyConstantNetwork(5, 1, 1)
     assert held_out.loss_as_part(Member(network, identity, np.ones(1), None), network, 1) == np.inf
 

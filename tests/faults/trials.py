@@ -19,7 +19,7 @@ import numpy as np
 
 from experiments.runs import Store
 from experiments.sweep import sweep
-from tests.experiments.tiny import LOG, slow, tiny_dataset, tiny_runs
+from experiments.tests.tiny import LOG, slow, tiny_dataset, tiny_runs
 from tests.faults.processes import OUTSIDE, command, disturbed, end, seconds, start
 from treelu import LCNClassifier, LCNRegressor
 from treelu.persistence import load, save

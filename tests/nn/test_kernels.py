@@ -6,15 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 from scipy import sparse
 
 from tests.nn.cases import Case, assert_all_close, assert_close, by_kernels, by_torch, rows_of
 from treelu.nn import Activation, DropConnect, Table
 from treelu.nn.cpu import threads
-from treelu.nn.cpu.kernels import row_keys
-from treelu.nn.cpu.structs import Mask
-from treelu.nn.drop_connect import WORD
+from treelu.nn.kernels import compiled
 
 FORMS = ("dense", "csr")
 DROP = DropConnect(0.5, key=2**63 + 12345)
@@ -79,20 +76,12 @@ def test_rows_in_any_order_and_repeated() -> None:
         assert_close(network(table.rows(index), annealing=0.3), whole[index], 1e-14)
 
 
-@njit
-def _fill(mask, n_rows):
-    row_keys(mask, np.uint64(0), n_rows)
-
-
 @settings(deadline=None, max_examples=20)
 @given(key=st.integers(0, 2**64 - 1), n_rows=st.integers(1, 50))
 def test_kernel_and_numpy_hash_rows_alike(key: int, n_rows: int) -> None:
-    drop = DropConnect(0.5, key)
-    words = np.uint32(key & WORD), np.uint32(key >> 32)
-    keys, counters = np.empty(n_rows, np.uint32), np.empty(0, np.uint32)
-    mask = Mask(keys, counters, *words, np.uint32(drop.threshold), np.float32(drop.scale))
-    _fill(mask, np.uint64(n_rows))
-    assert np.array_equal(mask.keys.astype(np.uint64), drop.row_keys(n_rows))
+    keys = np.empty(n_rows, np.int32)
+    compiled.row_keys(key, keys)
+    assert np.array_equal(keys.view(np.uint32), DropConnect(0.5, key).row_keys(n_rows))
 
 
 @pytest.mark.parametrize("is_linear", [False, True], ids=["LCN", "LLN"])

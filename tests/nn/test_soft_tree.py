@@ -67,17 +67,14 @@ def columns(parts: dict[str, Any]) -> soft_tree.Sample:
     ("n_outputs", "is_classifier", "firmness"), [(3, True, 0.0), (1, False, 0.0), (1, False, 0.5), (2, False, 0.5)]
 )
 def test_the_gradient_equals_autograd(shape: str, n_outputs: int, is_classifier: bool, firmness: float) -> None:
-    parts = case(SHAPES[shape], n_outputs, is_classifier, np.float32)
+    parts = case(SHAPES[shape], n_outputs, is_classifier, np.float64)
     at = soft_tree.Parameters(parts["questions"], parts["values"])
-    by = soft_tree.Parameters(np.empty_like(at.questions), np.empty_like(at.values))
-    scratch = soft_tree.make_scratch(len(parts["children"]), len(parts["rows"]), n_outputs)
-    kept = np.ones_like(at.questions)
-    slope = np.float32(firmness)
-    soft_tree.slopes(columns(parts), parts["children"], kept, at, np.float32(3), slope, is_classifier, by, scratch)
+    tree, how = soft_tree.Shape(parts["children"], np.ones_like(at.questions)), SoftTraining(firmness=firmness)
+    by = soft_tree.gradient(columns(parts), tree, at, 3.0, how._replace(is_classifier=is_classifier))
     wanted, questions, values = torch_loss(parts, 3.0, is_classifier, firmness)
     wanted.backward()
-    np.testing.assert_allclose(by.questions, questions.grad.numpy(), atol=2e-6, rtol=1e-4)
-    np.testing.assert_allclose(by.values, values.grad.numpy(), atol=2e-6, rtol=1e-4)
+    np.testing.assert_allclose(by.questions, questions.grad.numpy(), atol=1e-10, rtol=1e-8)
+    np.testing.assert_allclose(by.values, values.grad.numpy(), atol=1e-10, rtol=1e-8)
 
 
 def test_one_update_is_adamw_with_biases_left_alone() -> None:

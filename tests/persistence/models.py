@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from treelu import baselines, estimators
+from experiments import baselines
+from treelu import estimators
 from treelu.tables import TableEncoder, TableModel
 from treelu.tree import ObliqueTree
 

@@ -7,15 +7,19 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
+from scipy.sparse import csr_array
 
 from tests.persistence.test_files import files, stump
 from treelu.persistence import ModelFileError, dumps, load, loads, save
 from treelu.persistence import files as saved_files
-from treelu.persistence.files import MANIFEST
+from treelu.persistence.files import MANIFEST, _checksum
 from treelu.persistence.folder import Staged, read_regular, replacing, write_atomically
+from treelu.tree import ObliqueTree
+from treelu.tree.check import MAX_UNSTORED
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and flock are of POSIX")
 
@@ -193,6 +197,39 @@ def test_no_more_is_read_than_expected(tmp_path: Path) -> None:
     assert read_regular(tmp_path / "file", 5) == b"12345"
     with pytest.raises(ModelFileError, match="file has 5 bytes; at most 4 are expected"):
         read_regular(tmp_path / "file", 4)
+
+
+@posix
+def test_a_file_of_holes_is_refused_unread(tmp_path: Path) -> None:
+    """4 GB that are not on the disk were read and hashed before they were refused."""
+    save(stump(1), tmp_path)
+    (arrays,) = tmp_path.glob("arrays-*.safetensors")
+    size = 1 << 32
+    os.truncate(arrays, size)
+    if arrays.stat().st_blocks * 512 >= size:
+        pytest.skip("a file system without holes")
+    manifest = json.loads((tmp_path / MANIFEST).read_bytes())
+    del manifest["sha256"]
+    manifest["arrays"]["bytes"] = size
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest | {"sha256": _checksum(manifest)}))
+    tracemalloc.start()
+    with pytest.raises(ModelFileError, match=r"states 4,294,967,296 bytes, of which [\d,]+ are on the disk"):
+        load(tmp_path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    tracemalloc.stop()
+
+
+def test_features_that_take_no_room_in_the_files_are_bounded() -> None:
+    """The vectors of 1e8 features take 800 MB each, wherever the tree is used."""
+    few, many = (csr_array(([1.0], [0], [0, 1]), shape=(1, n)) for n in (MAX_UNSTORED, 10**8))
+    tree = ObliqueTree(few, [0.0], [[1, 2]], [[0.0], [1.0]])
+    assert loads(*dumps(tree)) == tree
+    assert ObliqueTree.from_json(tree.to_json()) == tree
+    bomb = ObliqueTree(many, [0.0], [[1, 2]], [[0.0], [1.0]])
+    with pytest.raises(ModelFileError, match=r"100,000,000 features in [\d,]+ bytes"):
+        loads(*dumps(bomb))
+    with pytest.raises(ValueError, match="n_features is 100,000,000 in a text of"):
+        ObliqueTree.from_json(bomb.to_json())
 
 
 @posix

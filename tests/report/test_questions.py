@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +17,8 @@ from treelu.report import render, summarize
 from treelu.report.questions import (
     MAX_LEAVES,
     MAX_ROWS,
+    Budget,
+    OutOfTimeError,
     _RowAnswers,
     answer_questions,
     plain_asking,
@@ -48,6 +52,30 @@ def test_answers_about_rows_and_the_tree():
         "proved: the probability of yes never falls when income rises",
         "proved: the probability of yes never rises when debt rises",
     ]
+
+
+def test_answers_have_a_time_together():
+    asking = plain_asking(loan_tree())
+    none = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(0.0))
+    assert (none["rows"], none["properties"], none["not_computed"]) == ([None] * 3, [], 5)
+
+    def interrupt(seconds: float) -> AbstractContextManager[None]:
+        limits.append(seconds)
+        return stack(len(limits))
+
+    @contextmanager
+    def stack(number: int) -> Iterator[None]:
+        if number in (1, 4):  # the first property and the second row
+            raise OutOfTimeError
+        yield
+
+    limits: list[float] = []
+    some = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(1000.0, interrupt))
+    whole = answer_questions(asking, ROWS, ROWS, [0, 1])
+    assert some["rows"] == [whole["rows"][0], None, whole["rows"][2]]
+    assert some["properties"] == whole["properties"][1:]
+    assert (some["not_computed"], whole["not_computed"]) == (2, 0)
+    assert limits == [50.0] * 5  # no single one may take it all
 
 
 def test_rows_that_nothing_changes():

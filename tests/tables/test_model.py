@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from experiments.baselines import HHCARTClassifier
 from tests.cli.conftest import Type, type_  # noqa: F401
 from treelu import LCNClassifier
-from treelu.baselines import HHCARTClassifier
 from treelu.persistence import load, save
 from treelu.tables import TableEncoder, TableError, TableModel
 from treelu.tree import ObliqueTree

@@ -10,7 +10,7 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.nn.corrections import LeafCorrections
 from treelu.training import Sample, evaluate
-from treelu.training.calibration import HOTTEST, Tempering, prior_scores, refine_leaves, temper
+from treelu.training.calibration import HOTTEST, OUTLIERS, Tempering, prior_scores, refine_leaves, temper
 from treelu.training.targets import Targets, log_loss, probabilities
 
 
@@ -69,8 +69,9 @@ def test_tempering_undoes_a_scale(weighted: bool) -> None:
         rows, weight = np.arange(8000), np.repeat([1.0, 0.0], 4000)
     found = temper(scores, Targets("binary", y, 1, weight), rows)
     assert found.how.temperature == pytest.approx(0.4, rel=0.1)
-    expected = log_loss(y, scores / found.how.temperature, None if weight is None else weight)
-    assert found.losses.sum() == pytest.approx(4000 * expected)
+    chances = probabilities(scores / found.how.temperature)[np.arange(len(y)), y[:, 0].astype(int)]
+    expected = -np.log((1 - OUTLIERS) * chances + OUTLIERS / 2)
+    assert found.losses == pytest.approx(expected if weight is None else weight * expected)
 
 
 @pytest.mark.parametrize(("n_classes", "task"), [(2, "binary"), (3, "multiclass")])
@@ -134,7 +135,51 @@ def test_regression_is_never_spread_nor_divided_by_nothing() -> None:
     targets = Targets("regression", 3 * outputs, 1)
     assert temper(outputs, targets, np.arange(50)).how.temperature == 1.0
     found = temper(np.zeros((2, 1)), Targets("regression", np.array([[1.0], [2.0], [4.0]]), 1), np.array([0, 2]))
-    assert (found.how.temperature, found.losses.tolist()) == (1.0, [1.0, 16.0])
+    assert (found.how.temperature, found.losses.tolist()) == (1.0, [0.0, 9.0])  # 0 counts as 1, the least target
+
+
+OUTLYING = {"one": [1e3], "several": [1e3, 1e4, 1e5, 1e6], "moderate": [60.0, 100.0, 200.0]}
+
+
+@pytest.mark.parametrize("outlying", OUTLYING.values(), ids=OUTLYING)
+@pytest.mark.parametrize(("task", "n_classes"), [("binary", 2), ("multiclass", 3)])
+def test_a_few_rows_with_huge_scores_of_the_wrong_class_do_not_set_the_temperature(
+    task: str, n_classes: int, outlying: list[float]
+) -> None:
+    rng = np.random.default_rng(8)
+    logits = 3 * rng.normal(size=(2000, n_classes))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    far = np.arange(len(outlying))
+    logits_with = logits.copy()
+    logits_with[far, (y[far] + 1) % n_classes] += 2 * np.array(outlying)
+    as_scores = (lambda of: 2 * (of[:, 1:] - of[:, :1])) if task == "binary" else (lambda of: 2 * of)
+    labels = y[:, None].astype(np.float32) if task == "binary" else y
+    targets = Targets(task, labels, 1 if task == "binary" else n_classes)  # type: ignore[arg-type]
+    without, with_them = (temper(as_scores(of), targets, np.arange(2000)) for of in (logits, logits_with))
+    assert without.how.temperature == pytest.approx(2.0, rel=0.2)  # scores are twice the logits
+    assert with_them.how.temperature == pytest.approx(without.how.temperature, rel=0.1)
+    assert not with_them.how.to_shares
+    assert with_them.losses.max() <= np.log(n_classes / OUTLIERS) + 1e-9
+
+
+@pytest.mark.parametrize("far", [[1e3], [1e3, -1e5, 30.0]], ids=["one", "several"])
+def test_a_few_far_outputs_do_not_shrink_all_others(far: list[float]) -> None:
+    rng = np.random.default_rng(9)
+    outputs = rng.normal(size=(400, 1))
+    y = outputs + 0.3 * rng.normal(size=(400, 1))
+    targets = Targets("regression", y, 1)
+    assert temper(outputs, targets, np.arange(400)).how.temperature == pytest.approx(1.0, abs=0.05)
+    outputs[: len(far), 0] = far
+    found = temper(outputs, targets, np.arange(400))
+    assert found.how.temperature == pytest.approx(1.0, abs=0.05)
+    assert found.losses.max() <= np.ptp(y) ** 2
+
+
+def test_outputs_that_all_spread_too_far_are_still_shrunk() -> None:
+    rng = np.random.default_rng(10)
+    y = rng.normal(size=(400, 1))
+    found = temper(10 * (y + 0.1 * rng.normal(size=(400, 1))), Targets("regression", y, 1), np.arange(400))
+    assert found.how.temperature == pytest.approx(10.0, rel=0.05)
 
 
 def test_corrections_change_the_leaves_named_and_no_others() -> None:

@@ -16,10 +16,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from treelu import ObliqueTreeClassifier
 from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.choice import Judged, choose, compare, judge, not_worse_than_judged
-from treelu.training.small.finish import Scale, raw_tree, rounded
+from treelu.training.small.choice import Judged, chosen_key, compare, judge, not_worse_than_judged
+from treelu.training.small.finish import Scale, raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
-from treelu.training.small.leaves import shrunk_means
+from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
 from treelu.training.small.prune import pruned
@@ -95,11 +95,12 @@ def test_shrinkage_is_the_mean_at_none_and_the_root_at_infinity() -> None:
 def test_a_leaf_of_one_row_is_not_certain_of_its_class() -> None:
     X = np.array([[0.0]] * 60 + [[1.0]] + [[2.0]] * 60)
     y = np.array(["no"] * 60 + ["yes"] + ["no"] * 60)
-    tree = ObliqueTreeClassifier(max_terms=1, selection="largest", random_state=0).fit(X, y).tree_
+    options: dict[str, Any] = {"max_terms": 1, "min_samples_leaf": 1, "selection": "largest", "random_state": 0}
+    tree = ObliqueTreeClassifier(**options).fit(X, y).tree_
     small = np.flatnonzero(tree.n_samples[tree.n_splits :] == 1)
     assert len(small) == 1
     assert 0.5 < tree.values[small[0], 1] < 0.7
-    plain = ObliqueTreeClassifier(max_terms=1, selection="largest", shrinkage=0.0, random_state=0).fit(X, y).tree_
+    plain = ObliqueTreeClassifier(**options, shrinkage=0.0).fit(X, y).tree_
     assert plain.values[:, 1].max() == 1.0
 
 
@@ -137,25 +138,47 @@ def test_rounding_changes_no_more_rows_than_allowed() -> None:
     assert "rounded" in exact.notes[-1]
 
 
-def test_the_smallest_as_good_is_chosen() -> None:
-    losses = {(8, 4): 0.2, (4, 4): 0.201, (4, 2): 0.205, (3, 2): 0.208, (2, 2): 0.4}
-    sway = 0.3 * np.where(np.arange(400) // np.array([[1], [2], [4], [8], [16]]) % 2, 1.0, -1.0)  # of mean 0
-    judged = {
+def chosen_of(judged: dict[Key, Judged], rule: str) -> Key:
+    """The choice where every tree has the size that its key names."""
+    return chosen_key(judged, {key: (key.leaves, key.terms) for key in judged}, rule)
+
+
+def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[Key, Judged]:
+    """Steps with these mean losses; rows sway about them by `width`, independently of one another."""
+    sway = width * np.where(np.arange(400) // 2 ** np.arange(len(losses))[:, None] % 2, 1.0, -1.0)  # of mean 0
+    return {
         Key(Family("random"), *size): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
         for i, (size, mean) in enumerate(losses.items())
     }
-    assert choose(judged, "best")[1:] == (8, 4)
-    assert choose(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within a standard error, but loses 4 % more
 
 
-@pytest.mark.parametrize(("gain", "leaves"), [(0.01, 8), (0.03, 4)])
-def test_the_best_is_the_largest_unless_a_smaller_one_is_clearly_ahead(gain: float, leaves: int) -> None:
-    sway = 0.2 * np.where(np.arange(400) // np.array([[1], [2]]) % 2, 1.0, -1.0)  # a standard error of 0.014
-    judged = {
-        Key(Family("random"), size, 4): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
-        for i, (size, mean) in enumerate({8: 0.3, 4: 0.3 - gain}.items())
-    }
-    assert choose(judged, "best").leaves == leaves
+def test_the_smallest_as_good_is_chosen() -> None:
+    judged = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
+    assert chosen_of(judged, "best")[1:] == (8, 4)
+    assert chosen_of(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
+
+
+def test_what_rows_tell_apart_is_not_as_good() -> None:
+    judged = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
+    assert chosen_of(judged, "smallest")[1:] == (8, 4)
+    judged = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
+    assert chosen_of(judged, "smallest")[1:] == (4, 4)
+
+
+@pytest.mark.parametrize("rule", ["smallest", "best"])
+def test_of_equals_the_smallest_is_chosen(rule: str) -> None:
+    judged = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
+    assert chosen_of(judged, rule)[1:] == (3, 4)
+
+
+def test_leaves_of_too_few_rows_go() -> None:
+    X = np.array([[-3.0], [-2.0], [-1.0], [1.0], [2.0], [9.0]])
+    tree = ObliqueTree([[1.0], [1.0], [1.0]], [0.0, 2.5, -5.0], [[1, 2], [3, 4], [5, 6]], [[0], [1], [2], [3]])
+    assert without_small_leaves(tree, X, 1) == tree
+    small = without_small_leaves(tree, X, 2)  # the row at 9 and the one at -3 had leaves of their own
+    assert small.n_leaves == 2
+    assert np.bincount(small.apply(X)).tolist() == [0, 3, 3]
+    assert without_small_leaves(tree, X, 4).n_leaves == 1
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
@@ -271,8 +294,19 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     assert next(key.family.taught for key in judged if key.is_trained)
     alone = compare([(Lessons(train), test) for train, test in parts], budget, grow, seed=0, n_jobs=1)
     assert not any(key.family.taught for key in alone)
-    best, best_alone = choose(judged, "best"), choose(alone, "best")
+    best, best_alone = chosen_of(judged, "best"), chosen_of(alone, "best")
     assert judged[best].loss().mean() < alone[best_alone].loss().mean()
     again = compare(with_teacher, budget, grow, seed=0, n_jobs=1)  # threads do not matter
     assert list(again) == list(judged)
     assert all((again[key].loss() == judged[key].loss()).all() for key in again)
+
+
+def test_a_row_far_out_costs_linear_leaves_no_more_than_the_range_of_the_targets() -> None:
+    """Otherwise its extrapolated output alone would decide which tree and which strength is chosen."""
+    rows = replace(noisy_rows(is_classifier=False), linear=True)
+    far = rows.X.copy()
+    far[0, 0] = 1e6
+    tree = linear_tree(rows, 2, 1)
+    near, beyond = (np.array(list(outputs_by_strength(tree, rows, X, STRENGTHS))) for X in (rows.X, far))
+    np.testing.assert_allclose(beyond[:, 1:], near[:, 1:])
+    assert beyond[:, 0].max() == rows.target.max()

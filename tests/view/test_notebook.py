@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
+from experiments.baselines import HHCARTClassifier
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNClassifier, LCNClassifier
-from treelu.baselines import HHCARTClassifier
 from treelu.report.notebook import report_page
 from treelu.tree import ObliqueTree
 from treelu.view.notebook import tree_html

@@ -14,7 +14,7 @@ import typer
 
 from treelu import __version__
 from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, say
+from treelu.cli.messages import InputError, open_terminal, say
 
 app = typer.Typer(
     name="treelu",
@@ -151,7 +151,12 @@ def fit(
         ),
     ] = None,
     members: Annotated[int | None, _option("Number of networks in an elcn.", min=1)] = None,
-    balanced: Annotated[bool, _option("Give each class the same total weight.", "--balanced")] = False,
+    balanced: Annotated[
+        bool,
+        _option(
+            "Give each class the same total weight; a rare one of two is predicted from its frequency on.", "--balanced"
+        ),
+    ] = False,
     threshold: Annotated[
         float | None,
         _option("Probability at which the positive of two classes is predicted.", min=0.0, max=1.0),
@@ -166,6 +171,10 @@ def fit(
     compare: Annotated[
         bool,
         _option("After a small tree also fit the large one (lcn), and print both scores.", "--compare/--no-compare"),
+    ] = False,
+    refit: Annotated[
+        bool,
+        _option("Once scored, fit the model again, to all rows; without, it lacks the hold-out.", "--refit/--no-refit"),
     ] = True,
     seed: Annotated[int, _option("Seed of the hold-out split and of training.", min=0)] = 0,
     store: Annotated[
@@ -234,6 +243,7 @@ def fit(
         store=store,
         scheduler=scheduler,
         compare=compare,
+        refit=refit,
         typed=context.obj or (),
     )
 
@@ -277,6 +287,10 @@ def export(
         bool, _option("Take encoded features instead of the table's columns; for molecules.", "--encoded")
     ] = False,
     single: Annotated[bool, _option("Compute --format c or onnx in single precision.", "--single")] = False,
+    self_test: Annotated[
+        bool,
+        _option("Instead of the query of --format sql, write one that tests it on example rows.", "--self-test"),
+    ] = False,
     force: Force = False,
 ) -> None:
     """Write the tree as text, a picture, data, or a program that predicts."""
@@ -289,7 +303,7 @@ def export(
         out,
         leaves=leaves,
         label=label,
-        options=ProgramOptions(dialect, table, tuple(keep or ()), encoded, single),
+        options=ProgramOptions(dialect, table, tuple(keep or ()), encoded, single, self_test),
         force=force,
     )
 
@@ -399,14 +413,14 @@ def verify(
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the work of `treelu.cli.main`, but for Ctrl-C."""
     try:
-        with warnings.catch_warnings():
+        with open_terminal(), warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
             command = typer.main.get_command(app)
             # Not command.main(), which ends the process in ways of its own.
             typed = list(sys.argv[1:] if arguments is None else arguments)
             with command.make_context("treelu", list(typed), obj=typed) as context:
                 command.invoke(context)
-        sys.stdout.flush()
+            _flush()
     except typer.Exit as end:
         return end.exit_code
     except typer.Abort:
@@ -420,6 +434,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         return _report_error(error)
     return 0
+
+
+def _flush() -> None:
+    """Bring what was printed to where it goes; errors of the system name no file there."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        error.filename = error.filename or "standard output"
+        raise
 
 
 def _report_error(error: Exception) -> int:
@@ -438,6 +461,8 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, (InputError, *tables, *models)):
         say(f"treelu: {text}")
         return 2
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        text = f"{error.filename}: {error.strerror}"
     if isinstance(error, ImportError | MemoryError | OSError | FloatingPointError):
         say(f"treelu: {text or 'not enough memory'}")
         return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 
 from treelu.cli.asked import Asked, Question, in_columns, json_value, shown
 from treelu.cli.check import Reading
-from treelu.cli.messages import InputError, Notes
+from treelu.cli.messages import InputError, Notes, progress_bar, write_json
 from treelu.cli.predict import load_table_model
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
@@ -47,13 +46,15 @@ def ask_table(
     encoded = asked.model.encoder.encode(frame, note=notes)
     X = dense(encoded.X).astype(np.float64)
     options = asked.columns.options(**columns)
-    for row, x in zip(encoded.rows.tolist(), X, strict=True):
-        answer = ask_row(asked, x, question, options)
-        if as_json:
-            print(json.dumps({"row": row + 1} | answer.plain(), ensure_ascii=False, allow_nan=False))
-        else:
-            print(f"row {row + 1}: " + "\n".join(answer.lines()))
-    sys.stdout.flush()
+    with progress_bar("asking", len(X), quiet=False) as advance:
+        for row, x in zip(encoded.rows.tolist(), X, strict=True):
+            answer = ask_row(asked, x, question, options)
+            if as_json:
+                write_json({"row": row + 1} | answer.plain(), indent=None)
+            else:
+                print(f"row {row + 1}: " + "\n".join(answer.lines()))
+            sys.stdout.flush()
+            advance()
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.cli.fit import make_estimator, train, write_folder
+from treelu.cli.fit import make_estimator, train, tree_files
 from treelu.cli.messages import InputError, Notes, say
-from treelu.cli.pages import score_lines, summarize_model
+from treelu.cli.pages import add_questions, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Source, prepare
 from treelu.cli.trees import tree_text
+from treelu.persistence import save
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel
 
@@ -68,7 +69,8 @@ def _show(
     table = prepare(Source(str(data), [target], columns, seed=seed), Notes(quiet=True))
     model = train(make_estimator(method, table.task, parameters, seed), table, quiet=True, with_cart=True)
     summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
-    write_folder(model, summaries, folder)
+    add_questions(model, table.held_out, summaries)
+    save(model, folder, beside=tree_files(model) | pages(summaries))
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out):
         print(line)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from treelu.cli.check import Reading
 from treelu.cli.messages import InputError, Notes, say, write_json
-from treelu.cli.pages import score_lines, summarize_target
+from treelu.cli.pages import add_questions, score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import Rows, read_rows
 from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
@@ -17,6 +17,7 @@ from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
+from treelu.tables.found import find_files
 from treelu.tree import ObliqueTree
 
 
@@ -32,9 +33,11 @@ def export_tree(
 ) -> None:
     """Write the tree of a saved model."""
     if out is not None:
-        check_file(out, force)
+        check_file(out, force, reads=[folder])
     elif form == "onnx" and sys.stdout.isatty():
         raise InputError("--format onnx is binary; give --out tree.onnx, or send the output to a file")
+    if options.self_test and form != "sql":
+        raise InputError(f"--self-test is for --format sql; --format {form} {_own_test(form)}")
     model = load(folder)
     if isinstance(model, TableModel) and form == "html" and leaves is None:
         summary = summarize_target(model, None, target_of(model, label), title=folder.resolve().name)
@@ -56,11 +59,16 @@ def export_tree(
         write_output(out, (tree.export_text if form == "text" else tree.export_graphviz)(scale=spread))
 
 
+def _own_test(form: str) -> str:
+    """Where the self-test of a format is."""
+    return "has its self-test inside" if form in ("c", "js", "python") else "has none"
+
+
 def write_report(
     folder: Path, data: str | None, out: Path, *, label: str | None, reading: Reading, force: bool, as_json: bool
 ) -> None:
     """Write a page on a saved model, with its scores on the rows of a table."""
-    check_file(out, force)
+    check_file(out, force, reads=[folder, *([] if data in (None, "-") else find_files(data))])
     model = load_table_model(folder)
     target = target_of(model, label)
     rows: Rows | None = None
@@ -72,6 +80,7 @@ def write_report(
         model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
     title = Path(data or folder.resolve().name).name
     summary = summarize_target(model, rows, target, title=title, rows_are=rows_are, warnings=warnings)
+    add_questions(model, rows, {target: summary})
     write_output(out, render(summary))
     if as_json:
         write_json({entry["name"]: entry.get("scores") for entry in summary["models"]})

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from treelu import estimators
+from treelu.cli.balance import class_weights, correct_probabilities, corrected_tree
 from treelu.cli.check import check_folder
 from treelu.cli.compare import MOST_CELLS, comparison, comparison_line, n_cells, other_command
-from treelu.cli.interrupt import check_not_interrupted
-from treelu.cli.messages import InputError, Notes, count, progress_bar, say, write_json
-from treelu.cli.pages import file_words, pages, score_lines, summarize_model
+from treelu.cli.interrupt import Interrupted, check_not_interrupted
+from treelu.cli.messages import InputError, Notes, count, progress_bar, say, step, write_json
+from treelu.cli.pages import (
+    Predictions,
+    Summaries,
+    add_questions,
+    file_words,
+    held_out_predictions,
+    pages,
+    score_lines,
+    summarize_model,
+)
 from treelu.cli.prepare import ColumnChoice, Prepared, Rows, Source, prepare_files
 from treelu.cli.trees import tree_text, visited_trees
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
@@ -25,6 +36,7 @@ from treelu.estimators._plan import plan_training
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
 from treelu.report import fit_cart
+from treelu.report.questions import SECONDS
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.tree import ObliqueTree
@@ -53,42 +65,103 @@ def fit_table(
     store: Path | None = None,
     scheduler: str | None = None,
     compare: bool = False,
+    refit: bool = True,
     typed: Sequence[str] = (),
 ) -> None:
-    """Read, train, score, save, and say what was done."""
+    """Read, train, save, score, report, and say what was done."""
     check_folder(out, force)
     seed = source.seed
     prepared = prepare_files(source, Notes(quiet=quiet), store=store, on_cluster=scheduler is not None)
     with prepared as table:
         check_files(out, table)
-        if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
-            raise InputError("--threshold is for a target of two classes; leave it out")
+        _check_threshold(threshold, table)
         estimator = _choose(table, method, parameters, source.columns, folds=folds, seed=seed, quiet=quiet)
-        if not quiet:
-            rows = f"{count(table.n_rows, 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
-            depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
-            say(f"training {type(estimator).__name__}{depth} on {rows}")
-        model = train(estimator, table, quiet=quiet, with_cart=with_cart, scheduler=scheduler)
-        n_training_rows = table.n_rows
-    if threshold is not None:
-        model = replace(model, threshold=threshold)
-    summaries = summarize_model(model, table.held_out, title=Path(source.data).name, seed=seed)
+        unfitted = clone(estimator)
+        decision = Decision("class_weight" in parameters, threshold)
+        with step(_training_words(estimator, table), quiet):
+            first = train(estimator, table, quiet=quiet, with_cart=with_cart, scheduler=scheduler, decision=decision)
+    fitted = Fitted(first, table.held_out)
+    if refit and table.whole is not None and not table.is_sample:
+        fitted = _fit_all_rows(unfitted, first, table, decision, quiet)
     check_not_interrupted()
-    files = write_folder(model, summaries, out)
-    compared = _compare(model, table, seed, quiet) if compare and model.method == "tree" else None
+    with step(f"saving the model in {out}", quiet):
+        files = tree_files(fitted.model)
+        save(fitted.model, out, beside=files)
+    outcome = _report(fitted, out, files, title=Path(source.data).name, seed=seed, quiet=quiet)
+    compared = None
+    if compare and first.method == "tree" and outcome.error is None:
+        compared = _compare(first, table, decision, seed, quiet)
     if as_json:
         n_held_out = 0 if table.held_out is None else len(table.held_out)
-        result = _for_machines(model, (n_training_rows, n_held_out), summaries, out, files)
-        write_json(result | {"compared": compared})
-        return
-    where = f"rows of {source.valid}" if source.valid else "hold-out rows that training did not see"
-    for line in score_lines(summaries, model, table.held_out, where):
-        print(line)
-    _say_other(out, model, compared, typed)
-    _say_next(out, files, model)
+        write_json(_for_machines(fitted.model, n_held_out, outcome, out) | {"compared": compared})
+    else:
+        _say_scores(fitted, outcome, source.valid)
+        _say_other(out, fitted.model, compared, typed)
+        _say_next(out, outcome.files, fitted.model)
+    if outcome.error is not None:
+        _say_failed(outcome.error, out, source)
+        raise outcome.error
 
 
-def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Fitted:
+    """The model to be saved, the rows held out, and what another fit without these rows predicts for them."""
+
+    model: TableModel
+    held_out: Rows | None
+    predictions: Predictions | None = None
+
+
+@dataclass
+class Outcome:
+    """What came of the report: its summaries, the files of the model's folder, and what ended it before its time."""
+
+    summaries: Summaries
+    files: list[str]
+    error: BaseException | None = None
+
+
+def _fit_all_rows(unfitted: Any, first: TableModel, table: Prepared, decision: Decision, quiet: bool) -> Fitted:
+    """Fit the same once more, to all rows; the rows held out keep the predictions of the first fit."""
+    assert table.whole is not None
+    assert table.held_out is not None
+    whole = table.whole()
+    decision = replace(decision, threshold=first.threshold, positive=first.positive)
+    with step(f"fitting it again, to all {count(whole.n_rows, 'row')}; the scores are of the first fit", quiet):
+        model = train(unfitted, whole, quiet=quiet, with_cart=bool(first.carts), decision=decision)
+    model = replace(model, warnings=first.warnings, n_rows_scored=first.n_rows)
+    return Fitted(model, whole.held_out, held_out_predictions(first, table.held_out, model))
+
+
+def _report(fitted: Fitted, out: Path, files: dict[str, bytes], *, title: str, seed: int, quiet: bool) -> Outcome:
+    """Score, ask and draw; whatever ends this costs the report only, as the model and `files` are saved."""
+    outcome, model, rows = Outcome({}, [MANIFEST, *files]), fitted.model, fitted.held_out
+    try:
+        with step("measuring scores", quiet):
+            outcome.summaries = summarize_model(model, rows, title=title, seed=seed, predictions=fitted.predictions)
+        with step(f"writing the report (its queries may take {SECONDS:g} s)", quiet):
+            add_questions(model, rows, outcome.summaries)
+            check_not_interrupted()
+            files = files | pages(outcome.summaries)
+            save(model, out, beside=files)
+            outcome.files = [MANIFEST, *files]
+    except (Exception, Interrupted, KeyboardInterrupt) as error:
+        outcome.error = error
+    return outcome
+
+
+def _check_threshold(threshold: float | None, table: Prepared) -> None:
+    if threshold is not None and (table.task != "classification" or len(set(table.training.y.tolist())) != 2):
+        raise InputError("--threshold is for a target of two classes; leave it out")
+
+
+def _training_words(estimator: Any, table: Prepared) -> str:
+    rows = f"{count(table.n_rows, 'row')}, {count(len(table.encoder.feature_names), 'feature')}"
+    depth = "" if getattr(estimator, "depth", "auto") == "auto" else f" (depth {estimator.depth})"
+    return f"training {type(estimator).__name__}{depth} on {rows}"
+
+
+def _compare(model: TableModel, table: Prepared, decision: Decision, seed: int, quiet: bool) -> dict[str, Any] | None:
     """The small tree beside the large one; None where no rows are held out or the table is large."""
     if table.held_out is None:
         return None
@@ -98,9 +171,8 @@ def _compare(model: TableModel, table: Prepared, seed: int, quiet: bool) -> dict
         return None
     weight = model.estimator.get_params().get("class_weight")
     large = make_estimator("lcn", model.task, {} if weight is None else {"class_weight": weight}, seed)
-    if not quiet:
-        say(f"training {type(large).__name__}, the large tree, for comparison (--no-compare leaves it out)")
-    return comparison(model, train(large, table, quiet=quiet, with_cart=False), table)
+    with step(f"training {type(large).__name__}, the large tree, for comparison", quiet):
+        return comparison(model, train(large, table, quiet=quiet, with_cart=False, decision=decision), table)
 
 
 def _choose(
@@ -118,6 +190,9 @@ def _choose(
         method = default_method(table.task, [*parameters, *("tune",) * (folds is not None)], columns)
     if method == "elcn" and table.is_sample:
         raise InputError("--method elcn needs a table that fits into memory; use another method, or fewer rows")
+    if method == "elcn" and (table.task == "labels" or len(set(table.training.y.tolist())) == 2):
+        # A threshold decides, and an ensemble's probabilities are not those of one score that could be corrected.
+        parameters = {name: value for name, value in parameters.items() if name != "class_weight"}
     estimator = make_estimator(method, table.task, parameters, seed)
     if table.windows is not None:
         from treelu.cli.cluster import dask_class
@@ -174,7 +249,15 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
     return kind(**own, random_state=seed)
 
 
-def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, scheduler: str | None = None) -> TableModel:
+def train(
+    estimator: Any,
+    table: Prepared,
+    *,
+    quiet: bool,
+    with_cart: bool,
+    scheduler: str | None = None,
+    decision: Decision | None = None,
+) -> TableModel:
     """Fit the estimator and CART; returns them with the trees they are."""
     n_networks = len(table.targets) if table.task == "labels" else 1
     rounds = n_rounds(estimator, len(table.training), table.training.X.shape[1])
@@ -193,6 +276,7 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, sche
         of_labels = estimator.estimators_ if table.task == "labels" else ()
         for fitted in (estimator, *of_labels) if calls_back else ():
             fitted.set_params(callbacks=None)
+    positive, threshold = _decided(decision or Decision(), estimator, table)
     model = TableModel(
         table.encoder,
         estimator,
@@ -202,8 +286,11 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, sche
         warnings=tuple(table.notes.warnings),
         styles=table.styles,
         digest=table.digest,
-        positive=_positive(estimator, table),
+        positive=positive,
+        threshold=threshold,
         trained=datetime.now(UTC).date().isoformat(),
+        n_rows=table.n_rows,
+        n_rows_scored=0 if table.held_out is None else table.n_rows,
     )
     counted = None if table.is_sample and model.method == "tree" else table.training
     model = replace(model, trees=visited_trees(model, counted, table.held_out))
@@ -212,6 +299,44 @@ def train(estimator: Any, table: Prepared, *, quiet: bool, with_cart: bool, sche
             say("fitting CART, scikit-learn's decision tree, for comparison")
         model = replace(model, carts=_fit_carts(model, table.training))
     return model
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a class is decided: with equal weights of the classes, from a probability of the positive one on."""
+
+    balanced: bool = False
+    threshold: float | None = None
+    positive: int | None = None
+
+
+def _decided(decision: Decision, estimator: Any, table: Prepared) -> tuple[int, float]:
+    """The positive class and the threshold, and the probabilities of a fitted estimator corrected for --balanced."""
+    y, notes = table.training.y, table.notes
+    positive = _positive(estimator, table) if decision.positive is None else decision.positive
+    threshold = 0.5 if decision.threshold is None else decision.threshold
+    if not decision.balanced:
+        return positive, threshold
+    two = table.task == "classification" and len(estimator.classes_) == 2
+    if _is_weighted(estimator) and (two or table.task == "labels"):
+        correct_probabilities(estimator, table.training.X, y)
+    if two:
+        name = estimator.classes_[positive]
+        threshold = float(f"{np.mean(y == name):.4g}") if decision.threshold is None else threshold
+        notes(
+            f"--balanced: the classes have equal weights in training, the probabilities are corrected for that; "
+            f"{str(name)!r} is predicted from a probability of {threshold:g} on"
+        )
+    elif table.task == "classification":
+        notes.warn(
+            "--balanced: with more than two classes the probabilities are those of classes of equal frequency, not of "
+            "these rows; leave --balanced out for probabilities"
+        )
+    return positive, threshold
+
+
+def _is_weighted(estimator: Any) -> bool:
+    return getattr(estimator, "class_weight", None) is not None
 
 
 def _fit_all(estimator: Any, table: Prepared, scheduler: str | None) -> None:
@@ -260,6 +385,8 @@ def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
             X, column[known], classifier=model.task != "regression", max_leaf_nodes=leaves, class_weight=weight
         )
         cart = ObliqueTree.from_sklearn(fitted)
+        if weight is not None and len(set(column[known].tolist())) == 2:
+            cart = corrected_tree(cart, class_weights(column))
         carts.append(replace(cart, feature_names=model.encoder.feature_names))
     return tuple(carts)
 
@@ -275,42 +402,37 @@ def check_files(folder: Path, table: Prepared) -> None:
         check_beside(folder, [f"{name}{end}.{kind}" for end in ends for name, kind in _KINDS])
 
 
-def write_folder(model: TableModel, summaries: dict[str, dict[str, Any]], folder: Path) -> list[str]:
-    """Save the model and what can be looked at; returns the names of the files.
-
-    The manifest lists them, and those of an earlier model go when it is replaced. Other files are left alone.
-    """
-    beside = {}
+def tree_files(model: TableModel) -> dict[str, bytes]:
+    """The trees of a model as text and as JSON, by the names of their files."""
+    files = {}
     ends = [f"-{word}" for word in file_words(model.targets).values()] if model.task == "labels" else [""]
     for name, tree in zip(ends, model.trees, strict=False):
-        beside[f"tree{name}.txt"] = f"{tree_text(model, tree)}\n".encode()
+        files[f"tree{name}.txt"] = f"{tree_text(model, tree)}\n".encode()
         if tree.weights.size <= MAX_JSON_WEIGHTS:
-            beside[f"tree{name}.json"] = tree.to_json().encode()
-    beside |= pages(summaries)
-    save(model, folder, beside=beside)
-    return [MANIFEST, *beside]
+            files[f"tree{name}.json"] = tree.to_json().encode()
+    return files
 
 
 # Speaking
 
 
-def _for_machines(
-    model: TableModel, n_rows: tuple[int, int], summaries: dict[str, dict[str, Any]], out: Path, files: list[str]
-) -> dict[str, Any]:
+def _for_machines(model: TableModel, n_held_out: int, outcome: Outcome, out: Path) -> dict[str, Any]:
+    summaries = outcome.summaries
     parameters = model.estimator.get_params(deep=False)
     for name in ("depth", "drop_connect", "weight_decay"):  # as chosen, where they were left open
         if name in parameters:
             parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
     return {
         "model": str(out),
-        "files": files,
+        "files": outcome.files,
         "method": type(model.estimator).__name__,
         "task": model.task,
         "targets": list(model.targets),
         "parameters": {name: parameters[name] for name in _SHOWN_PARAMETERS if name in parameters},
         "n_features": len(model.encoder.feature_names),
-        "n_training_rows": n_rows[0],
-        "n_hold_out_rows": n_rows[1],
+        "n_rows": model.n_rows,
+        "n_training_rows": model.n_rows_scored or model.n_rows,
+        "n_hold_out_rows": n_held_out,
         "trees": [{"leaves": tree.n_leaves, "depth": tree.depth} for tree in model.trees],
         "scores": {
             target: {entry["name"]: entry.get("scores") for entry in summary["models"]}
@@ -320,6 +442,23 @@ def _for_machines(
         "warnings": list(dict.fromkeys(line for summary in summaries.values() for line in summary["warnings"])),
         "notes": list(model.notes),
     }
+
+
+def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
+    where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
+    for line in score_lines(outcome.summaries, fitted.model, fitted.held_out, where):
+        print(line)
+    if fitted.predictions is not None:
+        model = fitted.model
+        first, total = f"{model.n_rows_scored:,}", f"{model.n_rows:,}"
+        print(f"\nthe scores are of the fit to {first} rows; the model saved is fitted to all {total}")
+
+
+def _say_failed(error: BaseException, out: Path, source: Source) -> None:
+    """That the model is saved, whatever ended the report, and how to have the report."""
+    words = "was interrupted" if isinstance(error, Interrupted | KeyboardInterrupt) else "failed"
+    command = shlex.join(["treelu", "report", str(out), source.data])
+    say(f"treelu: the report {words}; the model is saved in {out}, for a report: {command}")
 
 
 def _say_other(out: Path, model: TableModel, compared: dict[str, Any] | None, typed: Sequence[str]) -> None:

@@ -57,6 +57,27 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise Interrupted
 
 
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTimeError` within the block after some seconds, where the system has a clock for that."""
+    from treelu.report.questions import OutOfTimeError
+
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise OutOfTimeError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), 0.5)  # again and again: one may get lost in a destructor
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def check_not_interrupted() -> None:
     """Raise if there was a Ctrl-C whose exception got lost, as one raised within a destructor does."""
     if _seen:

@@ -21,6 +21,7 @@ from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, say
 from treelu.cli.prepare import Prepared
 from treelu.estimators._large import SAMPLE_ROWS
+from treelu.persistence.folder import naming
 from treelu.tables.errors import TableError
 from treelu.tables.found import text_bytes
 from treelu.tables.reader import TableReader
@@ -59,7 +60,8 @@ def stored(
     with RowStore.create(
         parent, len(table.encoder.feature_names), is_sparse=is_sparse, are_classes=table.task == "classification"
     ) as store:
-        _fill(store, files, reader, held_out, table.notes, n_rows=n_rows, quiet=quiet)
+        with naming(parent):
+            _fill(store, files, reader, held_out, table.notes, n_rows=n_rows, quiet=quiet)
         yield replace(table, store=store)
 
 

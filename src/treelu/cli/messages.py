@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 LONGEST_LINE = 600  # characters of a note; names may be of any length
@@ -51,6 +52,12 @@ class Notes:
         if not self.quiet:
             say(f"  warning: {text}")
 
+    def copy(self) -> Notes:
+        """The same notes and warnings so far; what is added to the copy is not printed."""
+        copied = Notes(quiet=True)
+        copied.texts, copied.warnings = list(self.texts), list(self.warnings)
+        return copied
+
     def finish(self) -> None:
         """Print how many notes were kept back."""
         more = sum("\n" not in text for text in self.texts[SHOWN_NOTES:])
@@ -69,26 +76,77 @@ def _shown(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """A line on standard error."""
-    print(_shown(text), file=sys.stderr, flush=True)
+    """A line on standard error, where that is open."""
+    if sys.stderr is not None:  # print() would take standard output instead
+        print(_shown(text), file=sys.stderr, flush=True)
 
 
-def write_json(value: Any) -> None:
+def write_json(value: Any, indent: int | None = 2) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2))
+    print(json.dumps(value, ensure_ascii=not writes_unicode(), allow_nan=False, indent=indent))
+
+
+def writes_unicode() -> bool:
+    """Whether standard output takes every character."""
+    return (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+@contextmanager
+def open_terminal() -> Iterator[None]:
+    """Within the block, characters that standard output does not have are escaped: text for readers never fails.
+
+    Data do not take this way: see `treelu.cli.predict.open_output`.
+    """
+    stream = sys.stdout
+    if stream is None:
+        raise InputError("standard output is closed; send it to a file, or to /dev/null")
+    before = getattr(stream, "errors", None)
+    if before is not None and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        if before is not None and hasattr(stream, "reconfigure"):
+            with suppress(OSError, ValueError):  # it flushes what is left, and whoever reads may have gone
+                stream.reconfigure(errors=before)
+
+
+@contextmanager
+def step(what: str, quiet: bool) -> Iterator[None]:
+    """Say what begins, and when it has ended how long it took."""
+    if quiet:
+        yield
+        return
+    say(what)
+    started = time.monotonic()
+    yield
+    say(f"  took {duration(time.monotonic() - started)}")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(0.04), duration(12.34), duration(754)
+    ('0.0 s', '12.3 s', '12 min 34 s')
+    """
+    return f"{seconds:.1f} s" if seconds < 100 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
 @contextmanager
 def progress_bar(title: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
     """A bar on standard error where that is a terminal; yields a function that moves it by one, or by so many."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         yield lambda steps=1: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # Results go to standard output, and only where that is the same terminal may the bar make room for them.
+    on_screen = sys.stdout.isatty()
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=on_screen) as progress:
         task = progress.add_task(title, total=total)
         yield lambda steps=1: progress.advance(task, steps)
 

@@ -14,28 +14,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.cli.asked import Asked
+from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
 from treelu.cli.prepare import Rows
 from treelu.report import render, summarize
-from treelu.report.questions import Asking, page_answers
+from treelu.report.questions import SECONDS, Asking, Budget, page_answers
 from treelu.report.rows import Floats
-from treelu.report.summary import RowsAre
+from treelu.report.summary import RowsAre, predict
 from treelu.tables import TableModel
 from treelu.tables.questions import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 
 Summaries = dict[str, dict[str, Any]]  # by target
+Predictions = dict[str, dict[str, Floats]]  # by target and model
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
 SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 
 
-def summarize_model(model: TableModel, rows: Rows | None, *, title: str, seed: int = 0) -> Summaries:
-    """A summary for each target, scored on rows that training did not see."""
+def summarize_model(
+    model: TableModel, rows: Rows | None, *, title: str, seed: int = 0, predictions: Predictions | None = None
+) -> Summaries:
+    """A summary for each target, scored on rows that training did not see, or by `predictions` for these rows."""
+    scored = None
+    if predictions is not None:
+        scored = (
+            f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
+            f"fitted to all {model.n_rows:,}."
+        )
     return {
-        target: summarize_target(model, rows, target, title=title, seed=seed, rows_are="hold-out")
+        target: summarize_target(
+            model, rows, target, title=title, seed=seed, rows_are="hold-out", scored=scored,
+            predictions=None if predictions is None else predictions[target],
+        )
         for target in model.targets
-    }
+    }  # fmt: skip
+
+
+def held_out_predictions(first: TableModel, rows: Rows, model: TableModel) -> Predictions:
+    """What the first fit predicts for rows held out, by target and by name, in the order of the final model's classes.
+
+    As the summary does: the tree predicts where there is one.
+    """
+    result: Predictions = {}
+    for k, target in enumerate(model.targets):
+        (tree, member), (final, _) = _of_target(first, k), _of_target(model, k)
+        classes = None
+        if model.task != "regression":
+            classes = model.members[k].classes_ if final is None else final.classes
+        named = {_name(first): tree if tree is not None else member} | _carts(first, k)
+        result[target] = {name: predict(name, one, rows.X, classes) for name, one in named.items()}
+    return result
+
+
+def _name(model: TableModel) -> str:
+    return "small tree" if model.method == "tree" else model.method.upper()
+
+
+def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
+    return {"CART": model.carts[k]} if model.carts else {}
 
 
 def summarize_target(
@@ -47,22 +84,21 @@ def summarize_target(
     seed: int = 0,
     rows_are: RowsAre = "given",
     warnings: tuple[str, ...] = (),
+    predictions: dict[str, Floats] | None = None,
+    scored: str | None = None,
 ) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
-    if rows is not None:
-        rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names, rows.numbers)
-        if not (rows.y == rows.y).any():
-            rows = None
+    rows = _of_known_target(rows, k)
     draw_feature, draw_row = _drawings(model, rows)
-    summary = summarize(
+    return summarize(
         tree,
         X=None if rows is None else rows.X,
         y=None if rows is None else rows.y,
         estimator=member,
-        name="small tree" if model.method == "tree" else model.method.upper(),
-        baselines={"CART": model.carts[k]} if model.carts else None,
+        name=_name(model),
+        baselines=_carts(model, k) or None,
         title=f"{title}: {target}",
         target=target,
         notes=model.notes,
@@ -70,6 +106,8 @@ def summarize_target(
         rows_are=rows_are,
         row_names=None if rows is None else rows.names,
         row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
+        predictions=None if rows is None else predictions,
+        scored=None if rows is None else scored,
         columns=model.encoder.to_dict()["columns"],
         positive=model.positive if model.task == "classification" and len(model.estimator.classes_) == 2 else None,
         threshold=model.threshold,
@@ -77,9 +115,23 @@ def summarize_target(
         draw_row=draw_row,
         random_state=seed,
     )
-    if rows is not None:
-        summary["questions"] = page_questions(model, target, rows.X, summary)
-    return summary
+
+
+def add_questions(model: TableModel, rows: Rows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
+    """Add the answers about listed rows to the summary of each target; they have some seconds for all of them."""
+    for target, summary in summaries.items():
+        known = _of_known_target(rows, model.targets.index(target))
+        if known is not None:
+            budget = Budget(seconds / len(summaries), time_limit)
+            summary["questions"] = page_questions(model, target, known.X, summary, budget)
+
+
+def _of_known_target(rows: Rows | None, k: int) -> Rows | None:
+    """The rows with one of their targets; None where that is unknown in all."""
+    if rows is None:
+        return None
+    rows = Rows(rows.X, rows.y[:, k] if rows.y.ndim == 2 else rows.y, rows.names, rows.numbers)
+    return rows if (rows.y == rows.y).any() else None
 
 
 def _of_target(model: TableModel, k: int) -> tuple[ObliqueTree | None, Any]:
@@ -151,20 +203,23 @@ def _inline(svg: str) -> str:
 # Questions
 
 
-def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
+def page_questions(
+    model: TableModel, target: str, X: Any, summary: dict[str, Any], budget: Budget | None = None
+) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None where the model is not a tree, or too large a one."""
-    if model.encoder.smiles_column is not None or model.threshold != 0.5:
-        return None  # molecules do not change bit by bit; the tree's own class is not the one decided by a threshold
+    if model.encoder.smiles_column is not None:
+        return None  # molecules do not change bit by bit
     try:
         asked = Asked(model, target)
     except InputError:
         return None
+    decides = model.decided_tree(asked.tree)
     columns = asked.columns
     options = columns.options()
     discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(before, after, discrete, _same_answer(asked, before, after))
+        row = short_numbers(before, after, discrete, _same_answer(decides, asked.output, before, after))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
@@ -175,18 +230,19 @@ def page_questions(model: TableModel, target: str, X: Any, summary: dict[str, An
         [name for name, places in columns.places.items() for _ in places],
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         asked.output,
+        decides,
     )
-    return page_answers(asking, X, summary)
+    return page_answers(asking, X, summary, budget)
 
 
-def _same_answer(asked: Asked, before: Floats, after: Floats) -> Callable[[Floats], bool]:
+def _same_answer(tree: ObliqueTree, output: int, before: Floats, after: Floats) -> Callable[[Floats], bool]:
     """Whether a row may stand for ``after``: it has the same class, or a value that changed as much."""
-    if asked.tree.is_classifier:
-        label = asked.tree.predict(after[None])[0]
-        return lambda row: bool(asked.tree.predict(row[None])[0] == label)
+    if tree.is_classifier:
+        label = tree.predict(after[None])[0]
+        return lambda row: bool(tree.predict(row[None])[0] == label)
 
     def value(row: Floats) -> float:
-        return float(asked.tree.decision_function(row[None])[0, asked.output])
+        return float(tree.decision_function(row[None])[0, output])
 
     there, change = value(after), value(after) - value(before)
     return lambda row: abs(value(row) - there) <= 1e-3 * abs(change)

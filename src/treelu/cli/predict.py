@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from treelu.cli.check import Reading
-from treelu.cli.messages import InputError, Notes
+from treelu.cli.check import MANIFEST, Reading
+from treelu.cli.messages import InputError, Notes, writes_unicode
 from treelu.cli.prepare import column_names
 from treelu.persistence import load
-from treelu.persistence.folder import replacing, write_atomically
+from treelu.persistence.folder import naming, replacing, write_atomically
 from treelu.tables import TableError, TableModel, check_columns
 from treelu.tables.found import find_files
 from treelu.tables.pieces import Piece, iterate_pieces
@@ -34,7 +34,7 @@ def predict_table(
 ) -> None:
     """Write predictions, a row for each row of `data`, as CSV or JSON lines."""
     if out is not None:
-        check_file(out, force)
+        check_file(out, force, reads=[folder, *([] if data == "-" else find_files(data))])
     model = load_table_model(folder)
     model = replace(model, encoder=model.encoder.with_decimal(reading.decimal))
     rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
@@ -50,9 +50,10 @@ def predict_table(
             except TableError as error:
                 raise TableError(str(error) if path == data else f"{path}: {error}") from None
             if as_json:
-                result.to_json(file, orient="records", lines=True, force_ascii=False, double_precision=15)
-            else:
-                for_spreadsheets(result).to_csv(file, index=False, header=first, lineterminator="\n")
+                ascii_only = out is None and not writes_unicode()
+                file.write(result.to_json(orient="records", lines=True, force_ascii=ascii_only, double_precision=15))
+            else:  # as one text: of a piece that cannot be written in this encoding nothing is
+                file.write(for_spreadsheets(result).to_csv(index=False, header=first, lineterminator="\n"))
             first = False
 
 
@@ -114,10 +115,14 @@ def load_table_model(folder: Path) -> TableModel:
 # Output
 
 
-def check_file(path: Path, force: bool) -> None:
-    """Raise unless a file may be written there."""
+def check_file(path: Path, force: bool, reads: Sequence[str | Path] = ()) -> None:
+    """Raise unless a file may be written there: none that the command reads, nor one of the model's own."""
     if path.is_dir():
         raise InputError(f"--out {path} is a folder; give a file")
+    for read in map(Path, reads):
+        files = [read / MANIFEST, *read.glob("arrays-*.safetensors")] if read.is_dir() else [read]
+        if any(path.exists() and file.exists() and path.samefile(file) for file in files):
+            raise InputError(f"--out {path} is what is read; give another file")
     if path.exists() and not force:
         raise InputError(f"--out {path} exists; add --force to replace it")
     if not path.parent.is_dir():
@@ -128,7 +133,8 @@ def check_file(path: Path, force: bool) -> None:
 def open_output(path: Path | None) -> Iterator[TextIO]:
     """Standard output, or a file that appears when it is complete."""
     if path is None:
-        yield sys.stdout
+        with _data_on_stdout():
+            yield sys.stdout
         return
     with replacing(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -140,16 +146,34 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
                 text.detach()  # `replacing` closes the file itself
 
 
+@contextmanager
+def _data_on_stdout() -> Iterator[None]:
+    """Data are written as they are, or not at all: an error where standard output does not have a character."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="strict")
+    try:
+        with naming(Path("standard output")):
+            yield
+    except UnicodeEncodeError as error:
+        character = error.object[error.start]
+        raise InputError(
+            f"standard output is {error.encoding}, which has no {character!a}; give --out FILE, or set "
+            "PYTHONIOENCODING=utf-8"
+        ) from None
+
+
 def write_output(path: Path | None, content: str | bytes) -> None:
     """Text or bytes to standard output or to a file."""
     if isinstance(content, str) and not content.endswith("\n"):
         content += "\n"
     if path is not None:
         write_atomically(path, content.encode() if isinstance(content, str) else content)
-    elif isinstance(content, str):
-        sys.stdout.write(content)
     else:
-        sys.stdout.buffer.write(content)
+        with _data_on_stdout():
+            if isinstance(content, str):
+                sys.stdout.write(content)
+            else:
+                sys.stdout.buffer.write(content)
 
 
 # CSV that a spreadsheet shows and does not execute

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,7 @@ class Prepared:
     held_out_numbers: NDArray[np.int64] | None = None  # in the table that was drawn from
     windows: list[Any] | None = None  # the training rows of each file as a delayed window, for a Dask cluster
     n_rows_elsewhere: int = 0  # in these windows
+    whole: Callable[[], Prepared] | None = None  # the same with all rows to train on, those held out among them
 
     @property
     def n_rows(self) -> int:
@@ -247,8 +249,24 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
         rows, others = split_rows(table.y, source.hold_out, source.seed)
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
+    said = notes.copy()
+    prepared = _encode(source, columns, names, training, held_out, notes)
+    if valid is None and prepared.held_out is not None:
+        everything = table.part(np.arange(len(table.y.y)))
+        whole = partial(_encode, source, columns, names, everything, held_out, said, seen=True)
+        prepared = replace(prepared, whole=whole)
+    prepared = replace(prepared, held_out_numbers=numbers)
+    return prepared, TableReader(prepared.encoder, names, table.y, reading.options())
+
+
+def _encode(
+    source: Source, columns: ColumnChoice, names: list[str], training: _Table, held_out: _Table, notes: Notes,
+    *, seen: bool = False,
+) -> Prepared:  # fmt: skip
+    """Learn the encoding from the training rows and encode both parts; `seen`: the second is a part of the first."""
+    task = training.y.task
     encoder = TableEncoder.learn(
-        training.features[columns.choose(frame, names, notes)],
+        training.features[columns.choose(training.frame, names, notes)],
         note=notes,
         warn=notes.warn,
         text=columns.text,
@@ -258,20 +276,16 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
         radius=columns.radius,
         n_bits=columns.bits,
         max_categories=columns.max_categories,
-        decimal=reading.decimal,
+        decimal=source.reading.decimal,
         dates=columns.dates,
     )
-    training_rows = training.encode(encoder, notes, data)
-    held_out_rows = held_out.encode(encoder, notes, valid or data) if len(held_out.y.y) else None
-    _check_learnable(training_rows.y, table.y.task, names)
+    training_rows = training.encode(encoder, notes, source.data)
+    held_out_rows = held_out.encode(encoder, notes, source.valid or source.data) if len(held_out.y.y) else None
+    _check_learnable(training_rows.y, task, names)
     digest = RowDigest.of(training_rows.X)
-    _warn_of_rows(training_rows, held_out_rows, table.y.task, names, digest, notes)
+    _warn_of_rows(training_rows, None if seen else held_out_rows, task, names, digest, notes)
     notes.finish()
-    prepared = Prepared(
-        encoder, table.y.task, names, training_rows, held_out_rows, notes, styles=table.y.styles, digest=digest,
-        held_out_numbers=numbers,
-    )  # fmt: skip
-    return prepared, TableReader(encoder, names, table.y, reading.options())
+    return Prepared(encoder, task, names, training_rows, held_out_rows, notes, styles=training.y.styles, digest=digest)
 
 
 def _warn_of_rows(

@@ -22,13 +22,14 @@ PROGRAMS = ("sql", "c", "js", "python", "onnx")
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """How a program is to be written: those of SQL, whether it takes encoded features, whether in single precision."""
+    """How a program is to be written: options of SQL, for encoded features, in single precision, or its self-test."""
 
     dialect: str
     table: str
     keep: tuple[str, ...]
     encoded: bool
     single: bool
+    self_test: bool = False
 
 
 def model_program(model: Any, name: str, leaves: str | None, label: str | None, *, encoded: bool) -> Program:
@@ -73,10 +74,10 @@ def write_program(program: Program, form: str, options: ProgramOptions) -> str |
 
 
 def _sql(program: Program, options: ProgramOptions) -> str:
-    """The query, and after it one that tests it."""
+    """One statement, as views and drivers take it: the query, or the one that tests it."""
     dialect: Any = options.dialect
+    if options.self_test:
+        words = "-- Self-test: the number of example rows that are not answered as expected, which must be 0."
+        return f"{words}\n{to_sql(program, dialect=dialect, self_test=True)};\n"
     keep = [name.strip() for value in options.keep for name in value.split(",")]
-    query = to_sql(program, dialect=dialect, table=options.table.split("."), keep=keep)
-    test = to_sql(program, dialect=dialect, self_test=True)
-    words = "-- Self-test: the number of example rows that are not answered as expected, which must be 0."
-    return f"{query};\n\n{words}\n{test};\n"
+    return f"{to_sql(program, dialect=dialect, table=options.table.split('.'), keep=keep)};\n"

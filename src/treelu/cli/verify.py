@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from scipy.special import logit
 
 from treelu.cli.asked import Asked, in_columns, json_value, shown
 from treelu.cli.messages import InputError, count, write_json
 from treelu.cli.predict import load_table_model
-from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.tree.questions.properties import Verdict
 from treelu.tree.questions.words import apart, number
@@ -92,19 +89,9 @@ def _verdicts(
 
 
 def _independent(asked: Asked, column: str, permitted: dict[str, Any]) -> Verdict:
-    """Of the class; where it is decided by a threshold, on a tree whose scores are shifted by it."""
-    places = asked.columns.places[column]
-    tree = _shifted(asked) if asked.model.has_threshold else asked.tree
-    return tree.independent(places, output=asked.output, **permitted)
-
-
-def _shifted(asked: Asked) -> ObliqueTree:
-    """The same tree with 0 as the score of the threshold."""
-    tree, model = asked.tree, asked.model
-    if tree.link != "logistic":
-        raise InputError("--independent with a --threshold needs a tree of one score; fit with --method lcn or lln")
-    level = model.threshold if model.positive == 1 else 1 - model.threshold
-    return replace(tree, values=tree.values - logit(level))
+    """Of the class that the model decides."""
+    tree = asked.model.decided_tree(asked.tree)
+    return tree.independent(asked.columns.places[column], output=asked.output, **permitted)
 
 
 @dataclass(frozen=True)

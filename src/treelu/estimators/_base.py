@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from treelu.estimators._folding import read_folding
 from treelu.estimators._plan import plan_training
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_continues,
     check_weight,
+    counted_rows,
     finite_scores,
     hold_out,
     learn_gaps,
@@ -29,6 +31,7 @@ from treelu.estimators._rows import (
     plain_gaps,
     refuse_text_columns,
     rows_that_count,
+    tags_of_missing,
     takes_gaps,
     warn_of_few_rows,
 )
@@ -48,6 +51,7 @@ from treelu.training import (
     train,
 )
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
+from treelu.training.folds import Folding
 from treelu.training.loop import AfterStep, MakeStepper
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling, check_scaled, fit_scaling, fold
@@ -83,6 +87,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         "max_tree_features": [None, Interval(Integral, 1, None, closed="left")],
         "missing": [StrOptions({"error", "indicator"})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object"],
         "warm_start": ["boolean"],
         "device": "no_validation",  # a string, or torch's own kind, which torch checks
         "n_jobs": [None, Integral],
@@ -118,15 +123,15 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        return tags
+        return tags_of_missing(tags, self)
 
     # Fitting
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
         """Fit to raw input, with the parameters checked."""
         goes_on = self.warm_start and (hasattr(self, "network_") or hasattr(self, "ensemble_"))
         before = learned_before(self) if goes_on else {}
-        X, targets = self._read_sample(X, y, sample_weight, first=True)
+        X, targets = self._read_sample(X, y, sample_weight, self.cv, groups, first=True)
         check_continues(before, learned_before(self))
         warn_of_few_rows(X.shape[0])
         self.scaling_ = fit_scaling(X, self.standardize)
@@ -147,9 +152,10 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         self.__dict__.pop("stream_", None)  # its rows are not these
         return self
 
-    def _choice_for(self, X: Any, y: Any, sample_weight: Any) -> Choice:
+    def _choice_for(self, X: Any, y: Any, sample_weight: Any, folding: Folding | None) -> Choice:
         """The setting and the tempering that `fit` would choose for these rows, without the training that follows."""
         X, targets = self._read_sample(X, y, sample_weight, first=True)
+        targets = replace(targets, folding=folding)
         self.scaling_ = fit_scaling(X, self.standardize)
         sample, seed = Sample(self._scaled_table(X), targets), self._seeds(1)[0]
         return self._choose_setting(sample, None, seed, self._targets_to_train_on(sample, None, seed))
@@ -158,7 +164,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         """Choose a setting, train a network on scaled rows, and calibrate it."""
         trained_on = self._targets_to_train_on(sample, validation, seed)
         choice = self._choose_setting(sample, validation, seed, trained_on)
-        self.depth_, self.drop_connect_, self.weight_decay_ = choice.setting
+        self.depth_, self.drop_connect_, self.weight_decay_, chosen = choice.setting
+        self.max_tree_features_ = chosen if self.max_tree_features is None else int(self.max_tree_features)
         seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=self._how.n_init - 1))]
         rows_to_train_on = replace(sample, targets=trained_on)
         fits = [partial(self._train, rows_to_train_on, validation, seed) for seed in seeds]
@@ -189,11 +196,8 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             sample = replace(sample, index=np.unique(sample.index))
 
         def trial(setting: Setting, part: Sample) -> NeuronChain:
-            network = self._network_for(part, seed, setting)
-            penalise, rows_to_train_on = proximal_step(self._how.feature_penalty), replace(part, targets=trained_on)
             share = trial_share(part.targets.n_outputs)
-            self._run(network, rows_to_train_on, None, seed, penalise, share, quietly=True, decay=setting.decay)
-            return network
+            return self._train_with(setting, replace(part, targets=trained_on), None, seed, share, quietly=True)[0]
 
         settings = self._settings(len(sample), n_features)
         if len(settings) == 1 and (validation is not None or not self._how.temper):
@@ -213,23 +217,36 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
             network.rescale_outputs(1 / tempering.temperature, tempering.shift(prior))
 
     def _train(self, sample: Sample, validation: Sample | None, seed: int) -> tuple[NeuronChain, History]:
-        """One network from one initialisation, on few features where `max_tree_features` asks for it."""
-        network = self._start(sample, seed)
-        penalise = proximal_step(self._how.feature_penalty)
-        if self.max_tree_features is None or self.max_tree_features >= sample.table.shape[1]:
-            return network, self._run(network, sample, validation, seed, penalise)
+        """One network from one initialisation, or from the fitted network."""
+        return self._train_with(self._setting(), sample, validation, seed, start=self._start(sample, seed))
+
+    def _train_with(
+        self,
+        setting: Setting,
+        sample: Sample,
+        validation: Sample | None,
+        seed: int,
+        share: float = 1.0,
+        *,
+        quietly: bool = False,
+        start: NeuronChain | None = None,
+    ) -> tuple[NeuronChain, History]:
+        """A network with this setting, trained for a share of the epochs; on few features where it limits them."""
+        network = self._network_for(sample, seed, setting) if start is None else start
+        decay, limit, penalise = setting.decay, setting.max_features, proximal_step(self._how.feature_penalty)
+        if limit is None or limit >= sample.table.shape[1]:
+            return network, self._run(network, sample, validation, seed, penalise, share, quietly, decay)
 
         def go_on(penalty: float) -> None:
-            self._run(network, sample, None, seed, path_step(penalty, self._how.optimizer), PATH_SHARE, quietly=True)
+            step = path_step(penalty, self._how.optimizer)
+            self._run(network, sample, None, seed, step, PATH_SHARE * share, quietly=True, decay=decay)
 
-        self._run(network, sample, None, seed, None, quietly=True)
-        chosen = choose_features(network, self.max_tree_features, go_on)
-        few = Sample(sample.table.columns(chosen), sample.targets, sample.index)
-        few_valid = None
-        if validation is not None:
-            few_valid = Sample(validation.table.columns(chosen), validation.targets, validation.index)
-        small = self._network_for(few, seed)
-        history = self._run(small, few, few_valid, seed, penalise)
+        self._run(network, sample, None, seed, None, share, quietly=True, decay=decay)
+        chosen = choose_features(network, limit, go_on)
+        few = replace(sample, table=sample.table.columns(chosen))
+        few_valid = None if validation is None else replace(validation, table=validation.table.columns(chosen))
+        small = self._network_for(few, seed, setting)
+        history = self._run(small, few, few_valid, seed, penalise, share, quietly, decay)
         return small.widen(chosen, network.in_features), history
 
     def _run(
@@ -317,15 +334,18 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
     def _settings(self, n_rows: int, n_features: int) -> list[Setting]:
         """The settings to choose among."""
         linear = issubclass(self._network_class, LocallyLinearNetwork)
-        return settings_for(self.depth, self.drop_connect, self.weight_decay, n_rows, n_features, linear=linear)
+        given = self.depth, self.drop_connect, self.weight_decay
+        try_few = self.max_tree_features is None and not self._is_member
+        return settings_for(*given, n_rows, n_features, linear=linear, try_few_features=try_few)
 
     def _setting(self) -> Setting:
-        """Depth, drop rate and decay as given, or else as chosen."""
+        """Depth, drop rate, decay and the limit of features as given, or else as chosen."""
         depth, rate, decay = (
             getattr(self, f"{name}_" if isinstance(getattr(self, name), str) else name)
             for name in ("depth", "drop_connect", "weight_decay")
         )
-        return Setting(int(depth), float(rate), float(decay))
+        limit = getattr(self, "max_tree_features_", None) if self.max_tree_features is None else self.max_tree_features
+        return Setting(int(depth), float(rate), float(decay), limit)
 
     def _network_for(self, sample: Sample, seed: int, setting: Setting | None = None) -> NeuronChain:
         """A network for some rows, before training.
@@ -333,7 +353,7 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         Features that are 0 in all rows begin without weight, in the neurons and above. All gradients there are then 0,
         so that they end without weight too, and no part of what was trained rests on them.
         """
-        depth, rate, _ = setting or self._setting()
+        depth, rate, *_ = setting or self._setting()
         kind, slope = self._activation_kind, float(self._how.negative_slope)
         if slope and kind == "relu":
             kind = "leaky_relu"
@@ -396,13 +416,17 @@ class NetworkEstimator(OtherWords, NetworkState, BaseEstimator, ABC):
         check_device(device)
         return partial(TorchStepper, device=device)
 
-    def _read_sample(self, X: Any, y: Any, sample_weight: Any, *, first: bool) -> tuple[Any, Targets]:
+    def _read_sample(
+        self, X: Any, y: Any, sample_weight: Any, cv: Any = None, groups: Any = None, *, first: bool
+    ) -> tuple[Any, Targets]:
         """The rows that count, as of `_read_rows`, and their targets."""
         X = self._validated_rows(X, first=first)
         check_consistent_length(X, y)
-        targets = self._read_targets(y, check_weight(sample_weight, X), first=first)
+        weight = check_weight(sample_weight, X)
+        targets = self._read_targets(y, weight, first=first)
+        folding = read_folding(cv, groups, X, y, counted_rows(weight), are_classes=is_classifier(self))
         X, targets = rows_that_count(X, targets)
-        return self._filled_rows(X, first=first), targets
+        return self._filled_rows(X, first=first), replace(targets, folding=folding)
 
     def _read_rows(self, X: Any, y: Any = None, *, first: bool) -> tuple[Any, Any]:
         """Validated X (float32 or float64, dense or CSR) without gaps; y only has its length checked."""

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +16,7 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._targets import check_class_weight, class_targets, encode_classes
+from treelu.estimators._targets import check_class_weight, class_targets, encode_classes, weigh_classes
 from treelu.training import Callback, Settings
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.targets import Targets, probabilities
@@ -48,6 +46,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         weight_decay: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        cv: Any = None,
         max_tree_features: int | None = None,
         missing: str = "error",
         class_weight: dict[Any, float] | str | None = None,
@@ -67,6 +66,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         self.weight_decay = weight_decay
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.cv = cv
         self.max_tree_features = max_tree_features
         self.missing = missing
         self.class_weight = class_weight
@@ -78,7 +78,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         self.random_state = random_state
         self.training = training
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None, groups: Any = None) -> Self:
         """Train on rows X with labels y.
 
         Parameters
@@ -89,8 +89,11 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         y : array of shape (n,), or (n, labels) of 0, 1 and NaN
             Classes; or several labels, NaN where one was not observed, each of which gets a network of its own.
         sample_weight : array of shape (n,), optional
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored after each epoch (AUC for two classes, log-loss for more); the best epoch's parameters are kept.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -100,8 +103,8 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         check_class_weight(self.class_weight)
         with unchanged_by_failure(self):
             if is_outside_memory(X):
-                return fit_outside_memory(self, X, y, sample_weight, eval_set)
-            return self._fit_rows(X, y, sample_weight, eval_set)
+                return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
+            return self._fit_rows(X, y, sample_weight, eval_set, groups)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a piece of the data; pieces should come in random order.
@@ -126,6 +129,8 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
 
     def _tell_classes(self, classes: NDArray[Any]) -> None:
         """Take the classes of all pieces, at the first; later ones must say the same."""
+        import pandas as pd  # loaded when it is needed
+
         if len(classes) < 2 or pd.isna(classes).any():
             raise ValueError(f"classes must be two labels or more, none of them missing, got {classes.tolist()}")
         if hasattr(self, "scaling_") and isinstance(self.classes_, np.ndarray):  # fitted, and not to several labels
@@ -142,8 +147,7 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         given = getattr(self, "classes_", None) if not first or by_partial_fit else None
         self.classes_, number = encode_classes(y, given)
         if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, self.classes_[number])
-            weight = by_class if weight is None else weight * by_class
+            weight = weigh_classes(self.class_weight, self.classes_[number], weight)
         return class_targets(number, len(self.classes_), weight)
 
     @property

@@ -4,6 +4,7 @@ have not seen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,12 +15,14 @@ from threadpoolctl import threadpool_limits
 
 from treelu.nn import Table
 from treelu.training import Sample
+from treelu.training.folds import Fold
 from treelu.training.forest import Forest, boosted_trees, random_forest
 from treelu.training.stacking import Trees
 from treelu.tree.rows import dense
 
 # half of scikit-learn's rounds with steps of twice the size: as good in a stack, in less time
 BOOSTING: dict[str, Any] = {"max_iter": 50, "learning_rate": 0.2}
+OUT_OF_BAG = 0.37  # the share of a forest's trees that have not seen a row
 
 
 class Grown(NamedTuple):
@@ -40,48 +43,96 @@ class _Task(NamedTuple):
     is_classification: bool
 
 
-def grow_forest(sample: Sample, n_trees: int, seed: int, n_jobs: int | None) -> Grown:
-    """A random forest; out of bag it costs no more fits to know what it says of rows it has not seen."""
+def grow_forest(
+    sample: Sample, n_trees: int, seed: int, n_jobs: int | None, folds: Sequence[Fold] | None = None
+) -> Grown:
+    """A random forest; out of bag it costs no more fits to know what it says of rows it has not seen.
+
+    With `folds`, smaller forests that leave these out say it instead.
+    """
+    task = _read(sample)
+    settings: dict[str, Any] = {"random_state": seed % 2**32, "n_jobs": n_jobs}
+    every = np.arange(len(task.places))
+    model = _forest(task, every, n_trees, oob_score=folds is None, **settings)
+    held_out = _Mean(len(sample), task.width)
+    if folds is None:
+        _add_out_of_bag(held_out, model, task)
+    for inside, outside in [] if folds is None else _inside(folds, task, len(sample)):
+        part = _forest(task, inside, max(1, round(OUT_OF_BAG * n_trees)), **settings)
+        said = part.predict_proba(task.X[outside]) if task.is_classification else part.predict(task.X[outside])
+        held_out.add(task.places[outside], _spread(said, part, task))
+    forest = random_forest(model)
+    forest = replace(forest, values=_spread(forest.values, model, task))
+    return Grown(Trees([forest], np.zeros((1, task.width)), task.is_classification), held_out.values())
+
+
+def _forest(task: _Task, rows: NDArray[np.int64], n_trees: int, **settings: Any) -> Any:
+    """scikit-learn's forest of some rows."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    task = _read(sample)
-    settings: dict[str, Any] = {"oob_score": True, "random_state": seed % 2**32, "n_jobs": n_jobs}
-    held_out = np.full((len(sample), task.width), np.nan)
+    weight, y = None if task.weight is None else task.weight[rows], task.y[rows]
+    X = task.X if len(rows) == len(task.places) else task.X[rows]
     if task.is_classification:
-        model = RandomForestClassifier(n_trees, **settings).fit(task.X, task.y, task.weight)
-        known = model.oob_decision_function_.sum(axis=1) > 0.5
-        held_out[task.places[known]] = _spread(model.oob_decision_function_[known], model.classes_, task.width)
-        forest = random_forest(model)
-        forest = replace(forest, values=_spread(forest.values, model.classes_, task.width))
+        return RandomForestClassifier(n_trees, **settings).fit(X, y, weight)
+    y = y[:, 0] if task.width == 1 else y
+    return RandomForestRegressor(n_trees, max_features=1 / 3, **settings).fit(X, y, weight)
+
+
+def _add_out_of_bag(held_out: _Mean, model: Any, task: _Task) -> None:
+    """What trees say of the rows that they were not grown on; nothing of rows that all of them have seen."""
+    if task.is_classification:
+        said = model.oob_decision_function_
+        known = said.sum(axis=1) > 0.5
     else:
-        y = task.y[:, 0] if task.width == 1 else task.y
-        model = RandomForestRegressor(n_trees, max_features=1 / 3, **settings).fit(task.X, y, task.weight)
-        said = model.oob_prediction_.reshape(len(y), -1)
+        n_rows = len(task.y)
+        said = model.oob_prediction_.reshape(n_rows, -1)
         known = said.any(axis=1)
         if not known.all():  # 0 is said, or all of a few trees have seen the row
-            known |= np.any([np.bincount(drawn, minlength=len(y)) == 0 for drawn in model.estimators_samples_], axis=0)
-        held_out[task.places[known]] = said[known]
-        forest = random_forest(model)
-    return Grown(Trees([forest], np.zeros((1, task.width)), task.is_classification), held_out)
+            known |= np.any([np.bincount(drawn, minlength=n_rows) == 0 for drawn in model.estimators_samples_], axis=0)
+    held_out.add(task.places[known], _spread(said[known], model, task))
 
 
-def grow_boosted(sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int) -> Grown:
-    """Boosted trees on the rows outside each fold, averaged; each says something of its fold."""
+def grow_boosted(sample: Sample, folds: Sequence[Fold], seed: int) -> Grown | None:
+    """Boosted trees on the training rows of each fold, averaged; each says something of the rows held out.
+
+    None where no fold has two classes, or a value, to train on and rows to hold out.
+    """
     task = _read(sample)
     X = dense(task.X)
     table, width = Table(X), sample.targets.n_outputs
-    held_out = np.full((len(sample), task.width), np.nan)
+    held_out = _Mean(len(sample), task.width)
     forests, constants = [], []
-    for fold in range(n_folds):
-        inside, outside = (np.flatnonzero((folds[task.places] == fold) == side) for side in (False, True))
-        if not len(outside):
-            continue
+    for inside, outside in _inside(folds, task, len(sample)):
         forest, constant = _boost(task, X, inside, width, seed)
         part = Trees([forest], constant[None], False)
         forests.append(forest)
         constants.append(constant)
-        held_out[task.places[outside]] = part.outputs(table, sample.targets.task, outside)
-    return Grown(Trees(forests, np.array(constants)), held_out)
+        held_out.add(task.places[outside], part.outputs(table, sample.targets.task, outside))
+    return Grown(Trees(forests, np.array(constants)), held_out.values()) if forests else None
+
+
+class _Mean:
+    """The mean of what was said of each row, NaN where nothing was: folds may overlap."""
+
+    def __init__(self, n_rows: int, width: int) -> None:
+        self.total, self.count = np.zeros((n_rows, width)), np.zeros(n_rows, np.int64)
+
+    def add(self, rows: NDArray[np.int64], said: NDArray[np.float64]) -> None:
+        self.total[rows] += said
+        self.count[rows] += 1
+
+    def values(self) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            return self.total / self.count[:, None]
+
+
+def _inside(folds: Sequence[Fold], task: _Task, n_rows: int) -> list[Fold]:
+    """Folds of a sample as places among the rows of a task; those that can be learnt from, and have rows held out."""
+    place = np.full(n_rows, -1)
+    place[task.places] = np.arange(len(task.places))
+    parts = ((place[train][place[train] >= 0], place[test][place[test] >= 0]) for train, test in folds)
+    least = 2 if task.is_classification else 1
+    return [(train, test) for train, test in parts if len(np.unique(task.y[train])) >= least and len(test)]
 
 
 def _boost(
@@ -127,10 +178,11 @@ def _matrix(table: Table, index: NDArray[np.int64] | None) -> Any:
     return csr if index is None else csr[index]
 
 
-def _spread(columns: NDArray[np.float64], classes: NDArray[np.int64], width: int) -> NDArray[np.float64]:
-    """Columns of the classes that were there, in a table of all of them."""
-    if len(classes) == width:
+def _spread(columns: NDArray[np.float64], model: Any, task: _Task) -> NDArray[np.float64]:
+    """Values, or columns of the classes that were there in a table of all of them."""
+    columns = columns.reshape(len(columns), -1)
+    if not task.is_classification or columns.shape[1] == task.width:
         return columns
-    whole = np.zeros((len(columns), width))
-    whole[:, classes] = columns
+    whole = np.zeros((len(columns), task.width))
+    whole[:, model.classes_] = columns
     return whole

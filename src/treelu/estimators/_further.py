@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.utils.class_weight import compute_class_weight
 
 from treelu.estimators._setting import clearly_worse
-from treelu.estimators._targets import encode_classes
+from treelu.estimators._targets import encode_classes, weigh_classes
 from treelu.nn import NeuronChain
 from treelu.training import History, Sample, evaluate, train
 from treelu.training.blocks import Window
@@ -48,7 +47,7 @@ def start_further(estimator: NetworkEstimator, n_times: float = 1.0) -> Start:
         network.drop_connect = fallen_rate(network.drop_connect, n_times)
     if isinstance(estimator.weight_decay, str):
         decay /= n_times
-    if estimator.max_tree_features is None:
+    if estimator._setting().max_features is None:
         return Start(network, None, decay)
     chosen = np.flatnonzero((network.weight != 0).any(axis=1))
     return Start(network.narrow(chosen), chosen, decay)
@@ -146,6 +145,16 @@ def _can_temper(held_out: Sample) -> bool:
     return int((counts >= ENOUGH_TO_TEMPER).sum()) > 1
 
 
+def _by_class(estimator: Any, number: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weight of each class; "balanced" ones balance the weight of the sample's classes."""
+    weight = np.broadcast_to(weight, len(number))
+    by_row = weigh_classes(estimator.class_weight, estimator.classes_[number], weight)
+    counted = np.flatnonzero(weight)
+    by_class = np.zeros(len(estimator.classes_))
+    by_class[number[counted]] = by_row[counted] / weight[counted]
+    return by_class
+
+
 @dataclass(frozen=True)
 class RowWeights:
     """What turns the weights of rows into those that training uses, alike in all windows.
@@ -167,7 +176,7 @@ class RowWeights:
         by_class, weight = None, np.ones(1) if part.weight is None else part.weight.astype(np.float64)
         if is_classifier(estimator) and estimator.class_weight is not None:
             number = encode_classes(part.y, estimator.classes_)[1]
-            by_class = compute_class_weight(estimator.class_weight, classes=estimator.classes_, y=part.y)
+            by_class = _by_class(estimator, number, weight)
             weight = weight * by_class[number]
         return cls(by_class, float(weight.mean()))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
-from treelu.estimators._rows import check_continues, check_weight, learned_before
+from treelu.estimators._folding import read_folding
+from treelu.estimators._rows import check_continues, check_weight, counted_rows, learned_before
 from treelu.estimators._saved import n_columns, put_missing, take_missing
-from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix
+from treelu.estimators._targets import check_label_matrix, class_targets, is_label_matrix, weigh_classes
 from treelu.nn import Table
 from treelu.training import Sample
+from treelu.training.folds import Folding
 from treelu.training.saved import put_scaling, take_scaling
 from treelu.training.scaling import fit_scaling
 from treelu.training.together import together
@@ -118,14 +119,14 @@ class SeveralLabels:
                 if single is not None or name in LEARNED:
                     setattr(cls, name, Answer(name, single))
 
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Self:
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
         if not is_label_matrix(y):
             self.__dict__.pop("_labels", None)
-            return super()._fit_rows(X, y, sample_weight, eval_set)  # type: ignore[misc]
+            return super()._fit_rows(X, y, sample_weight, eval_set, groups)  # type: ignore[misc]
         before = self._labels if self.warm_start else None
         for name in (*_learned(self), "_labels", "_tree"):
             self.__dict__.pop(name, None)
-        self._labels = fit_labels(self, X, check_label_matrix(y), sample_weight, eval_set, before)
+        self._labels = fit_labels(self, X, check_label_matrix(y), sample_weight, eval_set, groups, before)
         return self
 
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -170,15 +171,22 @@ class SeveralLabels:
 
 
 def fit_labels(
-    estimator: Any, X: Any, y: NDArray[np.float64], sample_weight: Any, eval_set: Any, before: Labels | None
+    estimator: Any,
+    X: Any,
+    y: NDArray[np.float64],
+    sample_weight: Any,
+    eval_set: Any,
+    groups: Any,
+    before: Labels | None,
 ) -> Labels:
     """An estimator for each label, on the rows where it is observed; all share one table and its scaling."""
     X = estimator._validated_rows(X, first=True)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
-    if weight is not None and not weight.all():  # rows that do not count must not scale the others
-        rows = np.flatnonzero(weight)
-        X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
+    rows = counted_rows(weight)
+    folding = read_folding(estimator.cv, groups, X, y, rows, are_classes=False)
+    if rows is not None:  # rows that do not count must not scale the others
+        X, y, weight = X[rows], check_label_matrix(y[rows]), None if weight is None else weight[rows]
     X = estimator._filled_rows(X, first=True)
     if before is not None:
         check_continues(learned_before(before.estimators_[0]), learned_before(estimator))
@@ -191,7 +199,7 @@ def fit_labels(
     fits = [
         partial(
             member._fit_sample,
-            _label_sample(table, y[:, label], weight, member.class_weight),
+            _label_sample(table, y[:, label], weight, member.class_weight, folding),
             None if valid is None else _label_sample(valid[0], valid[1][:, label], None, member.class_weight),
         )
         for label, member in enumerate(members)
@@ -231,11 +239,17 @@ def _check_labels(y: Any, n_labels: int) -> NDArray[np.float64]:
     return y
 
 
-def _label_sample(table: Table, y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> Sample:
+def _label_sample(
+    table: Table,
+    y: NDArray[np.float64],
+    weight: NDArray[Any] | None,
+    class_weight: Any,
+    folding: Folding | None = None,
+) -> Sample:
     """The rows with an observed label."""
     observed = np.flatnonzero(~np.isnan(y))
     if class_weight is not None:
-        by_class = np.ones(len(y))
-        by_class[observed] = compute_sample_weight(class_weight, y[observed])
-        weight = by_class if weight is None else weight * by_class
-    return Sample(table, class_targets(np.nan_to_num(y), 2, weight), observed)
+        of_observed = weigh_classes(class_weight, y[observed], None if weight is None else weight[observed])
+        weight = np.ones(len(y)) if weight is None else weight.copy()
+        weight[observed] = of_observed
+    return Sample(table, replace(class_targets(np.nan_to_num(y), 2, weight), folding=folding), observed)

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,8 +50,16 @@ def is_outside_memory(X: Any) -> bool:
     return isinstance(X, BlockRows | Iterator)
 
 
-def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> Any:
+def refuse_folding(cv: Any, groups: Any) -> None:
+    """Raise where rows outside memory, of which some are drawn, should be held out as `cv` or `groups` say."""
+    for name, value in (("groups", groups), ("cv", None if isinstance(cv, Integral) else cv)):
+        if value is not None:
+            raise ValueError(f"{name} needs the rows in memory: give X as an array, or leave {name} out")
+
+
+def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`; pieces are written into a store that is removed at the end."""
+    refuse_folding(estimator.cv, groups)
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
     may_miss = estimator.missing == "indicator"

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
-from treelu.estimators._large import SAMPLE_ROWS, rows_outside_memory
+from treelu.estimators._large import SAMPLE_ROWS, refuse_folding, rows_outside_memory
 from treelu.estimators._targets import encode_classes
+from treelu.estimators._trees import column_importances
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.leaves import STRENGTH
 from treelu.training.small.soft_tree import node_sums, weighted_sums
@@ -32,15 +33,12 @@ class LeafSums:
         The weighted sum of the targets: weights of the classes, or values.
     mass : array of shape (leaves,)
         The weight of the rows.
-    counts : array of shape (K,)
-        The rows of each class; zeros in regression.
     n_rows : int
         Those that count: of weight 0 there may be others.
     """
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
-    counts: NDArray[np.int64]
     n_rows: int
 
     @classmethod
@@ -51,21 +49,18 @@ class LeafSums:
         weight = np.ones(len(leaf)) if weight is None else np.asarray(weight, np.float64)
         if is_classifier(estimator):
             number = encode_classes(y, estimator.classes_)[1]
-            counts = np.bincount(number, minlength=len(estimator.classes_))
             target = np.eye(len(estimator.classes_))[number]
         else:
             target = np.asarray(y, np.float64).reshape(len(leaf), -1)
-            counts = np.zeros(target.shape[1], np.int64)
-        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts, int(np.count_nonzero(weight)))
+        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), int(np.count_nonzero(weight)))
 
     def __add__(self, other: LeafSums) -> LeafSums:
-        return LeafSums(
-            self.sums + other.sums, self.mass + other.mass, self.counts + other.counts, self.n_rows + other.n_rows
-        )
+        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.n_rows + other.n_rows)
 
 
-def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any) -> Any:
+def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`."""
+    refuse_folding(estimator.cv, groups)
     refuse_linear_leaves(estimator)
     may_miss = estimator.missing == "indicator"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
@@ -93,7 +88,7 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     """Give the fitted tree the values and counts of other rows than it was fitted to."""
     tree, sums, mass = estimator.tree_, total.sums, total.mass
     if is_classifier(estimator) and estimator.class_weight is not None:
-        sums = sums * _class_weights(estimator, total.counts)
+        sums = sums * _class_weights(estimator, sums.sum(axis=0))
         mass = sums.sum(axis=1)
     unit = mass.sum() / total.n_rows  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
@@ -102,10 +97,10 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     _, counts = node_sums(tree.children, sums, mass)
     estimator.tree_ = replace(tree, values=values, n_samples=counts)
     estimator.path_trees_[estimator._chosen_step] = estimator.tree_
-    estimator.feature_importances_ = estimator.tree_.feature_importances()
+    estimator.feature_importances_ = column_importances(estimator.tree_)
 
 
-def _class_weights(estimator: Any, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _class_weights(estimator: Any, mass: NDArray[np.float64]) -> NDArray[np.float64]:
     if estimator.class_weight == "balanced":
-        return counts.sum() / (len(counts) * np.maximum(counts, 1))
+        return np.divide(mass.sum(), len(mass) * mass, out=np.zeros(len(mass)), where=mass > 0)
     return np.array([estimator.class_weight.get(label, 1.0) for label in estimator.classes_.tolist()])

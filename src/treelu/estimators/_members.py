@@ -19,7 +19,15 @@ from treelu.estimators._base import NetworkEstimator
 from treelu.estimators._rows import finite_scores, hold_out
 from treelu.estimators._saved import n_columns, put_visits, take_visits
 from treelu.estimators._stack import default_size, fit_stack, trainer
-from treelu.estimators._trees import MAX_DEPTH, Visits, count_visits, feature_spread, node_counts, tree_of
+from treelu.estimators._trees import (
+    MAX_DEPTH,
+    Visits,
+    column_importances,
+    count_visits,
+    feature_spread,
+    node_counts,
+    tree_of,
+)
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training import History, Sample
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, grow
@@ -45,7 +53,7 @@ class EnsembleMixin(NetworkEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{
             name: NetworkEstimator._parameter_constraints[name]
-            for name in ("early_stopping", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
+            for name in ("early_stopping", "cv", "warm_start", "n_jobs", "callbacks", "verbose", "random_state")
         },
         "estimator": [None, NetworkEstimator],
         "n_estimators": [None, Interval(Integral, 1, None, closed="left")],
@@ -77,6 +85,8 @@ class EnsembleMixin(NetworkEstimator):
         fits = issubclass(member._network_class, LocallyConstantNetwork) and not isinstance(member, EnsembleMixin)
         if not fits or is_classifier(member) != is_classifier(self):
             raise ValueError(f"estimator must be an ALCN{_kind(self)} or LCN{_kind(self)}, got {member!r}")
+        if member.cv is not None:
+            raise ValueError("cv of the estimator is not used: set cv of the ensemble, which holds rows out for all")
         for name in ("early_stopping", "warm_start"):
             if self.combine == "stack" and getattr(self, name):
                 raise ValueError(
@@ -310,7 +320,7 @@ class EnsembleMixin(NetworkEstimator):
     def feature_importances_(self) -> NDArray[np.float64]:
         """The mean of the trees' importances (see `LCNClassifier`) of LCN members; they sum to 1."""
         check_is_fitted(self)
-        return np.mean([tree.feature_importances(scale=self.spread_) for tree in self.trees_], axis=0)
+        return np.mean([column_importances(tree, self.spread_) for tree in self.trees_], axis=0)
 
     def _check_trees(self) -> None:
         check_is_fitted(self)

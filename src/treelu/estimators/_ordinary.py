@@ -54,6 +54,10 @@ def ordinary_tree(
         "random_state": seed, "monotonic_cst": None if rows.signs is None else rows.signs.astype(np.int8),
     }  # fmt: skip
     if rows.is_classifier and not rows.taught:
+        if (
+            criterion == "squared_error"
+        ):  # of soft targets, which a fold of one class has none of; of classes it is gini
+            common["criterion"] = "gini"
         return DecisionTreeClassifier(**common).fit(rows.X[:, :-1], rows.target.argmax(axis=1), rows.weight).tree_
     target = rows.target[:, -1] if rows.is_classifier and rows.target.shape[1] == 2 else rows.target  # taught
     return DecisionTreeRegressor(**common).fit(rows.X[:, :-1], target, rows.weight).tree_

@@ -50,6 +50,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         smoothing: float | str = "auto",
         standardize: bool | str = "auto",
         early_stopping: bool | int = False,
+        cv: Any = None,
         max_tree_features: int | None = None,
         missing: str = "error",
         warm_start: bool = False,
@@ -69,6 +70,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.smoothing = smoothing
         self.standardize = standardize
         self.early_stopping = early_stopping
+        self.cv = cv
         self.max_tree_features = max_tree_features
         self.missing = missing
         self.warm_start = warm_start
@@ -79,7 +81,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self.random_state = random_state
         self.training = training
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None, groups: Any = None) -> Self:
         """Train on rows X with real targets y.
 
         Parameters
@@ -89,8 +91,11 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
             (X, y), and no y.
         y : array of shape (n,) or (n, outputs)
         sample_weight : array of shape (n,), optional
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
         eval_set : (X_valid, y_valid), optional
             Scored by RMSE after each epoch; the best epoch's parameters are kept.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -99,8 +104,8 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         self._check_parameters()
         with unchanged_by_failure(self):
             if is_outside_memory(X):
-                return fit_outside_memory(self, X, y, sample_weight, eval_set)
-            return self._fit_rows(X, y, sample_weight, eval_set)
+                return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
+            return self._fit_rows(X, y, sample_weight, eval_set, groups)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a piece of the data; pieces should come in random order.
@@ -155,8 +160,7 @@ class NetworkRegressor(RegressorMixin, NetworkEstimator):
         alike["straight_through"] = how.straight_through
         smoother = _Smoother(epochs=self.epochs, learning_rate=self.learning_rate, device=self.device, training=alike)
         setting, tempering = smoother._choose_setting(sample, validation, seed, sample.targets)
-        network = smoother._network_for(sample, seed, setting)
-        smoother._run(network, sample, validation, seed, quietly=True, decay=setting.decay)
+        network, _ = smoother._train_with(setting, sample, validation, seed, quietly=True)
         smoother._temper(network, sample, validation, tempering)
         y, rows = sample.targets.y.copy(), sample.rows
         y[rows] += np.float32(share) * (evaluate(network, sample.table, sample.index) - y[rows])

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from treelu.estimators._targets import as_weight
-from treelu.nn.missing import MissingValues
 from treelu.training import Sample
 from treelu.training.targets import Targets
-from treelu.tree.rows import NO_NUMBERS, refuse_mask
+from treelu.tree.missing import MissingValues
+from treelu.tree.rows import NO_NUMBERS, is_frame, refuse_columns, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
 GAPS_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
@@ -29,27 +30,20 @@ def refuse_text_columns(X: Any) -> None:
     kind = getattr(getattr(X, "dtype", None), "kind", "O")
     if kind in "mM":  # NumPy would make numbers of them, whatever their unit
         raise ValueError(f"X has {NO_NUMBERS[kind]}; turn them into numbers first, such as days or years")
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
+    if not is_frame(X):
         return
-    text = [str(name) for name, dtype in zip(X.columns, dtypes, strict=True) if _is_text(X[name], dtype)]
-    for name, dtype in zip(X.columns, dtypes, strict=True):
-        kind = getattr(dtype, "kind", "O")
-        if kind == "c":
-            raise ValueError(f"X has complex numbers in column {name!r}; turn them into real numbers first")
-        if kind in "mM":
-            raise ValueError(
-                f"X has {NO_NUMBERS[kind]} in column {name!r}; turn them into numbers first, such as days or years"
-            )
+    columns = list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "dtypes") else []  # pyarrow has none
+    text = [str(name) for name, dtype in columns if _is_text(X[name], dtype)]
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(
             f"X has text columns ({shown}); encode them first, for example with scikit-learn's OneHotEncoder in a "
             "ColumnTransformer"
         )
-    for name, dtype in zip(X.columns, dtypes, strict=True):
+    for name, dtype in columns:
         if getattr(dtype, "kind", "O") == "O" and X[name].ndim == 1:
             _refuse_odd_values(name, X[name])
+    refuse_columns(X)
 
 
 def _refuse_odd_values(name: Any, column: Any) -> None:
@@ -93,6 +87,13 @@ def takes_gaps(estimator: Any, *, first: bool) -> bool:
     return estimator.missing == "indicator" if first else hasattr(estimator, "missing_values_")
 
 
+def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
+    """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
+    tags.input_tags.allow_nan = estimator.missing == "indicator"
+    tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
+    return tags
+
+
 def _is_text(column: Any, dtype: Any) -> bool:
     kind = getattr(dtype, "kind", "O")
     if kind in "biufc":
@@ -111,12 +112,17 @@ def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
     return weight
 
 
+def counted_rows(weight: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """The rows of positive weight; None where these are all. The others must not scale features nor be held out."""
+    return None if weight is None or weight.all() else np.flatnonzero(weight)
+
+
 def rows_that_count(X: Any, targets: Targets) -> tuple[Any, Targets]:
-    """Rows and targets without those of weight 0, which would scale the others."""
-    if targets.weight is None or targets.weight.all():
+    """Rows and targets without those of weight 0."""
+    rows = counted_rows(targets.weight)
+    if rows is None:
         return X, targets
-    rows = np.flatnonzero(targets.weight)
-    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weight[rows]))
+    return X[rows], replace(targets, y=targets.y[rows], weight=as_weight(targets.weights(rows)))
 
 
 def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,19 +172,19 @@ def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def hold_out(sample: Sample, seed: int) -> tuple[Sample, Sample]:
-    """Part a sample into rows for training and rows for validation: a tenth of each class, but one row at least."""
+    """Part a sample into rows for training and rows for validation: a tenth of each class, or of the groups.
+
+    Of each class of two rows or more at least one is held out; with `cv` the first split that can be scored is taken.
+    """
     targets, rows = sample.targets, sample.rows
     labels = targets.class_numbers(rows)
-    rng = np.random.default_rng(seed)
-    classes = [rng.permutation(rows[labels == label]) for label in np.unique(labels)]
-    sizes = [len(alike) for alike in classes]
-    # without a class there is no AUC, but there is a log-loss
-    if (max(sizes) if targets.task == "multiclass" else min(sizes)) < 2:
-        of_what = " of each class" if targets.task == "binary" else ""
-        raise ValueError(f"early_stopping needs at least two rows{of_what} to hold one out; give an eval_set")
-    held_out = [alike[: max(1, int(HELD_OUT * len(alike)))] for alike in classes if len(alike) > 1]
-    valid = np.sort(np.concatenate(held_out))
-    return Sample(sample.table, targets, np.setdiff1d(rows, valid)), Sample(sample.table, targets, valid)
+    for train, test in targets.folds(rows, round(1 / HELD_OUT), seed, per_class=True):
+        # without a class there is no AUC, but there is a log-loss
+        if targets.task != "binary" or all(len(np.unique(labels[side])) == 2 for side in (train, test)):
+            return Sample(sample.table, targets, rows[train]), Sample(sample.table, targets, rows[test])
+    of_what = " of each class" if targets.task == "binary" else ""
+    which = "rows" if targets.folding is None else "groups, or a split of cv, with rows"
+    raise ValueError(f"early_stopping needs at least two {which}{of_what} to hold one out; give an eval_set")
 
 
 def warn_of_few_rows(n_rows: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 
 from treelu.estimators._showing import SaveMixin
-from treelu.estimators._trees import Visits
-from treelu.nn.missing import MissingValues
+from treelu.estimators._trees import Visits, column_importances, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training.saved import (
@@ -23,6 +23,8 @@ from treelu.training.saved import (
     restore_numbers,
     take_scaling,
 )
+from treelu.training.small.choice import COLUMNS
+from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, restore_tree
 
 if TYPE_CHECKING:
@@ -76,6 +78,9 @@ class NetworkState(SaveMixin, ABC):
             "n_passes": int(self.n_passes_),
             "weight_decay": float(self.weight_decay_),
         }
+        limit = getattr(self, "max_tree_features_", None)
+        if limit is not None:
+            state["max_tree_features"] = int(limit)
         if hasattr(self, "stream_"):
             state["stream"] = describe_stream(self.stream_, arrays.under("stream"))
         return state
@@ -91,6 +96,7 @@ class NetworkState(SaveMixin, ABC):
         self.visits_ = take_visits(arrays.under("visits"), network.depth)
         self.n_passes_ = fields.whole("n_passes")
         self.weight_decay_ = fields.number("weight_decay") if "weight_decay" in fields else 0.0  # once always 0
+        self.max_tree_features_ = fields.whole("max_tree_features", low=1) if "max_tree_features" in fields else None
         return network.out_features
 
     if TYPE_CHECKING:  # what estimators have besides
@@ -99,6 +105,7 @@ class NetworkState(SaveMixin, ABC):
 
 
 _STEPS = ("leaves", "terms", "score", "std_error")
+_DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
 
 
 class PathState:
@@ -107,9 +114,10 @@ class PathState:
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
         put_missing(self, arrays)
         estimator: Any = self
-        path, trees = estimator.path_, enumerate(estimator.path_trees_)
+        path = estimator.path_
+        trees = enumerate(replace(tree, missing=None) for tree in estimator.path_trees_)  # the estimator has it
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in _STEPS},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
             "chosen": estimator._chosen_step,
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -122,20 +130,25 @@ class PathState:
         take_missing(estimator, fields, arrays)
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
-        columns = restore_numbers(fields.inner("path"), _STEPS)
+        path = fields.inner("path")
+        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(
             tree.n_features == n_columns(estimator) and tree.is_classifier == is_classifier(estimator) for tree in trees
         )
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        table = pd.DataFrame(dict(zip(_STEPS, columns, strict=True)))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "score": np.float64, "std_error": np.float64})
+        trees = [replace(tree, missing=missing_of(estimator)) for tree in trees]
+        table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
+        table = table.reindex(columns=COLUMNS)
+        table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
+        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None:
             raise fields.error("the tree has no counts of rows")
-        estimator.feature_importances_ = estimator.tree_.feature_importances()
+        estimator.feature_importances_ = column_importances(estimator.tree_)
         if estimator.tree_.is_classifier:
             estimator.classes_ = estimator.tree_.classes
 

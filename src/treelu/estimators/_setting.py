@@ -2,8 +2,9 @@
 trainings.
 
 Noisy targets want many weights dropped, and then few neurons; clean ones the opposite. Linear leaves do better with
-decay in the place of dropping. Settings are compared by loss after tempering: otherwise the low rate would lose by
-being too sure where it is right more often.
+decay in the place of dropping. With few rows for each feature, neither prevents oblique splits from fitting the noise
+of irrelevant features: there a network on few features is a candidate too. Settings are compared by loss after
+tempering: otherwise the low rate would lose by being too sure where it is right more often.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import Sample, evaluate
 from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
+from treelu.training.folds import by_group
 from treelu.training.selection import compare
 from treelu.training.targets import Targets
 from treelu.training.together import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
+FEW_FEATURES, FEW_RATE = 16, 0.3  # of the candidate on few features
+ROWS_A_FEATURE = 5  # with fewer rows for each feature it is tried
 SHALLOW, DEEP = 12, MAX_DEPTH  # neurons: of small tables and where much is dropped or decays, and otherwise
 SMALL = 500  # rows of a table that is not small
 TREE_ENTRIES = 2**23  # of the weights of the whole tree, which limit the depth of wide tables
@@ -37,11 +41,12 @@ MIN_ROWS = 50
 
 
 class Setting(NamedTuple):
-    """Neurons, the share of weights dropped in training, and the weights' decay."""
+    """Neurons, the share of weights dropped in training, the weights' decay, and the most features (None: all)."""
 
     depth: int
     rate: float
     decay: float = 0.0
+    max_features: int | None = None
 
 
 class Choice(NamedTuple):
@@ -67,17 +72,20 @@ def settings_for(
     n_features: int,
     *,
     linear: bool = False,
+    try_few_features: bool = False,
 ) -> list[Setting]:
     """The settings to choose among: what is given, and for "auto" what may suit a table of this shape.
 
     Examples
     --------
-    >>> [tuple(setting) for setting in settings_for("auto", "auto", "auto", 1000, 20)]
+    >>> [tuple(setting[:3]) for setting in settings_for("auto", "auto", "auto", 1000, 20)]
     [(16, 0.05, 0.0), (16, 0.3, 0.0), (12, 0.75, 0.0)]
-    >>> [tuple(setting) for setting in settings_for(4, "auto", "auto", 1000, 20, linear=True)]
+    >>> [tuple(setting[:3]) for setting in settings_for(4, "auto", "auto", 1000, 20, linear=True)]
     [(4, 0.05, 0.0), (4, 0.3, 0.0), (4, 0.0, 0.3), (4, 0.0, 2.0)]
     >>> settings_for("auto", 0.1, "auto", 1000, 1024)
-    [Setting(depth=13, rate=0.1, decay=0.0)]
+    [Setting(depth=13, rate=0.1, decay=0.0, max_features=None)]
+    >>> settings_for("auto", "auto", "auto", 1000, 500, try_few_features=True)[-1]
+    Setting(depth=14, rate=0.3, decay=0.0, max_features=16)
     """
     decay = 0.0 if isinstance(weight_decay, str) else float(weight_decay)
     if not isinstance(drop_connect, str):
@@ -86,10 +94,16 @@ def settings_for(
         pairs = LINEAR
     else:
         pairs = tuple((rate, decay) for rate in RATES)
-    return [
-        Setting(_depth_for(*pair, n_rows, n_features) if isinstance(depth, str) else int(depth), *pair)
-        for pair in pairs
-    ]
+
+    def setting(rate: float, decay: float, max_features: int | None = None) -> Setting:
+        neurons = _depth_for(rate, decay, n_rows, n_features) if isinstance(depth, str) else int(depth)
+        return Setting(neurons, rate, decay, max_features)
+
+    settings = [setting(*pair) for pair in pairs]
+    is_wide = n_features > 2 * FEW_FEATURES and n_rows < ROWS_A_FEATURE * n_features
+    if try_few_features and is_wide and isinstance(drop_connect, str):
+        settings.append(setting(FEW_RATE, decay, FEW_FEATURES))
+    return settings
 
 
 def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
@@ -139,7 +153,8 @@ def choose_setting(
             if on_trial is not None:
                 on_trial(setting, float(judged[setting].losses.mean()), sum(map(len, rows)))
         best = judged[_least(judged, found)].losses
-        return [setting for setting in found if not clearly_worse(judged[setting].losses, best)]
+        groups = targets[0].groups(np.concatenate(rows))
+        return [setting for setting in found if not clearly_worse(judged[setting].losses, best, groups)]
 
     found = compare(
         [[setting] for setting in settings], parts, scored, keep=not_behind, run=partial(_in_threads, scored)
@@ -178,6 +193,7 @@ def trial_lines(title: str) -> Callable[[Setting, float, int], None]:
 
     def show(setting: Setting, loss: float, n_rows: int) -> None:
         values = f"depth {setting.depth}, drop_connect {setting.rate:g}, weight_decay {setting.decay:g}"
+        values += "" if setting.max_features is None else f", max_tree_features {setting.max_features}"
         print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
 
     return show
@@ -198,47 +214,31 @@ def _in_threads(
     return list(in_order(alone, jobs, count))
 
 
-def clearly_worse(losses: NDArray[np.float64], best: NDArray[np.float64]) -> bool:
-    """Whether losses on the same rows are higher by more than chance makes them."""
-    difference = losses - best
+def clearly_worse(
+    losses: NDArray[np.float64], best: NDArray[np.float64], groups: NDArray[np.int64] | None = None
+) -> bool:
+    """Whether losses on the same rows are higher by more than chance makes them; chance is that of whole groups."""
+    difference = by_group(losses - best, groups)
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 
 
 def folds(sample: Sample, seed: int) -> Iterator[tuple[Sample, Sample]]:
-    """Training rows and rows held out, a fifth of each class at a time, until enough rows have been held out.
+    """Training rows and rows held out: the folds of `cv`, or fifths of each class until enough rows were held out.
 
-    All fifths of a small table, at most three of another, whose single trainings take longer. A lone row of a class
-    is never held out. None where there are too few rows, or fewer than two classes to hold out.
+    Without `cv`, all fifths of a small table and at most three of another, whose single trainings take longer; none
+    where there are too few rows. None either where fewer than two classes would be held out.
     """
     table, targets, rows = sample.table, sample.targets, sample.rows
-    if len(rows) < MIN_ROWS:
+    by_user = targets.folding is not None and targets.folding.by_user
+    if len(rows) < MIN_ROWS and not by_user:
         return
-    fold = fold_numbers(targets, rows, seed, FOLDS)
+    parts = targets.folds(rows, FOLDS, seed)
     needed = 1 if targets.task == "regression" else 2
-    if len(np.unique(targets.class_numbers(rows)[fold < FOLDS])) < needed:
+    if not parts or len(np.unique(targets.class_numbers(rows)[np.concatenate([test for _, test in parts])])) < needed:
         return
     n_scored = 0
-    for k in range(FOLDS if len(rows) < SMALL else MOST_FOLDS):
-        yield Sample(table, targets, rows[fold != k]), Sample(table, targets, rows[fold == k])
-        n_scored += int((fold == k).sum())
-        if n_scored >= ENOUGH_ROWS:
+    for train, test in parts if by_user or len(rows) < SMALL else parts[:MOST_FOLDS]:
+        yield Sample(table, targets, rows[train]), Sample(table, targets, rows[test])
+        n_scored += len(test)
+        if n_scored >= ENOUGH_ROWS and not by_user:
             return
-
-
-def fold_numbers(targets: Targets, rows: NDArray[np.int64], seed: int, n_folds: int) -> NDArray[np.int64]:
-    """The fold 0, …, n_folds − 1 of each row, alike for each class; a lone row of a class is in fold `n_folds`.
-
-    Examples
-    --------
-    >>> labels = Targets("binary", np.array([[0], [0], [1], [1]], np.float32), 1)
-    >>> folds = fold_numbers(labels, np.arange(4), 0, 2)
-    >>> sorted(folds[:2].tolist()), sorted(folds[2:].tolist())
-    ([0, 1], [0, 1])
-    """
-    _, number, sizes = np.unique(targets.class_numbers(rows), return_inverse=True, return_counts=True)
-    shuffled = np.random.default_rng(seed).permutation(len(rows))
-    order = shuffled[np.argsort(number[shuffled], kind="stable")]
-    fold = np.empty(len(rows), np.int64)
-    fold[order] = np.arange(len(rows)) % n_folds
-    fold[sizes[number] == 1] = n_folds
-    return fold

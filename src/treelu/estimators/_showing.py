@@ -6,8 +6,6 @@ from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.tree import ObliqueTree
@@ -61,7 +59,10 @@ class PathMixin:
     path_: pd.DataFrame
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
-        """Draw the score on rows held out against the size: a point for each tree of `path_`, the chosen one marked.
+        """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.
+
+        A bar is one standard error of that difference to each side. Trees that are as good as the best by the rule of
+        `selection` are filled, the others hollow, and the chosen one is marked.
 
         Parameters
         ----------
@@ -75,16 +76,20 @@ class PathMixin:
         from treelu.view import plot_sizes
 
         check_is_fitted(self)
-        path = self.path_[self.path_["score"].notna()]
-        if not len(path):
-            raise ValueError("plot_path needs sizes that were compared, and this fit compared none; see path_")
-        chosen = np.flatnonzero(path["chosen"])
+        path = self.path_
+        if path["loss"].isna().any():
+            raise ValueError(
+                "plot_path needs the held-out losses of path_, which this fit has not: it compared no sizes, or was "
+                "saved by version 0.1"
+            )
         return plot_sizes(
             path["leaves"],
             path["terms"],
-            path["score"],
-            path["std_error"],
-            chosen=int(chosen[0]) if len(chosen) else None,
-            score_name="accuracy on rows held out" if is_classifier(self) else "R² on rows held out",
+            path["loss_difference"],
+            path["difference_std_error"],
+            eligible=path["eligible"],
+            chosen=int(path["chosen"].to_numpy().argmax()),
+            score_name="held-out loss above that of the best",
+            greater_is_better=False,
             ax=ax,
         )

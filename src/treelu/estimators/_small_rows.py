@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.estimators._grown import Matrix, spread
+from treelu.training.folds import Fold, folds
 from treelu.training.scaling import check_scale
 from treelu.training.small.finish import Scale
 from treelu.training.small.soft_tree import Rows
@@ -63,16 +64,16 @@ def _correlation(
     return np.abs(centred.T @ X).max(axis=0) / np.maximum(spreads, 1e-300)
 
 
-def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[tuple[NDArray[np.int64], NDArray[np.int64]]]]:
-    """Rows on which sizes are compared, and their folds: five below 500 rows, one of a quarter above 6,000."""
+def compared_rows(rows: Rows, seed: int) -> tuple[Rows, list[Fold]]:
+    """Rows on which sizes are compared, and their folds: those of `cv`, or five below 500 rows, one of a quarter above
+    6,000.
+    """
     rng = np.random.default_rng([seed, 1])
     if len(rows) > COMPARED:
         rows = rows.part(np.sort(rng.choice(len(rows), COMPARED, replace=False)))
     n_folds = 5 if len(rows) < 500 else 3 if len(rows) < 3_000 else 4
     key = rows.target.argmax(axis=1) if rows.is_classifier else rows.target[:, 0]
-    order = rng.permutation(len(rows))
-    order = order[np.argsort(key[order], kind="stable")]  # neighbours are alike, and go to different folds
-    fold_of = np.empty(len(rows), np.int64)
-    fold_of[order] = np.arange(len(rows)) % n_folds
-    folds = [(np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)) for fold in range(n_folds)]
-    return rows, folds if len(rows) < 3_000 else folds[:2] if len(rows) < 6_000 else folds[:1]
+    parts = folds(key, n_folds, rng, rows.folding, rows.weight, are_classes=rows.is_classifier)
+    if len(rows) < 3_000 or (rows.folding is not None and rows.folding.by_user):
+        return rows, parts
+    return rows, parts[: 2 if len(rows) < 6_000 else 1]

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from treelu.estimators._forests import Grown, grow_boosted, grow_forest
 from treelu.estimators._plan import rows_in_batch
-from treelu.estimators._setting import FOLDS, Setting, fold_numbers
+from treelu.estimators._setting import FOLDS, Setting
 from treelu.estimators._trees import Visits, count_visits, feature_spread
 from treelu.nn import LocallyConstantNetwork
 from treelu.training import History, Sample, evaluate
 from treelu.training.boosting import Ensemble, grow
 from treelu.training.calibration import log_shares
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
+from treelu.training.folds import Fold
 from treelu.training.progress import epoch_bar
 from treelu.training.scaling import Scaling
 from treelu.training.sparsity import proximal_step
@@ -80,14 +81,11 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
     """Fit all parts to scaled rows, weigh them, and set the estimator's attributes."""
     targets = sample.targets
     target = estimator._target_scaling or Scaling.identity(targets.n_outputs)
-    n_folds = min(FOLDS, len(sample))
-    folds = fold_numbers(targets, sample.rows, seed, n_folds)
-    if len(sample) < 2:
-        folds[:] = n_folds  # the one row is trained on
-    grown = _grow_trees(estimator, sample, folds, n_folds, seed)
+    folds = targets.folds(sample.rows, min(FOLDS, len(sample)), seed)
+    grown = _grow_trees(estimator, sample, folds, seed)
     visits: list[Visits] = []
     kinds = _kinds(estimator, sample, seed, visits)
-    held_out = HeldOut(sample, estimator.scaling_, target, folds, n_folds)
+    held_out = HeldOut(sample, estimator.scaling_, target, folds)
     ensemble = Ensemble(target.center, "average" if targets.task == "regression" else "vote")
     n_members = estimator.n_members(sample.table.shape[1])
     history = grow(
@@ -116,17 +114,17 @@ def fit_stack(estimator: EnsembleMixin, sample: Sample, validation: Sample | Non
     estimator.spread_ = feature_spread(sample.table) * estimator.scaling_.scale
 
 
-def _grow_trees(
-    estimator: EnsembleMixin, sample: Sample, folds: NDArray[np.int64], n_folds: int, seed: int
-) -> list[Grown]:
+def _grow_trees(estimator: EnsembleMixin, sample: Sample, folds: list[Fold], seed: int) -> list[Grown]:
     """A random forest; and boosted trees, unless there are many features or, with a tree for each, many classes."""
     if not estimator.n_trees or len(sample) < 2:
         return []
-    grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs)]
-    can_boost = bool((folds < n_folds).any())  # not where each row is the only one of its class
-    if can_boost and sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
-        grown.append(grow_boosted(sample, folds, n_folds, seed))
-    return grown
+    # rows out of bag are single rows, whose groups or later rows a tree may have seen
+    instead_of_bags = None if sample.targets.folding is None else folds
+    grown = [grow_forest(sample, int(estimator.n_trees), seed, estimator.n_jobs, instead_of_bags)]
+    boosted = None
+    if sample.table.shape[1] < WIDE and sample.targets.task != "multiclass":
+        boosted = grow_boosted(sample, folds, seed)
+    return grown if boosted is None else [*grown, boosted]
 
 
 def _kinds(estimator: EnsembleMixin, sample: Sample, seed: int, visits: list[Visits]) -> list[Kind]:

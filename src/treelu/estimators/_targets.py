@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_array, column_or_1d
 
 from treelu.training.scaling import Scaling
@@ -41,6 +42,24 @@ def _class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return number
 
 
+def class_order(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | None = None) -> NDArray[np.int64]:
+    """Class numbers, the most frequent class first, ties by first row: an order that the names of classes do not touch.
+
+    Rows of weight 0 count for nothing. Training sees classes in this order, so that it depends on the rows alone.
+
+    Examples
+    --------
+    >>> class_order(np.array([2, 0, 0, 1]), 3).tolist()
+    [0, 2, 1]
+    """
+    shares = np.bincount(number, weight, n_classes)
+    shares = np.round(shares / shares.sum(), 9)  # balanced classes are equal but for rounding
+    counted = np.arange(len(number)) if weight is None else np.flatnonzero(weight)
+    first = np.full(n_classes, len(number))
+    np.minimum.at(first, number[counted], counted)
+    return np.lexsort((first, -shares))
+
+
 def class_targets(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | None = None) -> Targets:
     """Targets of one network for class numbers: one raw score for two classes, K for more."""
     if n_classes == 2:
@@ -56,8 +75,8 @@ def value_targets(y: NDArray[Any], scaling: Scaling, weight: NDArray[Any] | None
 
 
 def as_weight(weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
-    """Row weights with mean 1."""
-    if weight is None:
+    """Row weights with mean 1; None where they are all the same."""
+    if weight is None or weight.min() == weight.max():
         return None
     weight = weight / weight.max()  # their sum cannot overflow
     return (weight / weight.mean()).astype(np.float32)
@@ -70,6 +89,25 @@ def check_class_weight(class_weight: Any) -> None:
     for label, weight in class_weight.items():
         if not isinstance(weight, Real) or not 0 < float(weight) < float("inf"):
             raise ValueError(f"class_weight must hold positive finite numbers, got {weight!r} for the class {label!r}")
+
+
+def weigh_classes(class_weight: Any, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float64]:
+    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows.
+
+    Examples
+    --------
+    >>> weigh_classes("balanced", np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 2.0]))
+    array([2.        , 0.        , 0.66666667, 1.33333333])
+    """
+    if weight is None:
+        return compute_sample_weight(class_weight, y)
+    if not isinstance(class_weight, str):
+        return weight * compute_sample_weight(class_weight, y)
+    number = np.unique(y, return_inverse=True)[1]
+    mass = np.bincount(number, weight / weight.max())  # the sum cannot overflow
+    with np.errstate(divide="ignore"):
+        balanced = np.where(mass > 0, mass.sum() / (np.count_nonzero(mass) * mass), 0.0)
+    return weight * balanced[number]
 
 
 def is_label_matrix(y: Any) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from treelu.estimators._setting import Choice
+from treelu.estimators._setting import Choice, Setting
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor, LLNRegressor
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import HOTTEST, Tempering
@@ -54,7 +54,7 @@ class Teacher:
         setting, how = _choice(kind(random_state=seed), rows)
         if how is not None and how.temperature >= HOTTEST:
             return None
-        return cls(kind(depth=setting.depth, drop_connect=setting.rate, training={"temper": False}), how or AS_IT_IS)
+        return cls(kind(**_parameters(setting), training={"temper": False}), how or AS_IT_IS)
 
     def teach(self, parts: Sequence[Rows], seeds: Sequence[int], n_jobs: int) -> list[Rows]:
         """Each part of the rows with the answers of a teacher that was fitted to it.
@@ -109,12 +109,12 @@ def linear_networks(
     """
     depths = sorted({min(depth, max_depth) for depth in DEPTHS})
     setting, how = _choice(LLNRegressor(depth=depths[-1], random_state=seeds[-1]), sample)
-    held: dict[str, Any] = {"drop_connect": setting.rate, "weight_decay": setting.decay, "training": {"temper": False}}
+    held = {**_parameters(setting), "training": {"temper": False}}
 
     def answered(job: tuple[int, int]) -> Rows:
         place, depth = job
         rows = parts[place]
-        network = _fitted(LLNRegressor(depth=depth, random_state=seeds[place], **held), rows)
+        network = _fitted(LLNRegressor(**{**held, "depth": depth}, random_state=seeds[place]), rows)
         tree = network.to_tree(visited_by=rows.X[:, :-1].astype(np.float64))
         questions = np.column_stack([tree.weights, tree.biases]).astype(np.float32)
         pieces = SoftTree(tree.children, questions, no_values(tree.n_splits, rows), np.ones_like(questions))
@@ -138,10 +138,16 @@ def tempered(answers: NDArray[np.float64], how: Tempering, rows: Rows) -> NDArra
     return probabilities(scores)
 
 
+def _parameters(setting: Setting) -> dict[str, Any]:
+    """A setting as parameters of an estimator."""
+    names = "depth", "drop_connect", "weight_decay", "max_tree_features"
+    return dict(zip(names, setting, strict=True))
+
+
 def _choice(model: Any, rows: Rows) -> Choice:
     """What a network would choose for the rows; no warnings, as it is the tree that the user has asked for."""
     with warnings.catch_warnings(action="ignore"):
-        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64))
+        return model._choice_for(*_as_given(rows), rows.weight.astype(np.float64), rows.folding)
 
 
 def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list[T]:
@@ -157,8 +163,8 @@ def _side_by_side(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> list
 
 def _fitted(model: Any, rows: Rows) -> Any:
     """The model, fitted; Ctrl-C ends it without an answer."""
-    weight = {"sample_weight": rows.weight.astype(np.float64)} if has_fit_parameter(model, "sample_weight") else {}
-    model.fit(*_as_given(rows), **weight)
+    given = {"sample_weight": rows.weight.astype(np.float64), "groups": rows.groups}
+    model.fit(*_as_given(rows), **{name: given[name] for name in given if has_fit_parameter(model, name)})
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":
         raise KeyboardInterrupt
     return model

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from treelu.convert import network_to_tree
 from treelu.estimators._showing import MOST_LEAVES
 from treelu.nn import NeuronChain, Table
-from treelu.nn.missing import MissingValues
 from treelu.nn.patterns import n_words, pack_pattern, unpack_codes
 from treelu.training import Sample
 from treelu.tree import ObliqueTree
+from treelu.tree.missing import MissingValues
 from treelu.tree.rows import node_totals
 
 MAX_DEPTH = 16  # 2^16 leaves; a deeper tree is built for given rows only
@@ -117,11 +117,11 @@ class TreeMixin:
         """Each feature's |weight| × spread, summed over the nodes by the rows that reach them; they sum to 1."""
         check_is_fitted(self)
         if self.network_.depth <= MAX_DEPTH:
-            return self.tree_.feature_importances(scale=self.spread_)
+            return column_importances(self.tree_, self.spread_)
         patterns, order = np.unique(unpack_codes(self.visits_.codes, self.network_.depth), axis=0, return_index=True)
         tree = network_to_tree(self.network_, patterns=patterns, **self._tree_settings())
         counts = node_totals(tree.children, self.visits_.counts[order].astype(np.float64))
-        return replace(tree, n_samples=counts).feature_importances(scale=self.spread_)
+        return column_importances(replace(tree, n_samples=counts, missing=missing_of(self)), self.spread_)
 
 
 def tree_of(estimator: Any, network: Any, visited_by: Any = None) -> ObliqueTree:
@@ -133,15 +133,26 @@ def tree_of(estimator: Any, network: Any, visited_by: Any = None) -> ObliqueTree
         max_depth=MAX_DEPTH,
         **estimator._tree_settings(),
     )
-    return replace(tree, spreads=estimator.spread_)
+    return replace(tree, spreads=estimator.spread_, missing=missing_of(estimator))
 
 
 def tree_features(estimator: Any) -> list[str] | None:
     """Names of the features that a tree reads: the raw ones, and indicators of missing values."""
     names = getattr(estimator, "feature_names_in_", None)
     names = None if names is None else [str(name) for name in names]
-    gaps: MissingValues | None = getattr(estimator, "missing_values_", None)
-    return names if gaps is None else gaps.names(names)
+    missing = missing_of(estimator)
+    return names if missing is None else missing.names(names)
+
+
+def missing_of(estimator: Any) -> MissingValues | None:
+    """How a fitted estimator fills missing values; None where it does not."""
+    return getattr(estimator, "missing_values_", None)
+
+
+def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
+    shares = tree.feature_importances(scale)
+    return shares if tree.missing is None else tree.missing.per_column(shares)
 
 
 def node_counts(tree: ObliqueTree, visits: Visits, depth: int) -> NDArray[np.float64]:

@@ -54,6 +54,9 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
     early_stopping : bool or int
         Stop after this many members (True: 10) without a better score on `eval_set`, or on a tenth of the rows held
         out. Not for a stack.
+    cv : int, splitter, iterable of (train, test) or None
+        The folds of a stack, and those on which members' hyper-parameters are chosen, as for `LCNClassifier`. With
+        `cv` or `groups` a stack's forest is judged on these folds too, not out of bag.
     warm_start : bool
         Whether `fit` adds members to the fitted ones until there are `n_estimators`. Not for a stack.
     n_jobs : int, optional
@@ -124,6 +127,7 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
         bootstrap: bool = False,
         feature_fraction: float = 1.0,
         early_stopping: bool | int = False,
+        cv: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
@@ -138,6 +142,7 @@ class ELCNClassifier(SeveralLabels, EnsembleMixin, NetworkClassifier):
         self.bootstrap = bootstrap
         self.feature_fraction = feature_fraction
         self.early_stopping = early_stopping
+        self.cv = cv
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callbacks = callbacks
@@ -190,7 +195,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
     first_shrinkage : float in (0, 1]
         What the first boosted member is multiplied by: 1, as in the authors' code, or the shrinkage of the others, the
         better choice for members on drawn rows and features, of which one alone is poor.
-    n_estimators, combine, n_trees, shrinkage, bootstrap, feature_fraction, early_stopping, warm_start, n_jobs
+    n_estimators, combine, n_trees, shrinkage, bootstrap, feature_fraction, early_stopping, cv, warm_start, n_jobs
         As for `ELCNClassifier`; "stack" adds up the parts' values by their weights, "average" averages the members'.
     callbacks, verbose, random_state
         As for `ELCNClassifier`.
@@ -231,6 +236,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         bootstrap: bool = False,
         feature_fraction: float = 1.0,
         early_stopping: bool | int = False,
+        cv: Any = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         callbacks: Sequence[Callback] | None = None,
@@ -246,6 +252,7 @@ class ELCNRegressor(EnsembleMixin, NetworkRegressor):
         self.bootstrap = bootstrap
         self.feature_fraction = feature_fraction
         self.early_stopping = early_stopping
+        self.cv = cv
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.callbacks = callbacks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
@@ -11,15 +12,17 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.model_selection import check_cv
-from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils import Tags, _safe_indexing, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, indexable
 
+from treelu.estimators._folding import read_folding
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._rows import check_weight
+from treelu.estimators._rows import check_weight, tags_of_missing
 from treelu.estimators._showing import SaveMixin
 from treelu.estimators._targets import is_label_matrix
 from treelu.estimators.single import LCNClassifier, LCNRegressor
+from treelu.training.folds import Fold, folds
 from treelu.training.saved import describe_numbers, restore_numbers
 from treelu.training.selection import choose, compare, summarise
 from treelu.training.targets import log_loss, root_mean_squared_error
@@ -69,12 +72,12 @@ class _SearchCV(SaveMixin, BaseEstimator):
 
     _estimator_class: ClassVar[type[LCNClassifier] | type[LCNRegressor]]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Search by cross-validation, then fit the chosen setting on all rows.
 
         Parameters
         ----------
-        X, y, sample_weight : as for the estimator's `fit`; y must be a vector, or real values
+        X, y, sample_weight, groups : as for the estimator's `fit`; y must be a vector, or real values
         """
         self._validate_params()
         depths, rates = sorted(set(self.depths)), sorted(set(self.drop_rates))
@@ -85,19 +88,14 @@ class _SearchCV(SaveMixin, BaseEstimator):
         y = self._check_target(y)
         rows, targets = indexable(X, y)
         weight = check_weight(sample_weight, rows)
-        splits_are_given = not isinstance(self.cv, Integral | None) and not hasattr(self.cv, "split")  # by row numbers
-        if weight is not None and not weight.all() and not splits_are_given:
-            counted = np.flatnonzero(weight)
-            rows, targets, weight = _safe_indexing(rows, counted), targets[counted], weight[counted]
-        folds = list(check_cv(self.cv, targets, classifier=self._is_classifier).split(rows, targets))
-        groups = [[(depth, rate) for depth in depths] for rate in rates]
+        parts = self._folds(rows, targets, weight, groups)
+        candidates = [[(depth, rate) for depth in depths] for rate in rates]
+        trial = partial(_fold_losses, base, rows, targets, weight, None if groups is None else np.asarray(groups))
 
         def run(jobs: list[Any]) -> list[list[float]]:
-            parallel = Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)
-            return parallel(delayed(_fold_losses)(base, rows, targets, weight, *job) for job in jobs)
+            return Parallel(n_jobs=self.n_jobs, verbose=10 if self.verbose else 0)(delayed(trial)(*job) for job in jobs)
 
-        trial = partial(_fold_losses, base, rows, targets, weight)
-        found = compare(groups, folds, trial, run=run)
+        found = compare(candidates, parts, trial, run=run)
         settings = sorted(found)
         mean_loss, std_error = summarise(found[setting] for setting in settings)
         self.cv_results_ = {
@@ -112,11 +110,32 @@ class _SearchCV(SaveMixin, BaseEstimator):
         self.depth_ = int(self.cv_results_["depth"][chosen])
         self.drop_connect_ = float(self.cv_results_["drop_connect"][chosen])
         self.best_estimator_ = base.set_params(depth=self.depth_, drop_connect=self.drop_connect_)
-        self.best_estimator_.fit(X, y, sample_weight=sample_weight)
+        self.best_estimator_.fit(X, y, sample_weight=sample_weight, groups=groups)
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(self.best_estimator_, name):
                 setattr(self, name, getattr(self.best_estimator_, name))
         return self
+
+    def _folds(self, X: Any, y: Any, weight: NDArray[np.float64] | None, groups: Any) -> list[Fold]:
+        """Folds of the rows that count, by the numbers of all rows."""
+        counted = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+        folding = read_folding(
+            5 if self.cv is None else self.cv, groups, X, y, counted, are_classes=self._is_classifier
+        )
+        key = np.unique(y, return_inverse=True)[1][counted] if self._is_classifier else np.zeros(len(counted))
+        seed = int(check_random_state(copy.deepcopy(self.random_state)).randint(2**31 - 1))
+        parts = folds(
+            key,
+            5,
+            np.random.default_rng(seed),
+            folding,
+            None if weight is None else weight[counted],
+            are_classes=self._is_classifier,
+        )
+        if not parts:
+            what = "row" if groups is None else "group"
+            raise ValueError(f"no {what} can be held out, as each class has only one; give more {what}s of each class")
+        return [(counted[train], counted[test]) for train, test in parts]
 
     def _check_target(self, y: Any) -> Any:
         """A vector of classes, or real values."""
@@ -126,6 +145,7 @@ class _SearchCV(SaveMixin, BaseEstimator):
             return check_array(y, ensure_2d=False, dtype="numeric", input_name="y")
         if is_label_matrix(y):
             raise ValueError("y with several labels cannot be searched at once; search each label by itself")
+        check_classification_targets(y)
         return column_or_1d(y, warn=True)
 
     @property
@@ -167,7 +187,7 @@ class _SearchCV(SaveMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        return tags
+        return tags if self.estimator is None else tags_of_missing(tags, self.estimator)
 
 
 def _fold_losses(
@@ -175,7 +195,8 @@ def _fold_losses(
     X: Any,
     y: NDArray[Any],
     weight: NDArray[np.float64] | None,
-    fold: tuple[NDArray[np.int64], NDArray[np.int64]],
+    groups: NDArray[Any] | None,
+    fold: Fold,
     settings: Sequence[tuple[int, float]],
 ) -> list[float]:
     """Losses on the rows held out for settings of rising depth; each network starts from the one before."""
@@ -188,7 +209,8 @@ def _fold_losses(
         estimator = clone(base).set_params(depth=depth, drop_connect=rate, n_jobs=None, verbose=False)
         if shallower is not None:
             estimator.start_from_ = shallower.network_
-        estimator.fit(_safe_indexing(X, train), y[train], sample_weight=in_train)
+        of_train = None if groups is None else groups[train]
+        estimator.fit(_safe_indexing(X, train), y[train], sample_weight=in_train, groups=of_train)
         losses.append(_held_out_loss(estimator, _safe_indexing(X, test), y[test], in_test))
     return losses
 
@@ -212,8 +234,9 @@ class LCNClassifierCV(ClassifierMixin, LogProbabilities, _SearchCV):
     depths : sequence of int
     drop_rates : sequence of float
         Each drop rate is tried at each depth; a deeper network starts from the shallower one's neurons.
-    cv : int, splitter or iterable
-        As in scikit-learn; stratified for classes.
+    cv : int, splitter, iterable of (train, test) or None
+        A number of random folds (None: five), alike in their classes, and by group if `fit` is given `groups`; one of
+        scikit-learn's splitters; or pairs of row numbers.
     one_standard_error : bool
         Take the smallest tree whose loss is within one standard error of the best, rather than the best.
     estimator : LCNClassifier, optional

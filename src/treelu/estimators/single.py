@@ -42,6 +42,11 @@ class LCNClassifier(SeveralLabels, TreeMixin, NetworkClassifier):
         False, a regressor scales its targets as well.
     early_stopping : bool or int
         Stop after this many epochs (True: 10) without a better score on `eval_set`, or on a tenth of the rows held out.
+    cv : int, splitter, iterable of (train, test) or None
+        The folds on which hyper-parameters are chosen and probabilities calibrated, and of which `early_stopping`
+        takes the first: a number of random folds, one of scikit-learn's splitters (``GroupKFold()``,
+        ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group if `fit` is given
+        `groups`.
     max_tree_features : int, optional
         The most features that the tree may use. A growing penalty removes features until those that the loss needs
         most are left; the network is then fitted to these alone.
@@ -104,7 +109,7 @@ class LCNRegressor(TreeMixin, NetworkRegressor):
         How far the targets are moved, before training, towards the outputs of a locally linear network (LLN) trained
         first, so that constant leaves follow less of the noise. 0 is the paper's; "auto" is 0.7 for LCN, 0 for the
         others.
-    depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping
+    depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping, cv
         As for `LCNClassifier`. Unless `standardize` is False, targets are scaled as well.
     max_tree_features, missing, warm_start, device, n_jobs, callbacks, verbose, random_state, training
         As for `LCNClassifier`.

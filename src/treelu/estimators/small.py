@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context, is_classifier
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from treelu.estimators._failure import unchanged_by_failure
+from treelu.estimators._folding import read_folding
 from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
@@ -30,36 +29,43 @@ from treelu.estimators._ordinary import Grower
 from treelu.estimators._rows import (
     GAPS_REMEDY,
     check_weight,
+    counted_rows,
     learn_gaps,
     plain_gaps,
     refuse_text_columns,
     summable,
+    tags_of_missing,
     takes_gaps,
     warn_of_few_rows,
 )
 from treelu.estimators._saved import PathState
 from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import compared_rows, scaled_rows, target_scale
-from treelu.estimators._targets import check_class_weight, encode_classes
+from treelu.estimators._targets import check_class_weight, class_order, encode_classes, weigh_classes
 from treelu.estimators._teacher import Teacher, linear_networks
-from treelu.estimators._trees import tree_features
+from treelu.estimators._trees import column_importances, missing_of, tree_features
+from treelu.training.folds import Folding
 from treelu.training.odd_targets import refuse_odd_targets
 from treelu.training.small.choice import (
     MOST_SCORES,
     Judged,
-    choose,
+    chosen_key,
     compare,
+    compared_sizes,
     is_trainable,
     largest,
     not_worse_than_judged,
 )
-from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded
+from treelu.training.small.finish import leaf_values, linear_outputs, raw_tree, rounded, without_small_leaves
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stretches
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
 from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LEAVES = 16  # at most by default, or twice the classes
 LEAST_TAUGHT = 50  # rows, below which no teacher is asked
@@ -80,6 +86,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "teacher": [StrOptions({"auto"}), None, HasMethods(["fit", "predict"])],
         "missing": [StrOptions({"error", "indicator"})],
+        "cv": ["cv_object"],
         "n_jobs": [None, Integral],
         "random_state": ["random_state"],
     }
@@ -96,6 +103,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     linear_leaves: bool = False  # a parameter of the regressor
     teacher: Any
     missing: str
+    cv: Any
     n_jobs: int | None
     random_state: Any
 
@@ -105,7 +113,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     _targets: ClassVar[dict[str, Any]]  # how y is read: arguments of `check_array`
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the tree.
 
         Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
@@ -119,6 +127,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional
+            Relative weights of the rows; 0 drops a row. The guide "Tuning" has how they differ from repeated rows.
+        groups : array of shape (n,), optional
+            The group of each row, such as a patient: where rows are held out, those of a group stay together.
 
         Returns
         -------
@@ -128,42 +139,57 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             if self.linear_leaves and self.monotonic_cst is not None:
                 raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
             if is_outside_memory(X):
-                return fit_tree_outside_memory(self, X, y, sample_weight)
+                return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             X = self._validated(X, first=True)
-            weight = check_weight(sample_weight, X)
-            learn_gaps(self, X if weight is None else X[weight > 0])
-            X = self._filled(X)
-            warn_of_few_rows(X.shape[0])
             refuse_odd_targets(y, are_classes=is_classifier(self))
             y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
             if len(y) != X.shape[0]:
                 raise ValueError(f"X and y must have the same number of rows, got {X.shape[0]} and {len(y)}")
-            self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight)
+            weight = check_weight(sample_weight, X)
+            kept = counted_rows(weight)
+            folding = read_folding(self.cv, groups, X, y, kept, are_classes=is_classifier(self))
+            learn_gaps(self, X if kept is None else X[kept])
+            X = self._filled(X)
+            warn_of_few_rows(X.shape[0])
+            self._fit_target(X, y, np.ones(X.shape[0]) if weight is None else weight, folding)
             return self
 
     @abstractmethod
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
-        """Fit to rows that were read and checked."""
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
+        """Fit to rows that were read and checked; `folding` is about those of positive weight."""
 
-    def _fit_tree(self, X: Matrix, target: NDArray[np.float64], weight: NDArray[np.float64], **settings: Any) -> None:
-        """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`."""
+    def _fit_tree(
+        self,
+        X: Matrix,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64],
+        folding: Folding | None,
+        signs: NDArray[np.float64] | None,
+        **settings: Any,
+    ) -> None:
+        """Fit to targets (n, K), columns of 0 and 1 for classes or values of spread 1; sets `tree_` and `path_`.
+
+        `folding` divides the rows that have a weight into folds. `signs` (n_features,) are those in which the last
+        target must not fall (1) or rise (-1).
+        """
         kept = np.flatnonzero(weight)
         X, target, weight = X[kept], target[kept], weight[kept]
         scale, rows = scaled_rows(X, target, weight, is_classifier(self))
-        rows = replace(rows, linear=bool(self.linear_leaves))
-        signs = self._signs(X.shape[1], target.shape[1])
+        rows = replace(rows, linear=bool(self.linear_leaves), folding=folding)
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         budget = self._budget(rows)
         seed = self._seed()
         with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-            judged, chosen, steps, lessons = self._steps(rows, budget, seed)
+            judged, steps, lessons = self._steps(rows, budget, seed)
         tags = {**settings, "spreads": spread(X, weight), "feature_names": tree_features(self)}
+        tags["missing"] = missing_of(self)
 
         def finished(key: Key) -> ObliqueTree:
             tree, strength = raw_tree(steps[key], scale, X), self._strength(judged.get(key))
             if self.round_weights is not None:
                 tree = rounded(tree, X, self.round_weights)
+            tree = without_small_leaves(tree, X, self.min_samples_leaf)
             values, counts = leaf_values(tree, X, target, weight, strength, is_classifier(self), signs)
             if rows.linear:
                 learnt = lessons.of(key.family)
@@ -171,15 +197,15 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return replace(tree, values=values, n_samples=counts, **tags)
 
         trees: dict[Key, ObliqueTree] = {}
+        likely = chosen_key(judged, {key: (key.leaves, key.terms) for key in steps}, self.selection)
         try:
-            for key in sorted(steps, key=lambda key: key != chosen):  # the chosen one first: what Ctrl-C leaves
+            for key in sorted(steps, key=lambda key: key != likely):  # first what Ctrl-C should leave
                 trees[key] = finished(key)
         except KeyboardInterrupt:
             if not trees:
                 raise
-            warn_of_interrupt(len(trees), len(steps), "the one chosen")
-        keys = [key for key in steps if key in trees]
-        self._keep_path(keys, [trees[key] for key in keys], judged, chosen)
+            warn_of_interrupt(len(trees), len(steps))
+        self._keep_path({key: trees[key] for key in steps if key in trees}, judged)
 
     def _budget(self, rows: Rows) -> Budget:
         n_rows, n_outputs = rows.target.shape
@@ -219,31 +245,32 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def _steps(
-        self, rows: Rows, budget: Budget, seed: int
-    ) -> tuple[dict[Key, Judged], Key, dict[Key, SoftTree], Lessons]:
-        """What was judged, the key that was chosen, the path's trees, trained on all rows, and what they learnt."""
+    def _steps(self, rows: Rows, budget: Budget, seed: int) -> tuple[dict[Key, Judged], dict[Key, SoftTree], Lessons]:
+        """Held-out losses by step, the path's trees, trained on all rows, and the targets they were trained on."""
         grow = Grower(budget.max_leaves, self.max_depth, self.min_samples_leaf, seed)
         if len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0:  # too few to compare anything
-            return {}, CONSTANT, {CONSTANT: one_leaf(rows)}, Lessons(rows)
+            return {}, {CONSTANT: one_leaf(rows)}, Lessons(rows)
         if not is_trainable(rows, budget):
             warn_of_outputs(rows.target.shape[1], budget.max_leaves)
         if self.selection == "largest":
             key, tree = next(largest(rows, budget, grow, seed))
-            return {}, key, {key: tree}, Lessons(rows)
+            return {}, {key: tree}, Lessons(rows)
         sample, folds = compared_rows(rows, seed)
+        if not folds:
+            raise ValueError(
+                "no group can be held out, as each class has all its rows in one group; give more groups, or "
+                "selection='largest', which compares nothing"
+            )
         shorter = replace(budget, n_updates=min(budget.n_updates, self._updates(len(sample))))
         *of_folds, lessons = self._lessons([*(sample.part(train) for train, _ in folds), rows], sample, budget, seed)
         parts = [(of_fold, sample.part(test)) for of_fold, (_, test) in zip(of_folds, folds, strict=True)]
         judged = compare(parts, shorter, grow, seed, self._threads())
-        chosen, steps = self._walked(judged, lessons, budget, grow, seed)
-        return judged, chosen, steps, lessons
+        return judged, self._walked(judged, lessons, budget, grow, seed), lessons
 
     def _walked(
         self, judged: dict[Key, Judged], lessons: Lessons, budget: Budget, grow: Grower, seed: int
-    ) -> tuple[Key, dict[Key, SoftTree]]:
-        """The key that is chosen, and the trees of the path, trained on all rows."""
-        chosen = choose(judged, self.selection)
+    ) -> dict[Key, SoftTree]:
+        """The trees of the path, trained on all rows."""
         found = {CONSTANT: one_leaf(lessons.own)}
         families = dict.fromkeys(key.family for key in judged if key != CONSTANT)
 
@@ -261,9 +288,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         except KeyboardInterrupt:
             if len(found) == 1:
                 raise
-            chosen = chosen if chosen in found else choose({key: judged[key] for key in found}, self.selection)
-            warn_of_interrupt(len(found), len(judged), "the best of these")
-        return chosen, {key: found[key] for key in (CONSTANT, *judged) if key in found}  # whichever thread came first
+            warn_of_interrupt(len(found), len(judged))
+        return {key: found[key] for key in (CONSTANT, *judged) if key in found}  # whichever thread came first
 
     def _lessons(self, parts: Sequence[Rows], sample: Rows, budget: Budget, seed: int) -> list[Lessons]:
         """Each part, the folds' training rows and then all rows, with what teachers of its own say of it.
@@ -293,24 +319,20 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return float(self.shrinkage)
         return STRENGTH if judged is None else STRENGTHS[int(judged.by_strength.argmin())]
 
-    def _keep_path(self, keys: list[Key], trees: list[ObliqueTree], judged: dict[Key, Judged], chosen: Key) -> None:
-        """Set `path_`, `path_trees_` and `tree_`: of steps with the same leaves and terms the best is kept."""
-        records = []
-        for key, tree in zip(keys, trees, strict=True):
-            miss = judged[key].miss() if key in judged else np.full(1, np.nan)
-            error = miss.std() / np.sqrt(len(miss))
-            records.append((tree.n_leaves, tree.max_terms, 1 - miss.mean(), error, key == chosen, key.family.start))
-        names = ["leaves", "terms", "score", "std_error", "chosen", "start"]
-        table = pd.DataFrame(records, columns=names)
-        table["tree"] = range(len(table))
-        table = table.sort_values(
-            ["leaves", "terms", "chosen", "score"], ascending=[True, True, False, False], kind="stable"
-        )
-        table = table.drop_duplicates(["leaves", "terms"])
-        self.path_trees_ = [trees[i] for i in table.pop("tree")]
-        self.path_ = table.reset_index(drop=True)
+    def _keep_path(self, trees: dict[Key, ObliqueTree], judged: dict[Key, Judged]) -> None:
+        """Set `path_`, `path_trees_` and `tree_`."""
+        sizes = {key: (tree.n_leaves, tree.max_terms) for key, tree in trees.items()}
+        table = compared_sizes(judged, sizes, self.selection)
+        found = list(trees.values())
+        self.path_trees_ = [found[step] for step in table.pop("step")]
+        self.path_ = table
         self.tree_ = self.path_trees_[self._chosen_step]
-        self.feature_importances_ = self.tree_.feature_importances()
+        self.feature_importances_ = column_importances(self.tree_)
+
+    def _change_trees(self, change: Callable[[ObliqueTree], ObliqueTree]) -> None:
+        """Apply a change of leaf values to all trees of the path."""
+        self.path_trees_ = [change(tree) for tree in self.path_trees_]
+        self.tree_ = self.path_trees_[self._chosen_step]
 
     @property
     def _chosen_step(self) -> int:
@@ -330,6 +352,9 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             return validate_data(
                 self, X, reset=first, accept_sparse="csr", dtype=np.float64, ensure_min_samples=1 + first, **options
             )
+
+    def __sklearn_tags__(self) -> Tags:
+        return tags_of_missing(super().__sklearn_tags__(), self)
 
     def _filled(self, X: Matrix) -> Matrix:
         """Validated rows with gaps filled and marked as the fit has learned."""
@@ -356,11 +381,16 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     max_terms : int, optional
         The most features in a question; 1 is an ordinary tree. None: any, and as few as do.
     min_samples_leaf : int
-        The least training rows of a leaf.
+        The least training rows of a leaf, 2 by default: a single row says nothing of others.
     selection : {"smallest", "best", "largest"}
-        Of the sizes on the path: the one with the fewest numbers to read (terms and leaves) among those not behind
-        the best by more than one standard error of the difference, nor by 3 % of its loss, or by half a point; the
-        best, which is the largest unless rows held out say clearly otherwise; or the largest, without a comparison.
+        Which size on the path is taken.
+
+        - "best": the one with the least cross-validated loss, of equals the one with the fewest numbers to read,
+          ``(leaves - 1) * terms + leaves``.
+        - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
+          higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
+          or 4 % of the best loss, whichever is larger.
+        - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say of
         each size. The node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes
@@ -379,6 +409,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so.
+    cv : int, splitter, iterable of (train, test) or None
+        The folds on which sizes are compared: a number of random folds, one of scikit-learn's splitters
+        (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group
+        if `fit` is given `groups`.
     n_jobs : int, optional
         Threads; None for all processors. The result does not depend on it.
     random_state : int, RandomState or None
@@ -388,8 +422,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, the accuracy on rows held out, its standard error, whether
-        it was chosen, and the start of its training ("scores": one linear model, followed as it is).
+        For each size, what decides the choice, all on held-out rows:
+
+        - `leaves`, `terms`: leaves, and the most terms of a question
+        - `score`, `std_error`: accuracy and its standard error
+        - `loss`: half the error rate and half the Brier score (summed over the classes)
+        - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
+        - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
+        - `start`: where its training started ("scores": one linear model, followed as it is)
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -417,7 +457,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
         max_terms: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int = 2,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
@@ -426,6 +466,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         class_weight: dict[Any, float] | str | None = None,
         teacher: Any = "auto",
         missing: str = "error",
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -441,17 +482,24 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         self.class_weight = class_weight
         self.teacher = teacher
         self.missing = missing
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
         check_classification_targets(y)
         self.classes_, number = encode_classes(y)
         if self.class_weight is not None:
             check_class_weight(self.class_weight)
-            weight = summable(weight) * compute_sample_weight(self.class_weight, self.classes_[number])
-        target = np.eye(len(self.classes_))[number]
-        self._fit_tree(X, target, summable(weight), link="probability", classes=self.classes_)
+            weight = weigh_classes(self.class_weight, self.classes_[number], summable(weight))
+        weight = summable(weight)
+        order = class_order(number, len(self.classes_), weight)
+        target = np.eye(len(order))[number][:, order]
+        signs = self._signs(X.shape[1], len(order))
+        if signs is not None and order[-1] == 0:  # those of the other class
+            signs = -signs
+        self._fit_tree(X, target, weight, folding, signs, link="probability", classes=self.classes_)
+        self._change_trees(lambda tree: replace(tree, values=tree.values[:, np.argsort(order)]))
 
 
 class ObliqueTreeRegressor(RegressorMixin, SmallTree):
@@ -462,7 +510,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, n_jobs, random_state
+monotonic_cst, teacher, missing, cv, n_jobs, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
@@ -475,8 +523,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
     tree_ : ObliqueTree
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
-        For each size: leaves, the most terms of a question, R² on rows held out, its standard error, and whether it
-        was chosen.
+        As of :class:`ObliqueTreeClassifier`; `score` is R² and `loss` is 1 − R².
     path_trees_ : list of ObliqueTree
         The tree of each row of `path_`.
     n_features_in_, feature_names_in_, feature_importances_
@@ -504,7 +551,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         max_leaf_nodes: int | None = None,
         max_depth: int | None = None,
         max_terms: int | None = None,
-        min_samples_leaf: int = 1,
+        min_samples_leaf: int = 2,
         selection: str = "smallest",
         shrinkage: float | str = "auto",
         n_updates: int | str = "auto",
@@ -513,6 +560,7 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         linear_leaves: bool = False,
         teacher: Any = "auto",
         missing: str = "error",
+        cv: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -528,18 +576,22 @@ monotonic_cst, teacher, missing, n_jobs, random_state
         self.linear_leaves = linear_leaves
         self.teacher = teacher
         self.missing = missing
+        self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64]) -> None:
+    def _fit_target(self, X: Matrix, y: NDArray[Any], weight: NDArray[np.float64], folding: Folding | None) -> None:
         weight = summable(weight)
         columns = y.reshape(len(y), -1)
         mean, unit = target_scale(columns[weight > 0], weight[weight > 0])
-        self._fit_tree(X, (columns - mean) / unit, weight, link="identity")
-        for place, tree in enumerate(self.path_trees_):
+        signs = self._signs(X.shape[1], columns.shape[1])
+        self._fit_tree(X, (columns - mean) / unit, weight, folding, signs, link="identity")
+
+        def in_units(tree: ObliqueTree) -> ObliqueTree:
             slopes = None if tree.leaf_weights is None else tree.leaf_weights * unit[:, None]
-            self.path_trees_[place] = replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
-        self.tree_ = self.path_trees_[self._chosen_step]
+            return replace(tree, values=tree.values * unit + mean, leaf_weights=slopes)
+
+        self._change_trees(in_units)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -556,6 +608,7 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
     )
 
 
-def warn_of_interrupt(done: int, of: int, kept: str) -> None:
+def warn_of_interrupt(done: int, of: int) -> None:
     """Say what Ctrl-C has left."""
-    warnings.warn(f"fitting interrupted: {done} of {of} sizes are finished, and {kept} is kept", stacklevel=4)
+    left = f"{done} of {of} sizes are finished, and the best of these is kept"
+    warnings.warn(f"fitting interrupted: {left}", stacklevel=4)

@@ -1,7 +1,7 @@
 """An ObliqueTree as JSON and back, exactly.
 
-The schema, version 1. All keys but ``spreads`` must be there; numbers are written so that they read back to
-the same float64.
+The schema, version 1. All keys but ``spreads`` and ``missing`` must be there; numbers are written so that they read
+back to the same float64.
 
 - ``format``: ``"treelu.tree"``; ``version``: ``1``
 - ``n_features``: number of features; ``feature_names``: list of strings, or null
@@ -16,12 +16,15 @@ the same float64.
 - ``leaf_weights``: null, or for linear leaves one list a leaf of one list an output of ``n_features`` numbers
 - ``n_samples``: null, or the rows that reach each node, one number per node
 - ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
+- ``missing``: only where the tree accepts missing values, an object with ``fills``, what fills a missing value of each
+  column (null where it is an error), and ``gaps``, the columns whose indicators (1 where missing) are the last features
 - ``notes``: list of strings, what was done to the tree and what that kept exact
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -29,12 +32,13 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import ObliqueTree
-from treelu.tree.check import MAX_FEATURES, csr_from_parts
+from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, csr_from_parts
+from treelu.tree.missing import MissingValues
 
 FORMAT, VERSION = "treelu.tree", 1
 _ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
-_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "notes")
-_OPTIONAL = ("spreads",)  # trees written by 0.1 do not have it
+_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "missing", "notes")
+_OPTIONAL = ("spreads", "missing")  # trees written by 0.1 do not have them
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -63,6 +67,7 @@ def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
         "link": tree.link,
         "weights": None if "weights" in without else _to_list(weights),
         **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS},
+        **({} if tree.missing is None else {"missing": _missing_to_dict(tree.missing)}),
         "notes": list(tree.notes),
     }
 
@@ -118,6 +123,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         **arrays,
         link=data["link"],
         feature_names=None if names is None else tuple(names),
+        missing=_missing(data.get("missing")),
         notes=tuple(notes),
     )
 
@@ -128,7 +134,10 @@ def from_json(text: str | bytes) -> ObliqueTree:
         data = json.loads(text)
     except ValueError as error:
         raise ValueError(f"text must be JSON: {error}") from None
-    return from_dict(data)
+    tree = from_dict(data)
+    if tree.n_features > MAX_UNSTORED + len(text):
+        raise ValueError(f"n_features is {tree.n_features:,} in a text of {len(text):,} characters: it was altered")
+    return tree
 
 
 def _is_strings(value: Any) -> bool:
@@ -139,6 +148,25 @@ def _to_list(array: np.ndarray | sparse.csr_array | None) -> Any:
     if array is None or isinstance(array, np.ndarray):
         return None if array is None else array.tolist()
     return {name: getattr(array, name).tolist() for name in ("indptr", "indices", "data")}
+
+
+def _missing_to_dict(missing: MissingValues) -> dict[str, Any]:
+    fills = [None if math.isnan(value) else value for value in missing.fills.tolist()]
+    return {"fills": fills, "gaps": missing.gaps.tolist()}
+
+
+def _missing(missing: Any) -> MissingValues | None:
+    """The field `missing`; what it holds is checked by the tree."""
+    if missing is None:
+        return None
+    if not isinstance(missing, dict) or set(missing) != {"fills", "gaps"}:
+        raise ValueError(f"missing must be null or an object with the keys fills and gaps, got {missing!r:.100}")
+    fills, gaps = missing["fills"], missing["gaps"]
+    known = isinstance(fills, list) and all(isinstance(value, int | float | None) for value in fills)
+    if not known or not isinstance(gaps, list) or not all(type(gap) is int for gap in gaps):
+        raise ValueError("missing.fills must be a list of numbers or nulls, missing.gaps one of column numbers")
+    filled = np.array([math.nan if value is None else value for value in fills], np.float64)
+    return MissingValues(filled, np.array(gaps, np.int64))
 
 
 def _weights(weights: Any, n_features: int) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tree import ObliqueTree
-from treelu.tree.rows import as_rows, dense, node_scores
+from treelu.tree.rows import dense, node_scores
 
 _OPSET, _IR_VERSION = 18, 9
 
@@ -21,7 +21,8 @@ def to_onnx(
 ) -> bytes:
     """The tree as an ONNX model, inputs and outputs as skl2onnx names them.
 
-    The input is ``X`` (rows, features). A classifier returns ``label`` (rows,) and ``probabilities``
+    The input is ``X`` (rows, features); for a tree that accepts missing values, the rows that ``tree.read_rows`` fills,
+    with its indicators. A classifier returns ``label`` (rows,) and ``probabilities``
     (rows, classes), a regression tree ``variable`` (rows, outputs). The model follows each row from node to node, so
     that a row costs as many products as its path has nodes. Probabilities and values are NaN where a number that the
     tree reads is NaN, infinite or too large; the label then means nothing. Feature names and notes are in the metadata.
@@ -284,7 +285,7 @@ def rows_in_doubt(tree: ObliqueTree, X: Any) -> np.ndarray:
     >>> rows_in_doubt(tree, [[1.0, 1.0 + 1e-9], [1.0, 1.1]])
     array([ True, False])
     """
-    rows: Any = as_rows(X, tree.n_features, tree.feature_names)
+    rows: Any = tree.read_rows(X, every_column=True)
     doubt = np.zeros(rows.shape[0], dtype=bool)
     sizes, filled = abs(rows), rows != 0
     path = tree.decision_path(rows).tocsc()
@@ -340,7 +341,7 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
         import onnxruntime
     except ImportError as error:
         raise ImportError("compare_onnx needs onnxruntime: pip install 'treelu[onnx]'") from error
-    rows = as_rows(X, tree.n_features, tree.feature_names)
+    rows = tree.read_rows(X, every_column=True)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     double = session.get_inputs()[0].type == "tensor(double)"
     outputs = session.run(None, {"X": dense(rows).astype(np.float64 if double else np.float32)})

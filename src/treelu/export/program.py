@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from treelu.export.json import to_json
 from treelu.tree import ObliqueTree
+from treelu.tree.missing import MissingValues
 from treelu.tree.rows import csr_row
 
 # What str.strip() removes, which is what tables are read with: written out, because every language has its own idea.
@@ -325,7 +326,8 @@ def _on_features(tree: ObliqueTree, used: list[int]) -> ObliqueTree:
     weights: Any = tree.weights
     leaf_weights = None if tree.leaf_weights is None else tree.leaf_weights[:, :, used]
     spreads = None if tree.spreads is None else tree.spreads[used]
-    return replace(tree, weights=weights[:, used], leaf_weights=leaf_weights, feature_names=None, spreads=spreads)
+    parts = {"weights": weights[:, used], "leaf_weights": leaf_weights, "spreads": spreads}
+    return replace(tree, **parts, feature_names=None, missing=None)
 
 
 def as_program(model: ObliqueTree | Program, name: str | None = None, trained: str | None = None) -> Program:
@@ -343,6 +345,8 @@ def tree_program(
 ) -> Program:
     """A tree, or several that answer together, as a program on the trees' own features.
 
+    Of trees that accept missing values, on the columns from which these are filled.
+
     Examples
     --------
     >>> tree = ObliqueTree([[1.0, -1.0]], [0.5], [[1, 2]], [[0.25], [4.0]], feature_names=["height", "age"])
@@ -353,12 +357,30 @@ def tree_program(
     [Question(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
     """
     several = (trees,) if isinstance(trees, ObliqueTree) else tuple(trees)
+    if not several or not all(isinstance(tree, ObliqueTree) for tree in several):
+        raise TypeError(
+            f"only trees and programs can be exported, got {type(trees).__name__}; ObliqueTree.from_sklearn(model) is "
+            "the tree of an estimator or a pipeline"
+        )
     first = several[0]
     if combine == "vote" and any(tree.leaf_weights is not None for tree in several):
         raise ValueError("combine='vote' needs trees with constant leaves; these are linear")
-    columns = tuple(Column(first.feature_name(feature)) for feature in range(first.n_features))
-    features = tuple(Number(feature) for feature in range(first.n_features))
+    features = _numbers(first.n_features, first.missing)
+    columns = tuple(Column(first.feature_name(place)) for place in range(first.n_features - _n_indicators(first)))
+    several = tuple(replace(tree, missing=None) for tree in several)
     return Program(columns, features, (Part(several, output_names(first), combine),), name, trained)
+
+
+def _numbers(n_features: int, missing: MissingValues | None) -> tuple[Feature, ...]:
+    """Features that are columns of numbers; with missing values, filled and followed by their indicators."""
+    if missing is None:
+        return tuple(Number(place) for place in range(n_features))
+    fills = [None if np.isnan(value) else float(value) for value in missing.fills]
+    return (*(Number(place, fill) for place, fill in enumerate(fills)), *(Missing(int(gap)) for gap in missing.gaps))
+
+
+def _n_indicators(tree: ObliqueTree) -> int:
+    return 0 if tree.missing is None else len(tree.missing.gaps)
 
 
 def estimator_trees(estimator: Any) -> tuple[tuple[ObliqueTree, ...], Combine]:
@@ -387,16 +409,12 @@ def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") 
     for number, member in enumerate(members or [estimator]):
         trees, combine = estimator_trees(member)
         names = output_names(trees[0]) if members is None else (f"probability_{number}",)
-        trees = tuple(replace(tree, feature_names=None) for tree in trees)
+        missing = trees[0].missing
+        trees = tuple(replace(tree, feature_names=None, missing=None) for tree in trees)
         parts.append(Part(trees, names, combine, None if members is None else 1))
     given = getattr(estimator, "feature_names_in_", [f"x{place}" for place in range(estimator.n_features_in_)])
     columns = tuple(Column(str(column)) for column in given)
-    gaps = getattr(estimator, "missing_values_", None)
-    if gaps is None:
-        return Program(columns, tuple(Number(place) for place in range(len(columns))), tuple(parts), name, trained)
-    features: list[Feature] = [Number(place, float(value)) for place, value in enumerate(gaps.fills)]
-    features += [Missing(int(place)) for place in gaps.gaps]
-    return Program(columns, tuple(features), tuple(parts), name, trained)
+    return Program(columns, _numbers(len(columns), missing), tuple(parts), name, trained)
 
 
 def output_names(tree: ObliqueTree, targets: Sequence[str] = ()) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from treelu.nn.activations import Activation, check_annealing
 from treelu.nn.coefficients import path_coefficients, path_offsets
 from treelu.nn.corrections import LeafCorrections
+from treelu.nn.cpu.evaluation import Router, first_layer, linear_outputs
 from treelu.nn.drop_connect import check_rate
 from treelu.nn.head import Head, uniform
 from treelu.nn.patterns import pack_pattern, unpack_codes
 from treelu.nn.rows import Rows, Table
-
-if TYPE_CHECKING:
-    from treelu.nn.cpu.evaluation import Router
 
 TABLE_DEPTH = 12  # up to this depth all leaf values are kept, 2^12 rows
 PATTERN_ENTRIES = 2**21  # coefficients of patterns that are held at once
@@ -258,8 +256,6 @@ class NeuronChain(ABC):
         return self._router().codes(self._as_rows(x))
 
     def _router(self) -> Router:
-        from treelu.nn.cpu.evaluation import Router  # loads Numba
-
         return Router(self.weight, self.connection, self.bias, self.activation.negative_slope)
 
     def correct_leaves(self, corrections: LeafCorrections | None) -> None:
@@ -351,8 +347,6 @@ class LocallyConstantNetwork(NeuronChain):
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
         if annealing == 1.0:
             return self._by_pattern(rows)
-        from treelu.nn.cpu.evaluation import first_layer  # loads Numba
-
         return self.head.behind_first(first_layer(self, rows, annealing)).T
 
     def leaf_values(self, patterns: NDArray[np.bool_]) -> NDArray[Any]:
@@ -459,6 +453,4 @@ class LocallyLinearNetwork(NeuronChain):
         self.output_bias[:] = self.output_bias * scale + center
 
     def _outputs(self, rows: Rows, annealing: float) -> NDArray[Any]:
-        from treelu.nn.cpu.evaluation import linear_outputs  # loads Numba
-
         return linear_outputs(self, rows, annealing).T

@@ -1,4 +1,4 @@
-"""How a tree with soft routing is trained; apart from its kernels (`treelu.nn.soft_tree`), which load Numba."""
+"""How a tree with soft routing is trained: the hyper-parameters of `treelu.nn.soft_tree`."""
 
 from __future__ import annotations
 

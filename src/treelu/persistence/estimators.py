@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from treelu import baselines, estimators
+from treelu import estimators
 from treelu.persistence.older import parameters_today
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.training import Settings
@@ -18,18 +19,19 @@ from treelu.tree.check import MAX_FEATURES
 _TASKS = ("Classifier", "Regressor")
 _NETWORKS = tuple(f"{family}{task}" for family in ("LCN", "ALCN", "LLN", "ELCN") for task in _TASKS)
 _GRAPHS = tuple(f"GCN{task}" for task in _TASKS)  # they need torch, and have no features
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys((*_NETWORKS, *(f"ObliqueTree{task}" for task in _TASKS)), estimators),
-    **dict.fromkeys((f"{family}{task}" for family in ("HHCART", "TAO") for task in _TASKS), baselines),
-    **dict.fromkeys((f"LCN{task}CV" for task in _TASKS), estimators),
-    **dict.fromkeys(_GRAPHS, baselines),
-}  # and where they are
+_BASELINES = (*(f"{family}{task}" for family in ("HHCART", "TAO") for task in _TASKS), *_GRAPHS)
+_KINDS = (
+    *_NETWORKS,
+    *(f"ObliqueTree{task}" for task in _TASKS),
+    *(f"LCN{task}CV" for task in _TASKS),
+    *_BASELINES,
+)
 
 
 def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
     """A fitted estimator as JSON; its arrays go into `arrays`."""
     kind = type(model).__name__
-    if kind not in _KINDS or type(model) is not getattr(_KINDS[kind], kind):
+    if kind not in _KINDS or type(model) is not _class_of(kind):
         raise TypeError(f"cannot save a {kind}; what can be saved: {', '.join(('ObliqueTree', *_KINDS))}")
     described = {"kind": kind, "parameters": _describe_parameters(model, arrays)}
     if kind not in _GRAPHS:
@@ -42,11 +44,29 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
     kind = fields.text("kind")
     if kind not in _KINDS:
         raise fields.error(f"unknown kind of model {kind!r}; is it from a later version of treelu?")
-    estimator = _restore_parameters(getattr(_KINDS[kind], kind), fields.inner("parameters"))
+    estimator_class = _class_of(kind)
+    if estimator_class is None:
+        raise ModelFileError(
+            f"this model is a {kind}, a baseline of the paper, which is not in the package; it lives in the "
+            "repository's experiments/baselines: run python, or python -m treelu, in the top folder of a clone"
+        )
+    estimator = _restore_parameters(estimator_class, fields.inner("parameters"))
     if kind not in _GRAPHS:
         _restore_features(estimator, fields)
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator
+
+
+def _class_of(kind: str) -> Any:
+    """The class of a kind of model; None for a baseline where the repository's ``experiments`` cannot be imported."""
+    if kind not in _BASELINES:
+        return getattr(estimators, kind)
+    try:
+        return getattr(importlib.import_module("experiments.baselines"), kind, None)
+    except ModuleNotFoundError as error:
+        if error.name not in ("experiments", "experiments.baselines"):
+            raise
+        return None
 
 
 # What all estimators have: parameters and the features they were fitted on
@@ -67,6 +87,8 @@ def _describe_parameters(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     parameters = {}
     for name, value in estimator.get_params(deep=False).items():
         try:
+            if name == "cv" and not isinstance(value, int | None):
+                raise TypeError("a splitter is code, and row numbers are data")
             parameters[name] = _plain(value)
         except TypeError:
             # Functions and generators of random numbers are code or moving state; prediction needs neither.

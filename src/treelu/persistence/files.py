@@ -22,6 +22,7 @@ from treelu.persistence.folder import Staged, locked, read_regular, remove_lefto
 from treelu.persistence.folder import write_atomically as write_atomically
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.tree import ObliqueTree
+from treelu.tree.check import MAX_UNSTORED
 from treelu.tree.saved import describe_tree, restore_tree
 
 FORMAT, FORMAT_VERSION = "treelu.model", 1
@@ -90,8 +91,7 @@ def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, byt
     try:
         for file, content in {name: arrays, MANIFEST: manifest, **beside}.items():
             staged[file] = Staged(folder / file)
-            staged[file].file.write(content)
-            staged[file].finish()
+            staged[file].write(content)
         staged[name].publish()
         for file in earlier.beside:
             (folder / file).unlink(missing_ok=True)
@@ -279,7 +279,15 @@ def loads(manifest: bytes, arrays: bytes) -> Any:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelFileError(f"the model does not fit together: {error}") from None
     reader.check_all_taken()
+    _check_width(model, len(manifest) + len(arrays))
     return model
+
+
+def _check_width(model: Any, n_bytes: int) -> None:
+    """Raise for features that take no room in the files but would in memory, wherever the model is used."""
+    width = getattr(model, "n_features", getattr(model, "n_features_in_", 0))
+    if width > MAX_UNSTORED + n_bytes:
+        raise ModelFileError(f"it states {width:,} features in {n_bytes:,} bytes; it was altered")
 
 
 # Estimators and table models are imported when one is met: a saved tree needs neither torch nor scikit-learn.

@@ -7,6 +7,7 @@ Locks are those of `flock`; where there is none (Windows), writers of one folder
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -45,10 +46,17 @@ class Staged:
         remove_leftovers(path.parent, re.escape(path.name))
         self.temporary, self.file = _create(path)
 
+    def write(self, content: bytes) -> None:
+        """Write bytes and bring them to the disk."""
+        with naming(self.path):
+            self.file.write(content)
+            self.finish()
+
     def finish(self) -> None:
         """Bring what was written to the disk."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
+        with naming(self.path):
+            self.file.flush()
+            os.fsync(self.file.fileno())
 
     def publish(self) -> None:
         """Give the file its name; an older one of that name is replaced."""
@@ -70,11 +78,23 @@ class Staged:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the system that name none, as those of a full disk do."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that takes its name at the end of the block, and is removed where the block fails."""
     staged = Staged(path)
     try:
-        yield staged.file
+        with naming(path):
+            yield staged.file
     except BaseException:
         staged.discard()
         raise
@@ -136,17 +156,24 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
+# A file may be so much larger than what of it is on the disk: zeros that were left out or packed.
+FREE_BYTES = 1 << 26
+PACKED = 64
+
+
 def read_regular(path: Path, at_most: int) -> bytes:
     """The bytes of a regular file of at most so many; FileNotFoundError where there is none.
 
-    Devices have no end, and opening a pipe waits for its writer: neither is opened.
+    Devices have no end, and opening a pipe waits for its writer: neither is opened. A file of holes is not read.
     """
     try:
         _check_regular(path.stat(), path, at_most)
         nonblocking: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         with open(os.open(path, os.O_RDONLY | nonblocking), "rb") as file:
-            _check_regular(os.fstat(file.fileno()), path, at_most)
-            return file.read(at_most + 1)
+            about = os.fstat(file.fileno())
+            _check_regular(about, path, at_most)
+            _check_stored(file.fileno(), about.st_size, path)
+            return file.read(min(at_most, about.st_size) + 1)  # a buffer of so many is made at once
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -158,6 +185,25 @@ def _check_regular(about: os.stat_result, path: Path, at_most: int) -> None:
         raise ModelFileError(f"{path.name} is a folder, a device or a pipe, not a file")
     if about.st_size > at_most:
         raise ModelFileError(f"{path.name} has {about.st_size:,} bytes; at most {at_most:,} are expected")
+
+
+def _check_stored(descriptor: int, size: int, path: Path) -> None:
+    """Raise for a large file that consists of holes: a few bytes on the disk must not fill the memory."""
+    if size <= FREE_BYTES or not hasattr(os, "SEEK_DATA"):
+        return
+    stored = place = 0
+    try:
+        while place < size and FREE_BYTES + PACKED * stored < size:
+            start = os.lseek(descriptor, place, os.SEEK_DATA)
+            place = os.lseek(descriptor, start, os.SEEK_HOLE)
+            stored += place - start
+    except OSError as error:
+        if error.errno not in (errno.ENXIO, errno.EINVAL):  # no data up to the end; a file system that cannot tell
+            raise
+        stored = size if error.errno == errno.EINVAL else stored
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    if FREE_BYTES + PACKED * stored < size:
+        raise ModelFileError(f"{path.name} states {size:,} bytes, of which {stored:,} are on the disk; copy it again")
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
-from treelu.report.rows import Floats
+from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
@@ -20,6 +23,7 @@ from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import number
 from treelu.tree.rows import dense
 
+Answer = TypeVar("Answer")
 MAX_LEAVES = 64  # of a tree that is asked
 MAX_USED = 100  # features
 MAX_NUMBERS = 50_000_000  # of the table that it is asked about
@@ -27,7 +31,51 @@ MAX_ROWS = 200  # listed rows that are asked about
 MAX_PROPERTIES = 6  # features whose direction is looked into
 N_BACKGROUND = 10  # rows that shares are taken against
 N_SHARES = 8  # largest shares shown of a row
+SECONDS = 20.0  # that all answers of a page may take together
+ONE_ANSWER = 1 / 20  # of them, at most, for one
 Speak = Callable[[Floats, Floats], Sequence[str]]
+
+
+class OutOfTimeError(BaseException):
+    """An answer took too long; no handler of errors on the way takes it for one of its own."""
+
+
+class Budget:
+    """Seconds that the answers of a page may take together, and a share of them that one may take.
+
+    Parameters
+    ----------
+    seconds : float
+    interrupt : callable, optional
+        Seconds → a context that raises `OutOfTimeError` after them. Without it an answer that has begun is finished.
+
+    Examples
+    --------
+    >>> Budget(0.0).of_one() is None, Budget(60.0).of_one() is None
+    (True, False)
+    """
+
+    def __init__(
+        self, seconds: float = SECONDS, interrupt: Callable[[float], AbstractContextManager[None]] | None = None
+    ) -> None:
+        self.seconds, self.interrupt = seconds, interrupt or (lambda seconds: nullcontext())
+        self.end = time.monotonic() + seconds
+
+    def of_one(self, share: float = 1.0) -> AbstractContextManager[None] | None:
+        """The context of one answer; None where the time, or this share of it, is over."""
+        left = self.end - time.monotonic() - (1 - share) * self.seconds
+        return None if left <= 0 else self.interrupt(min(left, ONE_ANSWER * self.seconds))
+
+    def answer(self, what: Callable[[], Answer], share: float = 1.0) -> Answer | None:
+        """What a function returns; None where there is no time for it."""
+        context = self.of_one(share)
+        if context is None:
+            return None
+        try:
+            with context:
+                return what()
+        except OutOfTimeError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -50,6 +98,8 @@ class Asking:
         Columns of numbers whose direction is looked into, and their features.
     output : int
         Which value, in a regression of several.
+    decides : ObliqueTree, optional
+        The tree whose class is the answer, where a threshold decides and not the larger probability.
     """
 
     tree: ObliqueTree
@@ -59,6 +109,12 @@ class Asking:
     owners: Sequence[str]
     columns: Mapping[str, int]
     output: int = 0
+    decides: ObliqueTree | None = None
+
+    @property
+    def answering(self) -> ObliqueTree:
+        """The tree whose prediction is the answer."""
+        return self.tree if self.decides is None else self.decides
 
 
 def plain_asking(tree: ObliqueTree) -> Asking:
@@ -72,25 +128,28 @@ def plain_asking(tree: ObliqueTree) -> Asking:
     return Asking(tree, {}, lambda row: (), speak, names, {name: j for j, name in enumerate(names)})
 
 
-def page_answers(asking: Asking, X: Any, summary: Mapping[str, Any]) -> dict[str, Any] | None:
+def page_answers(
+    asking: Asking, X: Any, summary: Mapping[str, Any], budget: Budget | None = None
+) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
-    X = X.sparse.to_coo() if hasattr(X, "sparse") else X if hasattr(X, "shape") else np.asarray(X)
+    X = X if hasattr(X, "shape") else np.asarray(X)
     if _too_large(asking.tree) or X.shape[0] * X.shape[1] > MAX_NUMBERS:
         return None
-    rows = dense(X).astype(np.float64)
+    rows = dense(tree_rows(X, asking.tree))
     listed = np.tile(np.array(summary["features"]["typical"]), (len(summary["samples"]), 1))
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]
-    return answer_questions(
-        asking, listed, rows, [item["feature"] for item in summary["models"][0]["importances"] or ()]
-    )
+    importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
+    return answer_questions(asking, listed, rows, importances, budget)
 
 
 def _too_large(tree: ObliqueTree) -> bool:
     return tree.n_leaves > MAX_LEAVES or len(tree.used_features()) > MAX_USED
 
 
-def answer_questions(asking: Asking, listed: Floats, X: Floats, importances: Sequence[int]) -> dict[str, Any] | None:
+def answer_questions(
+    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: Budget | None = None
+) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
     Parameters
@@ -102,16 +161,24 @@ def answer_questions(asking: Asking, listed: Floats, X: Floats, importances: Seq
         All rows: their ranges are those of the properties, some of them are the background of the shares.
     importances : sequence of int
         Features, the most important first.
+    budget : Budget, optional
+        The time that all of it may take; the row of an answer that is not computed is None.
     """
-    tree = asking.tree
+    tree, budget = asking.tree, budget or Budget()
     if _too_large(tree) or not len(X):
         return None
     step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
-    about = _RowAnswers(asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step)
+    about = _RowAnswers(
+        asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step, ONE_ANSWER * budget.seconds
+    )
+    properties = _properties(asking, X, importances, budget)
+    rows = [budget.answer(partial(about.row, row)) for row in listed[:MAX_ROWS]]
     return {
-        "rows": [about.row(row) for row in listed[:MAX_ROWS]],
+        "rows": rows,
         "step": step,
-        "properties": _properties(asking, X, importances),
+        "properties": [answer for answer in properties if answer],
+        "not_computed": rows.count(None) + properties.count(None),
+        "seconds": budget.seconds,
     }
 
 
@@ -130,11 +197,18 @@ def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | No
     return float(f"{half:.2g}") if half > 0 else None
 
 
+def _limited(query: Callable[..., Any], seconds: float) -> dict[str, Any]:
+    """The keyword argument that limits the time of a query, where it takes one."""
+    return {"budget_seconds": seconds} if "budget_seconds" in inspect.signature(query).parameters else {}
+
+
 class _RowAnswers:
     """Answers about rows, one at a time; searches for the same answer are prepared once."""
 
-    def __init__(self, asking: Asking, background: Floats, step: float | None) -> None:
-        self.asking, self.background, self.step = asking, background, step
+    def __init__(
+        self, asking: Asking, background: Floats, step: float | None, seconds: float = ONE_ANSWER * SECONDS
+    ) -> None:
+        self.asking, self.background, self.step, self.seconds = asking, background, step, seconds
         self.permitted = permitted_rows(asking.tree, **asking.options)
         self.searches: dict[Any, list[NearestSearch]] = {}
 
@@ -162,14 +236,15 @@ class _RowAnswers:
         return min(filter(None, found), key=lambda one: one.distance, default=undecided)
 
     def _prepared(self, now: Any, norm: str) -> Iterator[NearestSearch]:
-        tree = self.asking.tree
+        tree = self.asking.answering
         asked: list[dict[str, Any]] = [{"other_than": now}]
         if not tree.is_classifier:
             ends = [] if self.step is None else [{"at_least": now + self.step}, {"at_most": now - self.step}]
             asked = [{"output": self.asking.output} | end for end in ends]
         for question in asked:
             with suppress(ValueError):  # no leaf has that answer
-                yield NearestSearch(tree, wanted_answer(tree, **question), norm)
+                limit = _limited(NearestSearch, self.seconds)
+                yield NearestSearch(tree, wanted_answer(tree, **question), norm, **limit)
 
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
@@ -204,7 +279,7 @@ class _RowAnswers:
 
 def _now(asking: Asking, row: Floats) -> Any:
     """What a row is predicted: a label, or the value that is asked about."""
-    prediction = predicted(asking.tree, row)
+    prediction = predicted(asking.answering, row)
     return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
 
 
@@ -215,8 +290,11 @@ def _shown(prediction: Any) -> str:
 # Properties
 
 
-def _properties(asking: Asking, X: Floats, importances: Sequence[int]) -> list[dict[str, Any]]:
-    """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows."""
+def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: Budget) -> list[dict[str, Any] | None]:
+    """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
+
+    Empty where neither is proved nor refuted, None where there was no time; the rows have half of it.
+    """
     tree = asking.tree
     if tree.is_classifier and len(tree.classes) != 2:  # type: ignore[arg-type]
         return []
@@ -225,15 +303,17 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int]) -> list[d
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
     what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
-    result = []
-    for place in chosen:
-        rising: Verdict = tree.rises(place, output=asking.output, **options)
-        falling = tree.falls(place, output=asking.output, **options)
+    limit = _limited(tree.rises, ONE_ANSWER * budget.seconds)
+
+    def direction(place: int) -> dict[str, Any]:
+        rising: Verdict = tree.rises(place, output=asking.output, **options, **limit)
+        falling = tree.falls(place, output=asking.output, **options, **limit)
         if not (rising or falling) and not (rising.decided and falling.decided):
-            continue  # neither proved nor refuted
+            return {}
         words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
-        result.append({"column": names[place], "proved": bool(rising) or bool(falling), "words": words})
-    return result
+        return {"column": names[place], "proved": bool(rising) or bool(falling), "words": words}
+
+    return [budget.answer(partial(direction, place), share=0.5) for place in chosen]
 
 
 def property_words(what: str, column: str, rises: bool, falls: bool) -> str:

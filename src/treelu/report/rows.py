@@ -9,7 +9,8 @@ from scipy import sparse
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
-from treelu.tree.rows import dense_row, take_rows
+from treelu.tree.missing import MissingValues
+from treelu.tree.rows import column_names, dense_row, is_frame, take_rows
 
 Floats = NDArray[np.float64]
 Rows = Floats | sparse.csr_array
@@ -30,9 +31,19 @@ class HoldOut(NamedTuple):
 
 
 def hold_out_rows(
-    X: Any, y: Any, *, tree: ObliqueTree | None, classes: Any, max_rows: int, random_state: int
+    X: Any,
+    y: Any,
+    *,
+    tree: ObliqueTree | None,
+    classes: Any,
+    max_rows: int,
+    random_state: int,
+    missing: MissingValues | None = None,
 ) -> HoldOut:
-    """Check and encode hold-out rows and choose those that the page lists."""
+    """Check and encode hold-out rows and choose those that the page lists.
+
+    ``missing`` fills missing values for an estimator that is no tree; a tree fills them itself.
+    """
     from pandas import isna
 
     X = as_csr(X) if sparse.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
@@ -49,17 +60,39 @@ def hold_out_rows(
         y = y[numbers]
         target = y.astype(np.float64) if classes is None else class_numbers(y, classes)
         X = take_rows(X, numbers)
-    leaves = None if tree is None else tree.apply(X)
-    rows = _float_rows(X)
+    rows = float_rows(X, missing) if tree is None else tree_rows(X, tree)
+    leaves = None if tree is None else tree.apply(rows)
     samples = pick_samples(rows, leaves, max_rows, random_state)
     return HoldOut(X, rows, target, None if classes is None else len(classes), numbers, samples)
 
 
-def _float_rows(X: Any) -> Rows:
+def tree_rows(X: Any, tree: ObliqueTree) -> Rows:
+    """Rows as float64 with the tree's features, missing values filled; a frame's columns are found by name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0], [1]], feature_names=["a", "b"])
+    >>> tree_rows(pd.DataFrame({"b": [2.0], "a": [1.0]}), tree)
+    array([[1., 2.]])
+    """
+    names = tree.feature_names
+    if names is None or not is_frame(X):
+        return float_rows(tree.read_rows(X))
+    place = {name: column for column, name in enumerate(column_names(X))}
+    own = names if tree.missing is None else names[: len(tree.missing.fills)]
+    if not hasattr(X, "iloc") or any(name not in place for name in own):
+        return float_rows(tree.read_rows(X))
+    return float_rows(tree.read_rows(X.iloc[:, [place[name] for name in own]], every_column=True))
+
+
+def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
     """Rows as float64, dense or CSR, and finite."""
     if hasattr(X, "columns"):
         X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
     rows: Rows = as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    if missing is not None:
+        rows = missing.fill(rows)[:, : len(missing.fills)]
     if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
         raise ValueError("X must be finite, it has NaN or infinity; impute missing values first")
     return rows

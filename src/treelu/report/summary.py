@@ -48,6 +48,8 @@ def summarize(
     rows_are: RowsAre | None = None,
     row_names: Sequence[str] | None = None,
     row_numbers: Sequence[int] | None = None,
+    predictions: Mapping[str, Any] | None = None,
+    scored: str | None = None,
     columns: Sequence[Mapping[str, Any]] | None = None,
     positive: int | None = None,
     threshold: float = 0.5,
@@ -89,6 +91,12 @@ def summarize(
         A name for each row of X, such as its SMILES.
     row_numbers : sequence of int, optional
         The number of each row of X in its file; by default its index.
+    predictions : mapping of name to array, optional
+        What the scores are measured on instead of the models' own predictions, for models that were fitted to these
+        rows: out-of-fold predictions, or those of the same model fitted to other rows. For each model probabilities of
+        shape (n_rows, n_classes), or values of shape (n_rows,).
+    scored : str, optional
+        A sentence for the page on what the scores are measured on.
     columns : sequence of mappings, optional
         How a table's columns become features, as `TableEncoder.to_dict` says: the page then reads rows in the
         table's own columns and categories.
@@ -124,7 +132,10 @@ def summarize(
     classes = _classes(tree, estimator)
     rows = None
     if X is not None:
-        rows = hold_out_rows(X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state)
+        rows = hold_out_rows(
+            X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state,
+            missing=getattr(estimator, "missing_values_", None),
+        )  # fmt: skip
         n_given = X.shape[0] if hasattr(X, "shape") else len(X)
         if row_names is not None and len(row_names) != n_given:
             raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(row_names)}")
@@ -153,6 +164,7 @@ def summarize(
         "notes": list(notes),
         "warnings": list(warnings),
         "rows_are": rows_are,
+        "scored": scored,
         "columns": None if columns is None else [_page_column(column) for column in columns],
         "positive": positive,
         "threshold": threshold,
@@ -169,7 +181,8 @@ def summarize(
     if rows is not None:
         predicting = [model for model, _ in models.values()]
         cut = (positive, threshold)
-        summary |= _add_predictions(entries, predicting, rows, classes, names, cut, random_state)
+        given = _given_predictions(predictions or {}, entries, rows, n_given, classes)
+        summary |= _add_predictions(entries, predicting, given, rows, classes, names, cut, random_state)
         found = summary.pop("cautions", [])
         if rows_are == "training":
             found.append(TRAINING_ROWS)
@@ -281,9 +294,31 @@ def _numbers_of(epoch: Mapping[str, Any]) -> dict[str, float]:
     return kept
 
 
+def _given_predictions(
+    predictions: Mapping[str, Any],
+    entries: list[dict[str, Any]],
+    rows: HoldOut,
+    n_given: int,
+    classes: NDArray[Any] | None,
+) -> dict[str, Floats]:
+    """Predictions that were given, of the rows whose target is known."""
+    names = [entry["name"] for entry in entries]
+    shape = (n_given,) if classes is None else (n_given, len(classes))
+    result = {}
+    for name, values in predictions.items():
+        array = np.asarray(values, dtype=np.float64)
+        if name not in names:
+            raise ValueError(f"predictions has {name!r}, but the models are {', '.join(names)}")
+        if array.shape != shape:
+            raise ValueError(f"predictions[{name!r}] must have shape {shape}, got {array.shape}")
+        result[name] = array[rows.numbers]
+    return result
+
+
 def _add_predictions(
     entries: list[dict[str, Any]],
     models: Sequence[Any],
+    given: dict[str, Floats],
     rows: HoldOut,
     classes: NDArray[Any] | None,
     names: list[str],
@@ -292,7 +327,7 @@ def _add_predictions(
 ) -> dict[str, Any]:
     """Fill in what follows from predictions on the rows; returns the page's metrics, baseline and cautions."""
     predictions = {
-        entry["name"]: _predict(entry["name"], model, rows.given, classes)
+        entry["name"]: predict(entry["name"], model, rows.given, classes)
         for entry, model in zip(entries, models, strict=True)
     }
     for entry in entries:
@@ -300,6 +335,7 @@ def _add_predictions(
     _add_dependence(entries[0], models[0], rows, classes, cut[0], random_state)
     if rows.target is None:
         return {}
+    predictions |= given
     if classes is None:
         return _add_values(entries, predictions, rows.target, names, random_state)
     return _add_classes(entries, predictions, rows.target, classes, names, cut, random_state)
@@ -395,13 +431,13 @@ def _add_dependence(
     if not features or (classes is not None and k is None):
         return
 
-    def predict(X: Any) -> Floats:
-        if hasattr(rows.given, "columns"):
+    def predict_rows(X: Any) -> Floats:
+        if hasattr(rows.given, "columns") and not isinstance(model, ObliqueTree):
             X = type(rows.given)(X, columns=rows.given.columns)
-        chances = _predict(entry["name"], model, X, classes)
+        chances = predict(entry["name"], model, X, classes)
         return chances if k is None else chances[:, k]
 
-    entry["dependence"] = partial_dependence(predict, rows.X, features, random_state=random_state)
+    entry["dependence"] = partial_dependence(predict_rows, rows.X, features, random_state=random_state)
 
 
 def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut) -> bool:
@@ -417,7 +453,7 @@ def _page_column(column: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in column.items() if key != "fingerprint"}
 
 
-def _predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Floats:
+def predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Floats:
     """Probabilities in the order of ``classes``, of shape (n, n_classes), or predicted values, of shape (n,)."""
     if classes is None:
         values = np.asarray(model.predict(X), dtype=np.float64)

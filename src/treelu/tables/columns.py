@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.missing import MissingValues
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
 from treelu.tables.errors import TableError
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
+from treelu.tree.missing import MissingValues
 from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:

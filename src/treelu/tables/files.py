@@ -77,7 +77,7 @@ def read_table(
     if kind == "text":
         frame = _read_text(path, delimiter, decimal, encoding, text, note)
     else:
-        with _reader_errors(path):
+        with reader_errors(path):
             frame = parquet_file(path).read().to_pandas() if kind == "parquet" else _read_sheet(path, text, note)
     frame = _named(frame, path)
     if not len(frame):
@@ -101,7 +101,7 @@ def iterate_table(
     """
     with plain_errors(path):
         kind = file_kind(path)
-    with _reader_errors(path):
+    with reader_errors(path):
         if kind == "parquet":
             pieces = (batch.to_pandas() for batch in parquet_file(path).iter_batches(batch_size=rows))
         elif kind == "xlsx":
@@ -112,7 +112,7 @@ def iterate_table(
             pieces = iter(_read_csv(file, layout, decimal, layout.names if all_text else text, chunksize=rows))
     empty = True
     while True:
-        with _reader_errors(path):
+        with reader_errors(path):
             piece = next(pieces, None)
         if piece is None:
             break
@@ -138,7 +138,7 @@ def _read_text(
     for remark in layout.remarks:
         note(remark)
     content = io.BytesIO(file.read()) if str(path) == "-" else None  # read twice, maybe
-    with _reader_errors(path):
+    with reader_errors(path):
         frame = _read_csv(content or file, layout, decimal, text)
 
         def again() -> Any:
@@ -257,7 +257,7 @@ def _named(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 
 
 @contextmanager
-def _reader_errors(path: str | Path) -> Iterator[None]:
+def reader_errors(path: str | Path) -> Iterator[None]:
     """What pandas and pyarrow say of a bad file, as a `TableError` that says what to do."""
     with plain_errors(path):
         try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.base import is_classifier
 
 from treelu.report.digest import RowDigest
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What models of version 0.1 do not have.
-_ADDED: dict[str, Any] = {"warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5, "trained": ""}
+_ADDED: dict[str, Any] = {
+    "warnings": [], "styles": [], "digest": None, "positive": 1, "threshold": 0.5, "trained": "", "n_rows": 0,
+    "n_rows_scored": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,11 @@ class TableModel:
         The probability from which the positive class is predicted.
     trained : str
         The day of training as YYYY-MM-DD; empty where it is not known.
+    n_rows : int
+        How many rows the model was fitted to; 0 where it is not known.
+    n_rows_scored : int
+        How many rows the model was fitted to whose scores `treelu fit` printed: fewer than `n_rows` where the model
+        was then fitted again, to all rows; 0 where none were.
     """
 
     encoder: TableEncoder
@@ -69,6 +78,8 @@ class TableModel:
     positive: int = 1
     threshold: float = 0.5
     trained: str = ""
+    n_rows: int = 0
+    n_rows_scored: int = 0
 
     @property
     def method(self) -> str:
@@ -128,6 +139,23 @@ class TableModel:
         chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return np.asarray(self.estimator.classes_)[chosen]
 
+    def decided_tree(self, tree: ObliqueTree) -> ObliqueTree:
+        """A tree of two classes as one whose own class is the one that the threshold decides.
+
+        Its leaves say the class and no longer its probability, unless they are linear.
+        """
+        if not self.has_threshold:
+            return tree
+        if tree.leaf_weights is not None:
+            if tree.link != "logistic":
+                raise ValueError(f"linear leaves of link {tree.link!r} have no score that a threshold could shift")
+            level = self.threshold if self.positive == 1 else 1 - self.threshold
+            return replace(tree, values=tree.values - logit(level))
+        chances = tree.link_outputs(tree.values[:, 0] if tree.link == "logistic" else tree.values)
+        chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        one_hot = np.eye(2)[chosen]
+        return replace(tree, values=one_hot[:, 1:] - one_hot[:, :1] if tree.link == "logistic" else one_hot)
+
     @property
     def unused_columns(self) -> frozenset[str]:
         """Columns that no question uses: `predict` does not need them. Known where the fitted model is a tree."""
@@ -172,6 +200,8 @@ class TableModel:
             "positive": self.positive,
             "threshold": self.threshold,
             "trained": self.trained,
+            "n_rows": self.n_rows,
+            "n_rows_scored": self.n_rows_scored,
         }
 
     @classmethod
@@ -201,6 +231,9 @@ class TableModel:
             raise ValueError(f"threshold must be from 0 to 1, got {threshold!r}")
         if not isinstance(data["trained"], str):
             raise ValueError("trained must be a text")
+        for name in ("n_rows", "n_rows_scored"):
+            if type(data[name]) is not int or data[name] < 0:
+                raise ValueError(f"{name} must be a whole number from 0, got {data[name]!r}")
         styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
@@ -218,6 +251,8 @@ class TableModel:
             positive=positive,
             threshold=float(threshold),
             trained=data["trained"],
+            n_rows=data["n_rows"],
+            n_rows_scored=data["n_rows_scored"],
         )
 
     def _features(self, frame: pd.DataFrame) -> Any:

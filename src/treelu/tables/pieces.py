@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.files import iterate_table, parquet_file, read_table
+from treelu.tables.files import iterate_table, parquet_file, read_table, reader_errors
 from treelu.tables.found import check_alike, find_files, partition, text_bytes
 from treelu.tables.layout import open_bytes, plain_errors
 from treelu.training.blocks import MOST_CLASSES
@@ -117,13 +117,17 @@ def estimate_rows(files: Sequence[str]) -> int | None:
     """
     kind = check_alike(files)
     if kind == "parquet":
-        with plain_errors(files[0]):
-            return sum(parquet_file(path).metadata.num_rows for path in files)
+        return sum(map(_parquet_rows, files))
     if kind != "text":
         return None
     with plain_errors(files[0]), open_bytes(files[0]) as file:
         sample = file.read(1 << 18)
     return sum(map(text_bytes, files)) * sample.count(b"\n") // max(1, len(sample)) or None
+
+
+def _parquet_rows(path: str) -> int:
+    with reader_errors(path):
+        return parquet_file(path).metadata.num_rows
 
 
 @dataclass(frozen=True)

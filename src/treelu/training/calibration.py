@@ -14,8 +14,11 @@ from treelu.training.loop import Sample, evaluate
 from treelu.training.targets import Targets, cross_entropies, probabilities
 
 CLEARLY = 2.0  # standard errors that a difference must exceed
+COLDEST = 0.05  # the temperature of scores that are far less sure than they could be
 HOTTEST = 20.0  # the temperature of scores that say no more than the classes' shares do
+OUTLIERS = 1e-4  # ε: the proportion of rows whose class the scores say nothing about
 LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
+GRID = 25  # temperatures or factors tried before the best of them is refined
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
 
@@ -132,7 +135,8 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     Scores that are right no more often than the majority class, or lose no less than the classes' shares, are drawn
     to these shares: what is not known better than by chance becomes the majority class, not a draw between all. In
     regression the temperature is 1 or more: outputs that spread further than the held-out targets justify are shrunk
-    towards 0, the mean of scaled targets, as far as these rows say clearly.
+    towards 0, the mean of scaled targets, as far as these rows say clearly. Losses are those of `row_losses`, which
+    outliers cannot dominate.
 
     Examples
     --------
@@ -142,10 +146,9 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     >>> round(found.how.temperature, 2)
     4.0
     """
-    y = targets.y[rows]
     weight = targets.weights(rows)
     if targets.task == "regression":
-        slope = _slope(scores, y, weight[:, None])
+        slope = _slope(scores, targets, rows)
         return Tempered(Tempering(1 / slope), row_losses(slope * scores, targets, rows))
     prior = prior_scores(targets, rows)
 
@@ -154,10 +157,16 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
         return Tempered(how, row_losses(how.of(scores, prior), targets, rows))
 
     def best(to_shares: bool) -> Tempered:
-        bounds = (-3, np.log(HOTTEST))
-        least = minimize_scalar(lambda at: tempered(at, to_shares).losses.mean(), bounds=bounds, method="bounded").x
-        found, hottest = tempered(least, to_shares), tempered(bounds[1], to_shares)
-        return found if found.losses.mean() < hottest.losses.mean() else hottest
+        def mean_loss(at: float) -> float:
+            return float(tempered(at, to_shares).losses.mean())
+
+        grid = np.linspace(np.log(COLDEST), np.log(HOTTEST), GRID)  # bounded losses may have several minima
+        start = min(grid, key=mean_loss)
+        if start == grid[-1]:
+            return tempered(start, to_shares)
+        step = grid[1] - grid[0]
+        bounds = max(start - step, grid[0]), start + step
+        return tempered(minimize_scalar(mean_loss, bounds=bounds, method="bounded").x, to_shares)
 
     number = targets.class_numbers(rows).astype(np.int64)
     guess = (scores[:, 0] > 0).astype(np.int64) if targets.task == "binary" else scores.argmax(axis=1)
@@ -169,7 +178,11 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
 
 
 def row_losses(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The weighted loss of the raw scores (n, L) of each row: cross entropy, or squared error.
+    """The weighted loss of the raw scores (n, L) of each row, bounded, so that no single row decides for all others.
+
+    Linear leaves extrapolate: a row with a feature far out may have scores of 1e5. For classes the loss is the cross
+    entropy of (1 − ε) p + ε / K, that is at most log(K / ε), with ε = `OUTLIERS`. In regression it is the squared error
+    of the outputs clipped to the range of the targets.
 
     Examples
     --------
@@ -180,12 +193,25 @@ def row_losses(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.i
     y = targets.y[rows]
     weight = targets.weights(rows)
     if targets.task == "regression":
-        return weight * ((scores - y) ** 2).mean(axis=1)
-    return weight * cross_entropies(y, scores)
+        return weight * ((within_range(scores, targets.y) - y) ** 2).mean(axis=1)
+    log_likelihood = -cross_entropies(y, scores)
+    return -weight * np.logaddexp(np.log1p(-OUTLIERS) + log_likelihood, np.log(OUTLIERS / targets.n_columns))
 
 
-def _slope(outputs: NDArray[np.float64], y: NDArray[Any], weight: NDArray[np.float64]) -> float:
-    """The factor of the outputs with the least squared error, 1 where it is not clearly less."""
+def within_range(outputs: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
+    """Outputs (n, L) clipped to the range of the targets y (m, L): beyond it a linear leaf only extrapolates."""
+    return np.clip(outputs, y.min(axis=0), y.max(axis=0))
+
+
+def _slope(outputs: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> float:
+    """The factor of the outputs with the least bounded squared error, 1 where it is not clearly less.
+
+    Outputs that remain outside the range of the targets do not enter the least-squares fit.
+    """
+    factors = np.geomspace(LEAST_SLOPE, 1.0, GRID)
+    near = min(factors[::-1], key=lambda factor: row_losses(factor * outputs, targets, rows).mean())
+    inside = near * outputs == within_range(near * outputs, targets.y)
+    y, weight = targets.y[rows], inside * targets.weights(rows)[:, None]
     size = (weight * outputs**2).sum()
     if not size > 0:
         return 1.0

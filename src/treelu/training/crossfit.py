@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features
+from treelu.training.calibration import within_range
+from treelu.training.folds import Fold
 from treelu.training.loop import EpochRecord, History, Sample, evaluate
 from treelu.training.scaling import Scaling
 from treelu.training.stacking import logs
@@ -30,35 +32,34 @@ class Kind:
 class HeldOut:
     """What members say of the rows that they left out; the counterpart of `Sums` for stacks.
 
-    Member 1, 2, … leaves out the folds in turn.
+    Member 1, 2, … leaves out the folds in turn; with no folds, none leaves a row out.
 
     Parameters
     ----------
     sample : Sample
     scaling, target_scaling : Scaling
         How the features and targets of the sample came from the raw ones.
-    folds : array of int
-        The fold of each row of the sample; a row of fold `n_folds` is never left out.
-    n_folds : int
+    folds : sequence of Fold
+        As places among the rows of the sample.
     """
 
-    def __init__(
-        self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: NDArray[np.int64], n_folds: int
-    ) -> None:
+    def __init__(self, sample: Sample, scaling: Scaling, target_scaling: Scaling, folds: Sequence[Fold]) -> None:
         self.sample, self.scaling, self.target_scaling = sample, scaling, target_scaling
-        self.folds, self.n_folds, self.n_members = folds, n_folds, 0
+        self.folds, self.n_members = folds, 0
         self.totals = np.zeros((len(sample), sample.targets.n_columns))
         self.counts = np.zeros(len(sample), np.int64)
         self._loss = float("nan")
 
-    def left_out(self, number: int) -> NDArray[np.bool_]:
-        """The rows that member 1, 2, … leaves out."""
-        return self.folds == (number - 1) % self.n_folds
+    def fold(self, number: int) -> Fold:
+        """The places of the rows that member 1, 2, … is trained on, and of those that it leaves out."""
+        if not self.folds:
+            return np.arange(len(self.sample)), np.arange(0)
+        return self.folds[(number - 1) % len(self.folds)]
 
     def add(self, member: Member, network: NeuronChain) -> None:
         """Count one more member in."""
         self.n_members += 1
-        out = np.flatnonzero(self.left_out(self.n_members))
+        out = self.fold(self.n_members)[1]
         rows = self.sample.rows[out]
         if not len(rows):
             return
@@ -72,13 +73,13 @@ class HeldOut:
 
         Infinity where it left none out.
         """
-        rows = self.sample.rows[self.left_out(number)]
+        rows = self.sample.rows[self.fold(number)[1]]
         if not len(rows):
             return float("inf")
         targets, y = self.sample.targets, self.sample.targets.y[rows]
         said = predictions(self._scores(member, network, rows), targets.task)
         if targets.task == "regression":
-            losses = ((said - y) ** 2).mean(axis=1)
+            losses = ((within_range(said, targets.y) - y) ** 2).mean(axis=1)
         else:
             losses = -np.take_along_axis(logs(said), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
         weights = targets.weights(rows)
@@ -129,7 +130,7 @@ class CrossFit:
     def _train(self, kind: Kind, number: int, held_out: HeldOut) -> tuple[Member, NeuronChain, EpochRecord]:
         sample, rng = held_out.sample, np.random.default_rng([self.seed, number])
         features = drawn_features(sample.table.shape[1], kind.feature_fraction, rng)
-        index = sample.rows[~held_out.left_out(number)]
+        index = sample.rows[held_out.fold(number)[0]]
         if self.bootstrap:
             index = rng.choice(index, len(index))
         network, history = kind.train(Sample(sample.table.columns(features), sample.targets, index), rng)

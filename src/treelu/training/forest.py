@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from treelu.nn import Rows, Table
 from treelu.nn.cpu.threads import n_threads, share_out
+from treelu.nn.kernels import compiled
 from treelu.training.loop import row_blocks
 from treelu.training.scaling import Scaling
 from treelu.tree.from_sklearn import first_right
@@ -61,13 +62,11 @@ class Forest:
         return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
 
     def _block_scores(self, rows: Rows) -> NDArray[np.float64]:
-        from treelu.training._routing import add_leaf_values  # loads Numba
-
         X = np.ascontiguousarray(rows.to_dense(), np.float64)
         total = np.zeros((len(X), self.values.shape[1]))
         arrays = self.features, self.thresholds, self.children, self.roots, self.values
         n_parts = max(1, min(n_threads(), len(X) // FEW_ROWS))
-        share_out(partial(add_leaf_values, X, *arrays, total), len(X), n_parts)
+        share_out(partial(compiled.add_leaf_values, X, *arrays, total), len(X), n_parts)
         return total
 
     def on_raw_features(self, scaling: Scaling, factor: NDArray[np.float64] | float = 1.0) -> Forest:
@@ -83,7 +82,7 @@ class Forest:
 
         Examples
         --------
-        >>> leaf = Forest(*np.zeros((2, 0), int), np.zeros((0, 2), int), np.array([-1]), np.array([[2.0]]), 3)
+        >>> leaf = Forest(np.zeros(0, int), np.zeros(0), np.zeros((0, 2), int), np.array([-1]), np.array([[2.0]]), 3)
         >>> Forest.joined([leaf, leaf]).scores(Table(np.zeros((1, 3))))
         array([[4.]])
         """

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn import Activation, DropConnect, LocallyConstantNetwork, NeuronChain, Rows, Table
+from treelu.nn.cpu.passes import TrainingPass
 from treelu.nn.cpu.threads import one_blas_thread
 from treelu.nn.networks import views
+from treelu.training.optimizers import Optimizer
 from treelu.training.targets import METRICS, Targets
 from treelu.training.together import check_not_stopped
 
@@ -206,15 +208,12 @@ class KernelStepper:
     """
 
     def __init__(self, network: NeuronChain, sample: Sample, optimizer: str, weight_decay: float = 0.0) -> None:
-        from treelu.nn.cpu.passes import TrainingPass  # loads Numba
-        from treelu.training.optimizers import Optimizer
-
         self.network, self.sample = network, sample
         flat = network.flatten()
         gradient = np.zeros_like(flat)
         self.gradients = views(gradient, network.arrays())
         self.optimizer = Optimizer(optimizer, flat, gradient, weight_decay)
-        self.arrays = TrainingPass(network, self.gradients)
+        self.passes = TrainingPass(network, self.gradients)
 
     @property
     def in_one_go(self) -> bool:
@@ -230,33 +229,9 @@ class KernelStepper:
         """One update on each batch of rows, with masks drawn by its key; returns the sum of the rows' losses."""
         if not self.in_one_go:
             return self._one_by_one(batches, keys, annealing, rate)
-        from treelu.training.epochs import Batches, Run, constant_updates, linear_updates  # loads Numba
-
-        arrays, targets, drop_rate = self.arrays, self.sample.targets, self.network.drop_connect
-        largest = self.sample.table.rows(max(batches, key=len))
-        arrays.start(largest, annealing, DropConnect(drop_rate, 0) if drop_rate > 0 else None)
-        out = np.empty((2, targets.n_outputs, arrays.batch), arrays.dtype)
-        run = Run(
-            batches=Batches(np.concatenate(batches), np.cumsum([0, *map(len, batches)]), keys.astype(np.uint64)),
-            entries=arrays.entries,
-            mask=arrays.mask,
-            neurons=arrays.neurons,
-            state=arrays.state,
-            wanted=targets.wanted(),
-            out=out[0],
-            grad_out=out[1],
-            parameters=arrays.parameters,
-            gradients=arrays.gradients,
-            grad=arrays.grad,
-            sums=arrays.sums,
-            step=self.optimizer.next_step(rate),
-        )
-        self.optimizer.n_steps += len(keys)
-        if isinstance(self.network, LocallyConstantNetwork):
-            return constant_updates(
-                run, arrays.layer, arrays.paths, arrays.grad_paths, arrays.grad_layer, arrays.by_neuron
-            )
-        return linear_updates(run)
+        step, self.optimizer.n_steps = self.optimizer.next_step(rate), self.optimizer.n_steps + len(keys)
+        targets = self.sample.targets.wanted()
+        return self.passes.updates(self.sample.table, batches, keys, annealing, targets, step)
 
     def _one_by_one(
         self, batches: Sequence[NDArray[np.int64]], keys: NDArray[np.int64], annealing: float, rate: float
@@ -274,7 +249,7 @@ class KernelStepper:
         """Back-propagation through g_φ's hidden layers, then by the kernels; returns the mean loss."""
         network = self.network
         assert isinstance(network, LocallyConstantNetwork)
-        inputs = [self.arrays.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
+        inputs = [self.passes.forward(self.sample.table.rows(index), annealing, drop)]  # before each ReLU, (·, B)
         for layer in network.head.hidden:
             inputs.append(layer(np.maximum(inputs[-1], 0)))
         loss, grad = self.sample.targets.loss_and_gradient(inputs.pop(), index)
@@ -283,7 +258,7 @@ class KernelStepper:
             np.matmul(grad, np.maximum(before, 0).T, out=self.gradients[f"{name}.weight"])
             grad.sum(axis=1, out=self.gradients[f"{name}.bias"])
             grad = (layer.weight.T @ grad) * (before > 0)
-        self.arrays.backward(grad)
+        self.passes.backward(grad)
         return loss
 
 

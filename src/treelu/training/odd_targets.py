@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from treelu.tree.rows import NO_NUMBERS, refuse_mask
@@ -25,7 +24,7 @@ def refuse_odd_targets(y: Any, *, are_classes: bool) -> None:
         raise ValueError(f"a {kind} requires y to be passed, but the target y is None")
     refuse_mask("y", y)
     y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # NaN in a list of texts would become a text
-    if are_classes and y.dtype.kind in "OfmM" and (missing := np.asarray(pd.isna(y))).any():
+    if are_classes and (missing := _missing(y)).any():
         row = np.argwhere(missing)[0, 0]
         raise ValueError(f"y must have a label for each row, but row {row} has none; leave such rows out")
     if are_classes and y.dtype.kind == "O" and y.ndim == 1:
@@ -43,3 +42,14 @@ def _refuse_mixture(y: NDArray[Any]) -> None:
             f"y mixes texts and other labels: row {first} has {y[first]!r}, row {other} has {y[other]!r}; "
             "make all of them texts or none"
         )
+
+
+def _missing(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are missing: None, NaN, NaT."""
+    if y.dtype.kind in "fmM":
+        return y != y
+    if y.dtype.kind != "O":
+        return np.zeros(len(y), bool)
+    import pandas as pd  # loaded when it is needed
+
+    return np.asarray(pd.isna(y))

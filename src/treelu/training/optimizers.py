@@ -1,14 +1,16 @@
-"""The optimisers' updates of one vector: SGD with Nesterov momentum, and AMSGrad with decoupled decay (AdamW)."""
+"""The optimisers' updates of one vector: SGD with Nesterov momentum, and AMSGrad with decoupled decay (AdamW).
+
+The updates themselves are in ``learning.h`` of `treelu.nn.kernels`.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.cpu.compile import entry, part
+from treelu.nn.kernels import compiled
 
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8  # of SGD, of AMSGrad
 
@@ -56,7 +58,7 @@ class Optimizer:
 
     def take_step(self, rate: float) -> None:
         """One step along the gradient."""
-        step_once(self.next_step(rate))
+        compiled.take_step(*self.next_step(rate))
         self.n_steps += 1
 
     def next_step(self, rate: float) -> Step:
@@ -65,38 +67,3 @@ class Optimizer:
         arrays = self.vector, self.gradient, self.mean, self.square, self.largest
         number = float(self.n_steps + 1)
         return Step(*arrays, self.is_sgd, number, float(rate), float(self.decay), beta_1, beta_2, epsilon)
-
-
-@part
-def take_step(step: Any, ahead: int) -> None:
-    """Update the vector in place; `ahead` steps have been taken since `step` was made.
-
-    SGD: m ← μ m + g and p ← p − η (g + μ m), where g is the gradient and the decay. AMSGrad: Adam's update with the
-    largest mean square so far, after the vector has shrunk by the decay.
-    """
-    vector, gradient, mean, scalar = step.vector, step.gradient, step.mean, step.vector.dtype.type
-    keep_mean, one = scalar(step.beta_1), scalar(1)
-    if step.is_sgd:
-        rate, decay = scalar(step.rate), scalar(step.decay)
-        for i in range(len(vector)):
-            g = gradient[i] + decay * vector[i]
-            m = keep_mean * mean[i] + g
-            mean[i] = m
-            vector[i] -= rate * (g + keep_mean * m)
-        return
-    number = step.number + ahead
-    shrink, length = scalar(1 - step.rate * step.decay), scalar(step.rate / (1 - step.beta_1**number))
-    root, small = scalar(1 / math.sqrt(1 - step.beta_2**number)), scalar(step.epsilon)
-    keep_square = scalar(step.beta_2)
-    for i in range(len(vector)):
-        g = gradient[i]
-        mean[i] = keep_mean * mean[i] + (one - keep_mean) * g
-        step.square[i] = keep_square * step.square[i] + (one - keep_square) * g * g
-        step.largest[i] = step.square[i] if step.square[i] > step.largest[i] else step.largest[i]
-        vector[i] = shrink * vector[i] - length * mean[i] / (np.sqrt(step.largest[i]) * root + small)
-
-
-@entry
-def step_once(step: Any) -> None:
-    """`take_step`, for callers in Python."""
-    take_step(step, 0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from treelu.nn import NeuronChain
 from treelu.training.loop import AfterStep
+from treelu.training.optimizers import BETAS, MOMENTUM
 
 FIRST_PENALTY, GROWTH, MAX_POINTS = 1e-4, 2.0, 24
 
@@ -72,8 +73,6 @@ def path_step(penalty: float, optimizer: str) -> AfterStep:
     optimizer : {"amsgrad", "sgd"}
         SGD's momentum of 0.9 makes its steps ten times as long, of all features alike.
     """
-    from treelu.training.optimizers import BETAS, MOMENTUM  # loads Numba
-
     if optimizer == "sgd":
         return lambda network, gradients, rate: shrink_features(network, penalty * rate / (1 - MOMENTUM))
     roots = _RootMeanSquares(BETAS[1])

@@ -8,8 +8,9 @@ with the shares of the classes as one part, so that parts that know nothing are 
 
     v(x) = ȳ + Σ_c b_c (v_c(x) − ȳ),   b_c ≥ 0.
 
-The weights minimise cross entropy, or squared error, of rows held out; both problems are convex. Weights of classes are
-held a little to equal ones, so that parts that make no error on few rows are not taken to be certain.
+The weights minimise cross entropy, or squared error, of rows held out, values clipped to the range of the targets, so
+that no single row decides; both problems are convex. Weights of classes are held a little to equal ones, so that parts
+that make no error on few rows are not taken to be certain.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from scipy.special import log_softmax
 
 from treelu.nn import Table
 from treelu.training.boosting import Ensemble
+from treelu.training.calibration import within_range
 from treelu.training.forest import Forest
 from treelu.training.loop import evaluate
 from treelu.training.scaling import Scaling
@@ -175,7 +177,7 @@ def find_weights(
     seen = [part[held_out] for part in parts]
     if targets.task == "regression":
         root = np.sqrt(weight)[:, None]
-        system = np.column_stack([((part - constant) * root).reshape(-1) for part in seen])
+        system = np.column_stack([((within_range(part, y) - constant) * root).reshape(-1) for part in seen])
         found, _ = nnls(system, ((y - constant) * root).reshape(-1))
         return np.concatenate([[0.0], found])
     logarithms = np.array([np.broadcast_to(constant, seen[0].shape), *map(logs, seen)])  # (parts, n, classes)

@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -217,6 +216,8 @@ class RowStore(BlockRows):
             else self._read_rows("values", spans, np.float32, self.n_features)
         )
         if self.feature_names is not None:
+            import pandas as pd  # loaded when it is needed
+
             X = pd.DataFrame(X, columns=list(self.feature_names))
         weight = self._read_rows("weights", spans, np.float32, 1)[:, 0] if self._weighted else None
         return Window(X, self._read_targets(spans), weight)

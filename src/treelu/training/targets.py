@@ -11,15 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
+from treelu.nn.kernels import compiled
+from treelu.training.folds import Fold, Folding, folds
+
 Task = Literal["binary", "multiclass", "regression"]
 
 
 class Wanted(NamedTuple):
-    """What the loss kernels read: y, weights of rows and scores that are added (both empty where there are none)."""
+    """What the kernels of the losses read; None where there is none. Of labels and y there is one."""
 
-    y: Any
-    weight: Any
-    offset: Any
+    labels: NDArray[np.int64] | None
+    y: NDArray[Any] | None
+    weight: NDArray[Any] | None
+    offset: NDArray[Any] | None
     is_binary: bool
 
 
@@ -42,6 +46,8 @@ class Targets:
         The stored sum of an ensemble's earlier members.
     unit : array of shape (n_outputs,), optional
         What scaled regression targets were divided by.
+    folding : Folding, optional
+        Which rows belong together, or the folds, where rows are held out.
 
     Examples
     --------
@@ -56,6 +62,7 @@ class Targets:
     weight: NDArray[Any] | None = None
     offset: NDArray[Any] | None = None
     unit: NDArray[Any] | None = None
+    folding: Folding | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -73,15 +80,32 @@ class Targets:
         """The class of each of some rows; 0 in regression."""
         return np.zeros(len(rows)) if self.task == "regression" else self.y.reshape(-1)[rows]
 
+    def groups(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The groups of some rows, where there are any."""
+        return None if self.folding is None or self.folding.groups is None else self.folding.groups[rows]
+
+    def folds(self, rows: NDArray[np.int64], n_folds: int, seed: int, *, per_class: bool = False) -> list[Fold]:
+        """The folds of some rows, as places among them; see `treelu.training.folds.folds`."""
+        folding = None if self.folding is None else self.folding.part(rows)
+        return folds(
+            self.class_numbers(rows),
+            n_folds,
+            np.random.default_rng(seed),
+            folding,
+            None if self.weight is None else self.weight[rows],
+            are_classes=self.task != "regression",
+            per_class=per_class,
+        )
+
     def wanted(self) -> Wanted:
         """The same as kernels take it."""
-        none = np.empty((0, 1), np.float32)
-        return Wanted(
-            self.y,
-            none[:, 0] if self.weight is None else self.weight,
-            none if self.offset is None else self.offset,
-            self.task == "binary",
+        of_classes = self.y.ndim == 1
+        labels = np.ascontiguousarray(self.y, np.int64) if of_classes else None
+        y, weight, offset = (
+            None if array is None else np.ascontiguousarray(array)
+            for array in (None if of_classes else self.y, self.weight, self.offset)
         )
+        return Wanted(labels, y, weight, offset, self.task == "binary")
 
     def loss(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The mean loss of outputs (B, n_outputs) for the rows `index`."""
@@ -89,11 +113,9 @@ class Targets:
 
     def loss_and_gradient(self, output: NDArray[Any], index: NDArray[np.int64]) -> tuple[float, NDArray[Any]]:
         """`loss`, and its gradient with respect to outputs (n_outputs, B)."""
-        from treelu.training.losses import loss_of  # loads Numba
-
         output = np.array(output, order="C")  # the stored scores are added to it
         gradient = np.empty_like(output)
-        return loss_of(output, self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
+        return compiled.mean_loss(output, *self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
     def score(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The task's score (see `METRICS`) of outputs for the rows `index`, in the units of the raw targets."""

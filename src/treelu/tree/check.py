@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from treelu.tree.missing import MissingValues
+
 LINKS = ("identity", "logistic", "softmax", "probability")
 MAX_FEATURES = 2**31  # of a tree in a file
+MAX_UNSTORED = 2**22  # features of a tree in a file beyond one for each of its bytes
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -200,6 +203,26 @@ def feature_spreads(spreads: Any, n_features: int) -> np.ndarray | None:
         feature = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"spreads must not be negative, got {array[feature]} at index {feature}")
     return array
+
+
+def missing_values(missing: Any, n_features: int) -> MissingValues | None:
+    """How missing values are filled, checked against the number of features."""
+    if missing is None:
+        return None
+    if not isinstance(missing, MissingValues):
+        raise TypeError(f"missing must be a MissingValues or None, got {type(missing).__name__}")
+    fills = np.asarray(missing.fills, dtype=np.float64)
+    gaps = np.asarray(missing.gaps, dtype=np.int64)
+    if fills.ndim != 1 or gaps.ndim != 1 or len(fills) + len(gaps) != n_features:
+        raise ValueError(
+            f"missing must have {n_features} columns and indicators together, as the tree has features, got "
+            f"{fills.size} and {gaps.size}"
+        )
+    if np.isinf(fills).any():
+        raise ValueError("missing.fills must be finite, or NaN where a missing value is an error")
+    if len(np.unique(gaps)) < len(gaps) or not ((gaps >= 0) & (gaps < len(fills))).all():
+        raise ValueError(f"missing.gaps must be distinct columns from 0 to {len(fills) - 1}, got {gaps.tolist()[:5]}")
+    return MissingValues(read_only(fills), read_only(gaps))
 
 
 def _distinct(labels: list[Any]) -> bool:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from treelu.tree import check, rows
 from treelu.tree.doors import Doors
+from treelu.tree.missing import MissingValues
 from treelu.tree.questions.methods import Questions
 
 
@@ -43,6 +44,10 @@ class ObliqueTree(Doors, Questions):
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a question's terms by |weight| × spread, their effect.
+    missing : MissingValues, optional
+        How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
+        missing values, computed from the columns before them: rows are given either with these columns alone, in
+        which NaN is a missing value, or with all features.
     notes : sequence of str
         What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
 
@@ -71,6 +76,7 @@ class ObliqueTree(Doors, Questions):
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
+    missing: MissingValues | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -96,6 +102,7 @@ class ObliqueTree(Doors, Questions):
             "feature_names": check.names_tuple(self.feature_names, n_features),
             "n_samples": n_samples,
             "spreads": check.feature_spreads(self.spreads, n_features),
+            "missing": check.missing_values(self.missing, n_features),
             "notes": tuple(self.notes),
         }
         for name, value in fields.items():
@@ -197,15 +204,42 @@ class ObliqueTree(Doors, Questions):
 
     # Routing
 
-    def read_rows(self, X: Any) -> rows.Rows:
-        """X as rows of numbers, dense or CSR, of shape (n_rows, n_features).
+    def read_rows(self, X: Any, *, every_column: bool = False) -> rows.Rows:
+        """X as rows of numbers, dense or CSR, of shape (n_rows, n_features); missing values are filled.
 
-        The columns of a DataFrame are found by the tree's feature names, in any order. Those that no question uses
-        may be missing and are set to 0; columns that the tree does not know are left aside.
+        The columns of a DataFrame are found by the tree's feature names, in any order. Those that no split uses
+        may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` the
+        columns must be the tree's features, in their order.
         """
-        if self.feature_names is not None and rows.is_frame(X):
-            return rows.named_rows(X, self.feature_names, self.used_features())
-        return rows.as_rows(X, self.n_features, None)
+        names, n_features, missing = self.feature_names, self.n_features, self.missing
+        fills = missing is not None and not self._has_indicators(X)
+        if missing is not None and fills:
+            n_features = len(missing.fills)
+            names = None if names is None else names[:n_features]
+        if names is None or every_column or not rows.is_frame(X):
+            given = rows.as_rows(X, n_features, names if every_column else None)
+        else:
+            given = rows.named_rows(X, names, self._columns_read(n_features))
+        if missing is None or not fills:
+            return given
+        return missing.fill(given if sparse.issparse(given) else np.asarray(given, np.float64))
+
+    def _columns_read(self, n_columns: int) -> np.ndarray:
+        """Which of the first columns are used, by themselves or for their indicators of missing values."""
+        used = self.used_features()
+        if n_columns == self.n_features or self.missing is None:
+            return used
+        return np.union1d(used[used < n_columns], self.missing.gaps[np.isin(self.missing.indicators, used)])
+
+    def _has_indicators(self, X: Any) -> bool:
+        """Whether rows are given with the indicators of missing values, already filled."""
+        assert self.missing is not None
+        if not len(self.missing.gaps):
+            return False
+        if self.feature_names is None or not rows.is_frame(X):
+            return np.ndim(X) == 2 and np.shape(X)[1] == self.n_features
+        columns = rows.column_names(X)
+        return any(self.feature_names[feature] in columns for feature in self.missing.indicators)
 
     def apply(self, X: Any) -> np.ndarray:
         """The leaf of each row, as a node number.
@@ -335,8 +369,11 @@ class ObliqueTree(Doors, Questions):
         if (self.link, self.feature_names) != (other.link, other.feature_names):
             return False
         names = ("biases", "children", "values", "leaf_weights", "classes", "n_samples", "spreads")
-        return _same_matrix(self.weights, other.weights) and all(
-            _same_array(getattr(self, name), getattr(other, name)) for name in names
+        mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
+        return (
+            _same_matrix(self.weights, other.weights)
+            and all(_same_array(getattr(self, name), getattr(other, name)) for name in names)
+            and all(_same_array(first, second) for first, second in zip(mine, others, strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -360,7 +397,11 @@ class ObliqueTree(Doors, Questions):
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:
     if first is None or second is None:
         return first is second
-    return bool(np.array_equal(first, second))
+    return bool(np.array_equal(first, second, equal_nan=first.dtype.kind == "f"))
+
+
+def _missing_arrays(missing: MissingValues | None) -> tuple[np.ndarray | None, np.ndarray | None]:
+    return (None, None) if missing is None else (missing.fills, missing.gaps)
 
 
 def _same_matrix(first: Any, second: Any) -> bool:

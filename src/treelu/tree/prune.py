@@ -261,7 +261,7 @@ def _without(tree: ObliqueTree, kept: np.ndarray, whose: str, exact: str) -> Obl
             stands_for[node] = stands_for[left if kept[left] else right]
         if counts is not None and tree.n_samples is not None:
             counts[stands_for[node]] = tree.n_samples[node]
-    small = _rebuilt(tree, stands_for, counts)
+    small = rebuilt(tree, stands_for, counts)
     notes = list(tree.notes)
     if n_cut:
         notes.append(f"{n_cut} branch{'' if n_cut == 1 else 'es'} {whose} left out: {exact}")
@@ -279,7 +279,7 @@ def _equal_leaves(tree: ObliqueTree, left: int, right: int) -> bool:
     return tree.leaf_weights is None or np.array_equal(tree.leaf_weights[first], tree.leaf_weights[second])
 
 
-def _rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: np.ndarray | None) -> ObliqueTree:
+def rebuilt(tree: ObliqueTree, stands_for: np.ndarray, counts: np.ndarray | None = None) -> ObliqueTree:
     """The nodes that can still be reached when each child is replaced by the node that stands for it."""
     found, stack = [], [int(stands_for[0])]
     while stack:

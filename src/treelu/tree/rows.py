@@ -27,6 +27,25 @@ Rows: TypeAlias = np.ndarray | sparse.csr_array
 
 NO_NUMBERS = {"m": "durations", "M": "dates or times", "c": "complex numbers"}  # by NumPy's kind of dtype
 
+# The same by how libraries of frames name types: pandas, pyarrow, Polars.
+_NO_COLUMNS = {
+    **dict.fromkeys(("timedelta", "duration", "month_day"), "durations"),
+    **dict.fromkeys(("date", "time"), "dates or times"),  # timestamps as well
+    **dict.fromkeys(("category of", "dictionary", "categorical", "enum"), "a category"),
+    **dict.fromkeys(("string", "large_string", "utf8"), "text"),
+    "complex": "complex numbers",
+}
+_REMEDIES = {
+    "durations": "turn them into numbers first, such as days",
+    "dates or times": "turn them into numbers first, such as days or years",
+    "complex numbers": "turn them into real numbers first",
+    "text": "encode it first, for example with scikit-learn's OneHotEncoder",
+}
+_ENCODE = (
+    "encode it first, for example with scikit-learn's OneHotEncoder, or make numbers of it where they are amounts, "
+    "with astype(float)"
+)
+
 _BLOCK = 1 << 18  # numbers of X copied at a time: 2 MB of float64, which stay in a processor's cache
 _SMALL = 1 << 12
 _MANY, _WIDE = 1 << 14, 32  # numbers of X and features from which a quick sum is tried first
@@ -44,6 +63,7 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
         if feature_names is not None and tuple(columns) != feature_names:
             raise ValueError(_columns_message(columns, feature_names))
         # A pandas frame has `.sparse` only when all its columns are sparse.
+        refuse_columns(X)
         X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
     if sparse.issparse(X):
         rows: Any = _ordered(as_csr(X))
@@ -104,6 +124,41 @@ def one_row_table(x: Any, feature_names: tuple[str, ...] | None) -> Any:
         named = feature_names is not None and x.index.dtype.kind not in "iu"
         return x.to_frame().T if named else x.to_numpy()[None]
     return np.asanyarray(x)[None] if np.ndim(x) == 1 and not hasattr(x, "tocsr") else x
+
+
+def column_names(X: Any) -> list[str]:
+    """The names of a frame's columns; a pyarrow Table has them beside its columns."""
+    names = getattr(X, "column_names", None)
+    return [str(name) for name in (X.columns if names is None else names)]
+
+
+def refuse_columns(X: Any) -> None:
+    """Raise where a frame has a column of dates, durations or categories, which NumPy may read as numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> refuse_columns(pd.DataFrame({"zip": pd.Series([8001, 3012], dtype="category")}))
+    Traceback (most recent call last):
+    ...
+    ValueError: X must hold numbers, got a category in column 'zip' (category of int64); encode it first, for example \
+with scikit-learn's OneHotEncoder, or make numbers of it where they are amounts, with astype(float)
+    """
+    for name, kind in zip(column_names(X), _column_types(X), strict=True):
+        what = next((what for start, what in _NO_COLUMNS.items() if kind.lower().startswith(start)), None)
+        if what is not None:
+            raise ValueError(
+                f"X must hold numbers, got {what} in column {shown_name(name)!r} ({kind}); "
+                f"{_REMEDIES.get(what, _ENCODE)}"
+            )
+
+
+def _column_types(X: Any) -> list[str]:
+    """The type of each column as its library names it."""
+    if hasattr(X, "schema") and hasattr(X, "column_names"):  # pyarrow
+        return [str(kind) for kind in X.schema.types]
+    kinds = getattr(X, "dtypes", ())
+    return [f"category of {kind.categories.dtype}" if str(kind) == "category" else str(kind) for kind in kinds]
 
 
 def named_rows(X: Any, feature_names: tuple[str, ...], used: np.ndarray) -> Rows:

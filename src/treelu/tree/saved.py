@@ -8,6 +8,7 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import MAX_FEATURES, csr_from_parts
+from treelu.tree.missing import MissingValues
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -25,6 +26,9 @@ def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
     for name in ("biases", "children", "values", "leaf_weights", "n_samples", "spreads"):
         if getattr(tree, name) is not None:
             arrays.put(name, getattr(tree, name))
+    if tree.missing is not None:
+        arrays.put("missing.fills", tree.missing.fills)
+        arrays.put("missing.gaps", tree.missing.gaps)
     return {
         "n_features": tree.n_features,
         "link": tree.link,
@@ -58,5 +62,10 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
         feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
         n_samples=arrays.floats("n_samples", None) if arrays.has("n_samples") else None,
         spreads=arrays.floats("spreads", n_features) if arrays.has("spreads") else None,
+        missing=_restore_missing(arrays) if arrays.has("missing.fills") else None,
         notes=tuple(fields.texts("notes")),
     )
+
+
+def _restore_missing(arrays: ArrayReader) -> MissingValues:
+    return MissingValues(arrays.floats("missing.fills", None), arrays.integers("missing.gaps", None))

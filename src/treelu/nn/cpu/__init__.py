@@ -1,1 +1,1 @@
-"""Numba kernels of the coefficient form on CSR or dense rows, and what runs them on networks."""
+"""Networks on CSR or dense rows: what turns them into arguments of the kernels, and threads."""

@@ -10,9 +10,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-Work = Callable[[np.uint64, np.uint64], None]
+Work = Callable[[int, int], Any]
 
 _limit: ContextVar[int | None] = ContextVar("treelu_threads", default=None)
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -59,7 +57,7 @@ def _blas() -> Any:
 
 def share_out(work: Work, n_rows: int, n_parts: int) -> None:
     """Call work(first, last) for `n_parts` even parts of the rows, one of them in this thread."""
-    cuts = [np.uint64(n_rows * part // n_parts) for part in range(n_parts + 1)]
+    cuts = [n_rows * part // n_parts for part in range(n_parts + 1)]
     others = []
     if n_parts > 1:
         if n_parts not in _pools:

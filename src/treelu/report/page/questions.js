@@ -4,7 +4,8 @@ function showQuestions(summary) {
   const { questions } = summary;
   if (!questions || (!questions.rows.length && !questions.properties.length)) return;
   show("questions");
-  byId("questions-about").textContent = "Exact answers of the tree. A property is proved for all rows within the ranges of these rows, or refuted.";
+  const open = questions.not_computed ? ` ${questions.not_computed} of them are not computed: all together may take ${brief(questions.seconds)} s.` : "";
+  byId("questions-about").textContent = `Exact answers of the tree. A property is proved for all rows within the ranges of these rows, or refuted.${open}`;
   byId("questions-properties").append(...questions.properties.map(({ words, proved }) => h("li", { class: proved ? "proved" : "refuted" }, words)));
   if (!questions.rows.length) return;
   byId("questions-rows").hidden = false;
@@ -19,6 +20,12 @@ function showQuestions(summary) {
 
 /** `step`: in regression the difference of predictions that counts as another answer. */
 function showAnswers(row, step) {
+  if (row === null) {
+    byId("questions-change").textContent = "Not computed: the time for the answers of this page was over.";
+    byId("questions-margin").textContent = "";
+    byId("questions-shares").replaceChildren();
+    return;
+  }
   byId("questions-change").textContent = `This row ${row.change}.`;
   const other = step ? `a prediction that differs by ${brief(step)} or more` : "another answer";
   byId("questions-margin").textContent = row.margin === null ? "" : `No row nearer than ${brief(row.margin)} spreads (l2) gets ${other}.`;

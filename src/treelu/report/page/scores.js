@@ -9,6 +9,7 @@ function showScores(summary) {
   const others = summary.models.slice(1).map((model) => model.name);
   byId("scores-about").textContent =
     `On ${rowCount(summary)}, with 95 % bootstrap intervals (${count(summary.resamples)} resamples).` +
+    (summary.scored ? ` ${summary.scored}` : "") +
     (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows and resamples.` : "") +
     ` “${summary.baseline.name}” is what an answer without any features scores.` +
     (summary.classes?.length === 2 ? ` Recall and precision are those of ${named(summary, summary.classes[summary.positive])}${summary.threshold === 0.5 ? "" : `, at a threshold of ${summary.threshold}`}.` : "");

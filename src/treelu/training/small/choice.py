@@ -1,13 +1,14 @@
-"""Which size: every step of the path judged on rows held out, and the smallest tree that is as good as the best."""
+"""Which size: the cross-validated loss of every step of the path, and the smallest tree that is as good as the best."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
@@ -51,10 +52,13 @@ class Hold(NamedTuple):
 # The first of these is tried with every start, the others with the best two
 HOLDS = [Hold(), Hold(0.1), Hold(0.25), Hold(0.5), Hold(penalty=0.003)]
 REGRESSION_HOLDS = [Hold(penalty=0.0003), Hold(penalty=0.001), Hold(), Hold(0.05), Hold(0.1)]
-NEGLIGIBLE = 0.005  # a loss, of about 0 to 1, for which a smaller tree is taken
-MOST_WORSE = 0.03  # the share of the best tree's loss that a smaller one may lose more, however noisy the rows
+NEGLIGIBLE = 0.005  # a difference of losses, which are about 0 to 1, for which a smaller tree is always taken
+NOTICEABLE = 0.01  # one for which it may be, where the rows cannot tell the two apart
+MOST_WORSE = 0.04  # the same as a share of the best tree's loss, where that is more
 FINALISTS = 3  # families that are tried on all folds; the others on the first ones only
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
+COLUMNS = ["leaves", "terms", "score", "std_error", "loss", "loss_difference", "difference_std_error", "eligible",
+           "chosen", "start"]  # fmt: skip
 RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 
 
@@ -62,7 +66,8 @@ RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 class Judged:
     """What held-out rows say of a step: a loss for each row, what part of them was missed, and a loss by shrinkage.
 
-    The lists have an entry for each fold; `trees` are the trees that were judged.
+    The lists have an entry for each fold; `trees` are the trees that were judged. Where rows come in groups, an entry
+    is that of a group: rows of a group are not independent, and standard errors must not count them as if they were.
     """
 
     losses: list[NDArray[np.float64]]
@@ -88,10 +93,23 @@ def judge(judged: dict[Key, Judged], key: Key, tree: SoftTree, train: Rows, test
     missed, squared = row_losses(outputs[STRENGTHS.index(STRENGTH)], test)
     found = judged.setdefault(key, Judged([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
-    found.losses.append(combined(missed, squared))
+    loss, missed, weight = means_by_group(combined(missed, squared), missed, test)
+    found.losses.append(loss)
     found.missed.append(missed)
-    found.weights.append(test.weight.astype(np.float64))
+    found.weights.append(weight)
     found.by_strength += [total_loss(of_one, test) for of_one in outputs]
+
+
+def means_by_group(
+    loss: NDArray[np.float64], missed: NDArray[np.float64], test: Rows
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted means of two losses in each group, and the groups' weights; those of rows where there are no groups."""
+    weight = test.weight.astype(np.float64)
+    if test.groups is None:
+        return loss, missed, weight
+    number = np.unique(test.groups, return_inverse=True)[1]
+    mass = np.bincount(number, weight).astype(np.float64)
+    return np.bincount(number, weight * loss) / mass, np.bincount(number, weight * missed) / mass, mass
 
 
 def not_worse_than_judged(tree: SoftTree, judged: Judged, rows: Rows, learnt: Rows) -> SoftTree:
@@ -241,52 +259,61 @@ def ranked(trials: dict[Key, Judged], tried: Iterable[Family]) -> list[Family]:
     return sorted(tried, key=lambda family: np.mean([means[key] for key in means if key.family == family]))
 
 
-def choose(judged: dict[Key, Judged], rule: str) -> Key:
-    """The key of the best step, or by the rule "smallest" the one with the fewest numbers to read among those that are
-    not behind it by more than one standard error of the difference, nor by `MOST_WORSE` of its loss (or `NEGLIGIBLE`).
+def compared_sizes(judged: dict[Key, Judged], sizes: Mapping[Key, tuple[int, int]], rule: str) -> pd.DataFrame:
+    """The table that a size is chosen from, and by: a row for each number of leaves and terms.
 
-    The best is sought among the trained trees with the most terms, or if there are none among the ordinary trees of
-    the kind that loses least in the mean over its sizes: the largest of them, unless smaller ones are ahead by more
-    than one standard error. A tree that follows a linear model or network takes its place where it loses less. Another
-    step has to be ahead by more than two: of many steps that are about as good, the first by chance would be worse.
+    With ``numbers = (leaves - 1) * terms + leaves``, what a reader of the tree meets, and "best" for the row with the
+    least `loss` (of equals the fewest numbers):
+
+        tolerance = CLEARLY * difference_std_error, but from NEGLIGIBLE to max(NOTICEABLE, MOST_WORSE * best loss)
+        eligible  = loss_difference <= tolerance
+
+    The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
+
+    Parameters
+    ----------
+    judged : dict of Key to Judged
+        Empty where nothing was compared; the one step there is is then chosen.
+    sizes : mapping of Key to (leaves, terms)
+        Of the trees fitted to all rows. Of several with the same size the one with the least loss has a row; of those
+        that have lost all their splits, that is `CONSTANT`.
+    rule : {"smallest", "best"}
+
+    Returns
+    -------
+    DataFrame
+        The columns `COLUMNS`, and `step`, the place of the row's key in `sizes`; ordered by leaves and terms.
     """
-    loss = {key: found.loss() for key, found in judged.items()}
-    mean = smoothed({key: rows.mean() for key, rows in loss.items()})
-
-    def ahead(key: Key, of: Key, errors: float, least: float = 0.0) -> bool:
-        """Whether a step is better than another by more than some standard errors of the difference, and by `least`."""
-        difference = loss[of] - loss[key]
-        return bool(difference.mean() > max(errors * difference.std() / np.sqrt(len(difference)), least))
-
-    def rank(key: Key) -> tuple[float, int]:
-        return mean[key], key.n_numbers
-
-    def of_family(family: Family) -> Key:
-        """The step with the most leaves, of those with the most terms, unless smaller ones are ahead."""
-        among = [key for key in judged if (key.family == family and key.terms == most) or key.leaves == 1]
-        largest = max(among, key=lambda key: key.leaves)
-        return min((key for key in among if key == largest or ahead(key, largest, 1.0)), key=rank)
-
-    candidates = [key for key in judged if key.is_trained] or list(judged)
-    most = max(key.terms for key in candidates)
-    kind = ranked(judged, dict.fromkeys(key.family for key in candidates if key.terms == most))[0]
-    others = [of_family(family) for family in dict.fromkeys(key.family for key in judged) if family.start == "network"]
-    others += [key for key in judged if key.family.start == "scores" and key.terms == most]
-    best = min([of_family(kind), *others], key=lambda key: (loss[key].mean(), key.n_numbers))
-    best = min((key for key in judged if key == best or ahead(key, best, CLEARLY)), key=rank)
-    if rule == "best":
-        return best
-    bound = loss[best].mean() + max(MOST_WORSE * loss[best].mean(), NEGLIGIBLE)
-    as_good = [key for key in judged if loss[key].mean() <= bound and not ahead(best, key, 1.0, NEGLIGIBLE)]
-    return min(as_good, key=lambda key: (key.n_numbers, mean[key]))
+    row_losses = {key: found.loss() for key, found in judged.items()}
+    records = []
+    for step, (key, (leaves, terms)) in enumerate(sizes.items()):
+        if leaves == 1 and key != CONSTANT and CONSTANT in sizes:
+            continue
+        miss, loss = (judged[key].miss(), row_losses[key]) if judged else (np.full(1, np.nan), np.full(1, np.nan))
+        score, error = 1 - miss.mean(), miss.std() / np.sqrt(len(miss))
+        records.append((leaves, terms, score, error, loss.mean(), key.family.start, step))
+    table = pd.DataFrame(records, columns=["leaves", "terms", "score", "std_error", "loss", "start", "step"])
+    table = table.sort_values(["leaves", "terms", "loss"], kind="stable").drop_duplicates(["leaves", "terms"])
+    table["numbers"] = (table["leaves"] - 1) * table["terms"] + table["leaves"]
+    by_loss = table.sort_values(["loss", "numbers", "leaves"], kind="stable")
+    best = by_loss.index[0]
+    keys = list(sizes)
+    table["loss_difference"] = table["loss"] - table.loc[best, "loss"]
+    table["difference_std_error"] = np.nan
+    if judged:
+        of_best = row_losses[keys[table.loc[best, "step"]]]
+        differences = [row_losses[keys[step]] - of_best for step in table["step"]]
+        table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
+    tolerance = np.clip(
+        CLEARLY * table["difference_std_error"], NEGLIGIBLE, max(NOTICEABLE, MOST_WORSE * table.loc[best, "loss"])
+    )
+    table["eligible"] = ~(table["loss_difference"] > tolerance)  # NaN where nothing was compared
+    smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
+    table["chosen"] = table.index == (best if rule == "best" else smallest)
+    return table[[*COLUMNS, "step"]].reset_index(drop=True)
 
 
-def smoothed(mean: dict[Key, float]) -> dict[Key, float]:
-    """Losses by key, each averaged with those of the next sizes of the same family and terms."""
-    found = {}
-    for key in mean:
-        near = sorted(other.leaves for other in mean if other[0] == key[0] and other[2] == key[2])
-        place = near.index(key.leaves)
-        sides = [mean[key._replace(leaves=near[i])] for i in (place - 1, place + 1) if 0 <= i < len(near)]
-        found[key] = (2 * mean[key] + sum(sides)) / (2 + len(sides))
-    return found
+def chosen_key(judged: dict[Key, Judged], sizes: Mapping[Key, tuple[int, int]], rule: str) -> Key:
+    """The key of the row that is chosen."""
+    table = compared_sizes(judged, sizes, rule)
+    return list(sizes)[table.loc[table["chosen"], "step"].item()]

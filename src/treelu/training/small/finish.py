@@ -15,6 +15,7 @@ from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
 from treelu.training.small.soft_tree import Rows, SoftTree, node_sums, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
+from treelu.tree.prune import rebuilt
 
 DIGITS = 12  # at most, of rounded weights
 ROUNDING = 1e-6  # of weights in float32, as a share of them
@@ -186,6 +187,23 @@ def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:
         if changed <= most_changed:
             note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: {changed:.1%} of the training rows"
             return replace(short, notes=(*tree.notes, f"{note} come to another leaf"))
+    return tree
+
+
+def without_small_leaves(tree: ObliqueTree, X: Any, least: int) -> ObliqueTree:
+    """The tree without leaves that fewer than `least` of the rows X reach: a sibling takes its parent's place.
+
+    Trees in training keep to that too, but on scaled rows in float32, and before weights are rounded.
+    """
+    while tree.n_splits:
+        counts = np.bincount(tree.apply(X) - tree.n_splits, minlength=tree.n_leaves)
+        leaf = int(counts.argmin())
+        if counts[leaf] >= least:
+            break
+        ((parent, side),) = np.argwhere(tree.children == tree.n_splits + leaf)
+        stands_for = np.arange(tree.n_nodes)
+        stands_for[parent] = tree.children[parent, 1 - side]
+        tree = rebuilt(tree, stands_for)
     return tree
 
 

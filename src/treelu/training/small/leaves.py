@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums, reached_rows
 
@@ -132,7 +133,10 @@ def linear_leaves(
 def outputs_by_strength(
     tree: SoftTree, train: Rows, X: NDArray[np.float32], strengths: Sequence[float]
 ) -> Iterator[NDArray[np.float64]]:
-    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths."""
+    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths.
+
+    Those of linear leaves are clipped to the range of the training targets, so that no single row far out decides.
+    """
     leaf, of_train = tree.apply(X), tree.apply(train.X)
     found = None if train.linear else leaf_sums(tree, train, of_train)
     for strength in strengths:
@@ -140,7 +144,7 @@ def outputs_by_strength(
             yield shrunk_values(tree, train, strength, found)[leaf]
         else:
             models = linear_leaves(tree.children, of_train, train, strength)
-            yield np.einsum("nkd,nd->nk", models[leaf], X)
+            yield within_range(np.einsum("nkd,nd->nk", models[leaf], X), train.target)
 
 
 def row_losses(outputs: NDArray[np.float64], test: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

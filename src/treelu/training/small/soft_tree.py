@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.nn.soft_training import SoftTraining
+from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
+from treelu.training.folds import Folding
 from treelu.training.together import check_not_stopped
 
 FLOAT = np.float32
@@ -37,6 +39,8 @@ class Rows:
         Whether leaves are judged with a linear function of the features instead of a constant.
     pieces : SoftTree, optional
         Of a linear network, whose answers the targets are: in each leaf they are a linear function.
+    folding : Folding, optional
+        Which rows belong together, or the folds, where rows are held out.
     """
 
     X: NDArray[np.float32]
@@ -47,6 +51,7 @@ class Rows:
     signs: NDArray[np.float32] | None = None
     linear: bool = False
     pieces: SoftTree | None = None
+    folding: Folding | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -84,7 +89,13 @@ class Rows:
 
     def part(self, index: NDArray[np.int64]) -> Rows:
         """Some of the rows."""
-        return replace(self, X=self.X[index], target=self.target[index], weight=self.weight[index])
+        folding = None if self.folding is None else self.folding.part(index)
+        return replace(self, X=self.X[index], target=self.target[index], weight=self.weight[index], folding=folding)
+
+    @property
+    def groups(self) -> NDArray[np.int64] | None:
+        """The group of each row, where there are any."""
+        return None if self.folding is None else self.folding.groups
 
 
 @dataclass(frozen=True)
@@ -122,8 +133,6 @@ class SoftTree:
         """The leaf of each row, from 0."""
         if not self.n_splits:
             return np.zeros(len(X), np.int64)
-        from treelu.nn.soft_tree import route  # loads Numba
-
         return route(X, self.children, self.questions)
 
 
@@ -202,8 +211,6 @@ def impurity(sums: NDArray[np.float64], mass: NDArray[np.float64], is_classifier
 
 def trained(tree: SoftTree, rows: Rows, how: SoftTraining, seed: int) -> SoftTree:
     """The tree after `how.n_updates` steps."""
-    from treelu.nn.soft_tree import Parameters, Sample, Shape, run_updates  # loads Numba
-
     check_not_stopped()
     if not tree.n_splits:
         return tree

@@ -11,7 +11,7 @@ import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.words import number
-from treelu.tree.rows import as_rows, dense_row, one_row_table
+from treelu.tree.rows import dense_row, one_row_table
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ class Permitted:
             # A row of a category that training had not: all 0, and it stays so.
             if not (np.isin(x[group], (0.0, 1.0)).all() and x[group].sum() == 1):
                 low[group] = high[group] = x[group]
+        if self.tree.missing is not None:  # a missing value stays missing, a known one stays known
+            indicators = self.tree.missing.indicators
+            stays = np.append(indicators, self.tree.missing.gaps[x[indicators] == 1])
+            low[stays] = high[stays] = x[stays]
         groups = [group for group in self.groups if (low[group] < high[group]).any()]
         groups = settle_groups(self.tree, groups, low, high)
         whole &= low < high  # what stays may be any number
@@ -81,6 +85,10 @@ def permitted_rows(
     low, high = read_bounds(tree, bounds)
     is_whole = np.zeros(tree.n_features, dtype=bool)
     is_whole[find_features(tree, whole, "whole")] = True
+    if tree.missing is not None:
+        indicators = tree.missing.indicators
+        is_whole[indicators] = True
+        low[indicators], high[indicators] = np.maximum(low[indicators], 0.0), np.minimum(high[indicators], 1.0)
     found = []
     taken: set[int] = set()
     for group in groups:
@@ -220,7 +228,7 @@ def read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
 
 def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
     """One row of numbers, from a vector, a Series with the tree's names, a one-row frame or a sparse row."""
-    rows = as_rows(one_row_table(x, tree.feature_names), tree.n_features, tree.feature_names)
+    rows = tree.read_rows(one_row_table(x, tree.feature_names), every_column=True)
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]}")
     row = np.array(dense_row(rows, 0), dtype=np.float64)

@@ -15,7 +15,7 @@ from treelu.tree.questions.permitted import Permitted, one_row
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import wanted_answer
 from treelu.tree.questions.words import count, html_text, number
-from treelu.tree.rows import as_rows, dense
+from treelu.tree.rows import dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def robustness(
 def _rows(tree: ObliqueTree, X: Any) -> np.ndarray:
     if np.ndim(X) == 1 and not hasattr(X, "tocsr"):
         return one_row(tree, X)[None]
-    return dense(as_rows(X, tree.n_features, tree.feature_names)).astype(np.float64)
+    return dense(tree.read_rows(X, every_column=True)).astype(np.float64)
 
 
 def _searches(tree: ObliqueTree, before: Any, change: float | None, norm: str) -> list[NearestSearch]:

@@ -17,7 +17,7 @@ import numpy as np
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.wanted import find_class
 from treelu.tree.questions.words import count, html_text, number
-from treelu.tree.rows import as_rows, dense
+from treelu.tree.rows import dense
 
 MAX_EXACT = 14  # features that the tree uses: 2^14 mixtures of each row with each background row
 
@@ -78,7 +78,7 @@ def shap_values(
     random_state: int = 0,
 ) -> ShapValues:
     """Shares of predictions; see :meth:`treelu.tree.ObliqueTree.shap_values`."""
-    rows, behind = (dense(as_rows(rows, tree.n_features, tree.feature_names)).astype(float) for rows in (X, background))
+    rows, behind = (dense(tree.read_rows(rows, every_column=True)).astype(float) for rows in (X, background))
     if not len(behind):
         raise ValueError("background must have at least one row")
     if n_permutations < 2:
