@@ -12,8 +12,10 @@ from scipy.optimize import linprog
 
 from treelu.tree.questions.exact import excludes
 from treelu.tree.questions.geometry import Polyhedron
+from treelu.tree.rows import dense
 
 _CLEAR = 1e-7  # a depth that rounding in a solver does not make
+_DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bound and cost, that count as none
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # Tried in turn: presolve sometimes cannot tell "none" from "no end", and units of very unlike size need more tolerance.
@@ -44,49 +46,56 @@ def _solve(
         return None
     if not len(cost):
         return (np.zeros(0), np.zeros(len(most))) if (most >= 0).all() else None
-    A, rows, columns = _balanced(A)
+    rows, columns = _balance(A, cost)
     size = np.abs(cost * columns).max(initial=0.0) or 1.0
     arguments: dict[str, Any] = {"bounds": np.column_stack([low / columns, high / columns])}
     if len(most):
-        arguments |= {"A_ub": A, "b_ub": np.clip(most * rows, -1e300, 1e300)}
+        arguments |= {"A_ub": A * rows[:, None] * columns, "b_ub": np.clip(most * rows, -1e300, 1e300)}
     for method, options in _WAYS:
         result = linprog(cost * columns / size, method=method, options=options, **arguments)
-        if result.status in (0, 2, 3):
-            break
-    if result.status == 3:
-        raise UnboundedError
-    if result.status == 2:
-        return None
-    if result.x is None or not np.isfinite(result.x).all():
-        raise UnsolvedError(f"a linear programme was not solved: {result.message}")
-    multipliers = -np.asarray(result.ineqlin.marginals) * rows * size if len(most) else np.zeros(0)
-    return np.clip(result.x * columns, low, high), np.maximum(multipliers, 0.0)
+        if result.status == 3:
+            raise UnboundedError
+        if result.status == 2:
+            return None
+        if result.status == 0 and np.isfinite(result.x).all():
+            marginals = np.asarray(result.ineqlin.marginals) if len(most) else np.zeros(0)
+            v, multipliers = np.clip(result.x * columns, low, high), np.maximum(-marginals * rows * size, 0.0)
+            if _optimal(cost, A, most, low, high, v, multipliers):
+                return v, multipliers
+    raise UnsolvedError(f"a linear programme was not solved: {result.message}")
 
 
-def _balanced(A: Any) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The matrix with rows and columns multiplied by powers of two, where its entries are of very unlike size.
+def _optimal(
+    cost: np.ndarray, A: Any, most: np.ndarray, low: np.ndarray, high: np.ndarray, v: np.ndarray, multipliers: np.ndarray
+) -> bool:
+    """Whether the multipliers show that no other v costs less: the solver judges by its scaled numbers."""
+    reduced = cost + multipliers @ A
+    reduced = np.where(np.abs(reduced) > _DUAL * (np.abs(cost) + multipliers @ np.abs(A)), reduced, 0.0)
+    moves = reduced != 0
+    bound = float(reduced[moves] @ np.where(reduced > 0, low, high)[moves] - multipliers @ most)
+    return float(cost @ v) - bound <= _GAP * float(np.abs(cost) @ np.abs(v) + multipliers @ np.abs(most) + 1e-9)
+
+
+def _balance(A: Any, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Powers of two for rows and columns, with which no entry of the matrix and the cost is very small or large.
 
     HiGHS leaves out entries of 1e-9 and less. Powers of two change the numbers in no other way.
     """
     m, n = A.shape
-    rows, columns = np.ones(m), np.ones(n)
-    values = np.abs(A.data if sparse.issparse(A) else A)
-    values = values[values > 0]
+    size = np.abs(np.vstack([dense(A), cost]))
+    values = size[:m][size[:m] > 0]
     if not len(values) or (values.min() > 1e-5 and values.max() < 1e5):
-        return A, rows, columns
-    size: Any = np.abs(A.toarray() if sparse.issparse(A) else A)
+        return np.ones(m), np.ones(n)
     logs = np.where(size > 0, np.log2(np.where(size > 0, size, 1.0)), np.nan)
+    r, c = np.zeros(m + 1), np.zeros(n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # rows and columns without entries
-        r, c = np.zeros(m), np.zeros(n)
         for _ in range(6):
             middle = logs + r[:, None] + c
             r -= np.nan_to_num((np.nanmax(middle, axis=1) + np.nanmin(middle, axis=1)) / 2)
             middle = logs + r[:, None] + c
             c -= np.nan_to_num((np.nanmax(middle, axis=0) + np.nanmin(middle, axis=0)) / 2)
-    rows, columns = np.exp2(np.round(r)), np.exp2(np.round(c))
-    return A * rows[:, None] * columns if not sparse.issparse(A) else A.multiply(rows[:, None]).multiply(
-        columns).tocsr(), rows, columns  # fmt: skip
+    return np.exp2(np.round(r[:m])), np.exp2(np.round(c))
 
 
 # The nearest point
