@@ -1,10 +1,10 @@
 """Queries to trees made to mislead solvers: what is called proved must hold for every row that an oracle can find.
 
-The trees have saturated probabilities, units from 1e-15 to 1e15, repeated and opposite splits, weights of one split that
-differ by 1e12, weights of 1e-170 and 1e160, and round weights on whose planes integers lie. Ranges may be open, fixed in
-part or fixed altogether; groups may have fixed members. The oracle looks at all rows where these are integers, and
-otherwise at rows in corners, on the planes and at random; a row without bounds counts where exact arithmetic (fractions)
-agrees with `predict`.
+The trees have saturated probabilities, units from 1e-15 to 1e15, repeated and opposite splits, weights of one split
+that differ by 1e12, weights of 1e-170 and 1e160, and round weights on whose planes integers lie. Ranges may be open,
+fixed in part or fixed altogether; groups may have fixed members. The oracle looks at all rows where these are integers,
+and otherwise at rows in corners, on the planes and at random; a row without bounds counts where exact arithmetic
+(fractions) agrees with `predict`.
 """
 
 from __future__ import annotations

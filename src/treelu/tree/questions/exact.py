@@ -1,9 +1,9 @@
 """Certificates that no row satisfies a set of linear conditions, checked on the tree's own numbers.
 
-A solver only proposes. What is checked here is Farkas' lemma: conditions W v + c ≤ 0 (some < 0) on v in a box contradict
-each other if multipliers λ ≥ 0 exist for which the least value of (λᵀW) v + λᵀc over the box is above 0; 0 will do
-where a strict condition has a multiplier. Every float is a rational number, so this is checked with an error bound in
-floating point first and in fractions where that does not decide.
+A solver only proposes. What is checked here is Farkas' lemma: conditions W v + c ≤ 0 (some < 0) on v in a box
+contradict each other if multipliers λ ≥ 0 exist for which the least value of (λᵀW) v + λᵀc over the box is above 0;
+0 will do where a strict condition has a multiplier. Every float is a rational number, so this is checked with an error
+bound in floating point first and in fractions where that does not decide.
 
 The tree adds in floating point, so a row may pass a split that it fails in exact arithmetic. ``error`` bounds that for
 each condition. Conditions on the same direction of weights read the same floating-point sum s and differ in their
@@ -13,7 +13,7 @@ thresholds only; there the comparison itself is exact, and the error counts once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,7 +37,9 @@ class ExactRows:
         Whether the tree itself adds ``weights @ v`` in this order and compares it with ``-offsets``.
     strict : bool array of shape (m,)
     error : array of shape (m,)
-        By how much rounding may move each condition; infinite: it must not be used for a proof.
+        By how much each condition may be off, apart from rounding in sums; infinite: it must not be used for a proof.
+    magnitude : array of shape (m, n)
+        Sizes of the weights in the sums that are rounded; 0 where they are exact.
     direction : int array of shape (m,)
         Conditions with the same number read the same sum s, each as ``factor * s + offset <= 0``.
     factor : array of shape (m,)
@@ -55,9 +57,15 @@ class ExactRows:
     size: np.ndarray
     rest: np.ndarray
     own: np.ndarray
+    magnitude: np.ndarray
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def within(self, low: np.ndarray, high: np.ndarray) -> ExactRows:
+        """The same for values in a box: what rounding of sums may do there is part of the error."""
+        reach = np.maximum(np.abs(low), np.abs(high))
+        return replace(self, error=self.error + rounding(self.magnitude, reach))
 
     def and_also(self, *others: ExactRows) -> ExactRows:
         """These conditions and others."""
@@ -75,11 +83,14 @@ def rows_alone(
     size: np.ndarray,
     rest: np.ndarray | None = None,
     own: bool = False,
+    magnitude: np.ndarray | None = None,
 ) -> ExactRows:
     """Conditions each of which reads a sum of its own."""
     m = len(offsets)
-    rest = np.zeros_like(weights) if rest is None else rest
-    return ExactRows(weights, offsets, strict, error, np.full(m, -1), np.ones(m), size, rest, np.full(m, own))
+    rest, magnitude = (np.zeros_like(weights) if one is None else one for one in (rest, magnitude))
+    return ExactRows(
+        weights, offsets, strict, error, np.full(m, -1), np.ones(m), size, rest, np.full(m, own), magnitude
+    )
 
 
 def rounding(weights: np.ndarray, reach: np.ndarray) -> np.ndarray:
@@ -119,6 +130,7 @@ def _crossed(low: tuple[float, bool], high: tuple[float, bool]) -> bool:
 
 def one_row_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Which conditions the box excludes by themselves: bool (m,)."""
+    rows = rows.within(low, high)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         least, error = _box_minimum(rows.weights, np.abs(rows.rest), low, high)
         total, slack = least + rows.offsets - rows.error, error + 8 * _U * (np.abs(least) + np.abs(rows.offsets))
@@ -147,6 +159,7 @@ def _corner_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.n
 
 def excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray, multipliers: np.ndarray) -> bool:
     """Whether multipliers, proposed for rows of length 1, prove that no point of the box satisfies all conditions."""
+    rows = rows.within(low, high)
     proposed = np.where(multipliers > _KEPT * multipliers.max(initial=0.0), multipliers, 0.0)
     if not proposed.any() or not np.isfinite(proposed).all() or np.isinf(rows.error[proposed > 0]).any():
         return False
@@ -207,7 +220,7 @@ def _charges(rows: ExactRows, used: np.ndarray, multipliers: np.ndarray) -> floa
             continue
         part = multiplier * float(rows.factor[place])
         net, size, error = left.get(d, (0.0, 0.0, 0.0))
-        left[d] = net + part, size + abs(part), float(rows.error[place] / abs(rows.factor[place]))
+        left[d] = net + part, size + abs(part), max(error, float(rows.error[place] / abs(rows.factor[place])))
     for net, size, error in left.values():
         total += (abs(net) + 8 * _U * size) * error
     return total * (1 + 64 * _U)
@@ -238,8 +251,8 @@ def _total(
     for place, (m, i) in enumerate(zip(weights, used, strict=True)):
         d, factor = int(rows.direction[i]), Fraction(float(rows.factor[i]))
         key = d if d >= 0 else -1 - place
-        error = Fraction(float(rows.error[i])) / abs(factor)
-        net[key] = net.get(key, (Fraction(0), error))[0] + m * factor, error
+        part, error = net.get(key, (Fraction(0), Fraction(0)))
+        net[key] = part + m * factor, max(error, Fraction(float(rows.error[i])) / abs(factor))
     total -= sum((abs(part) * error for part, error in net.values()), Fraction(0))
     for k, (first, last) in enumerate(ends):
         residual = sum((m * row[k] for m, row in zip(weights, W, strict=True)), Fraction(0))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.exact import ExactRows, contradictory, one_row_excludes, rounding
+from treelu.tree.questions.exact import ExactRows, contradictory, one_row_excludes
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.rows import dense, node_scores
 
@@ -87,7 +87,7 @@ class Polyhedron:
         """The same with each plane moved outwards by more than the tree's own sums are rounded by."""
         by = 1e-9 * (1 + np.abs(self.h)) + 8 * self.noise
         if self.exact is not None:
-            by[: len(self.exact)] += np.nan_to_num(2 * self.exact.error / self.exact.size, posinf=0.0)
+            by[: len(self.exact)] += np.nan_to_num(2 * self.exact.within(*self.box()).error / self.exact.size, posinf=0.0)
         return replace(self, h=self.h + by)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> Polyhedron:
@@ -223,7 +223,6 @@ class Surroundings:
         self.noise = np.minimum(sizes / self.length * _EPS, 1e300)
         self.step = self._steps(tree)
         self.adds_exactly = self._adds_exactly()
-        self.error = np.where(self.adds_exactly, 0.0, rounding(splits.weights, self.reach))
         for node in np.flatnonzero(~self.moves).tolist():  # decided by what stays: by the tree's own sums
             self.h[node] = node_scores(x[None], np.zeros(1, dtype=int), tree.weights, tree.biases, node)[0]
 
@@ -299,9 +298,10 @@ class Surroundings:
         offsets = sign * self.splits.tree.biases[nodes] + np.where(stepped, self.step[nodes], 0.0)
         weights = sign[:, None] * self.splits.weights[nodes]
         return ExactRows(
-            weights, offsets, (sign > 0) & ~stepped, self.error[nodes],
+            weights, offsets, (sign > 0) & ~stepped, np.zeros(len(nodes)),
             self.splits.direction[nodes], sign * self.splits.factor[nodes], self.length[nodes],
             np.zeros_like(weights), np.ones(len(nodes), dtype=bool),
+            np.where(self.adds_exactly[nodes, None], 0.0, np.abs(weights)),
         )  # fmt: skip
 
     def _single_cost(self, node: int, side: int) -> float:

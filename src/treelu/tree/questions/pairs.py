@@ -26,6 +26,7 @@ from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeS
 _THIN = 1e-9  # in units of scale: a region that is deeper has points
 _MARGINS = (1e-6, 1e-8, 1e-10)
 _SEAM = 1e-12  # of the leaves' range: a difference that counts as none
+_TERMS = ("weights", "rest", "magnitude")  # of `ExactRows`, by variable
 _VISIBLE = 30.0  # scores whose probabilities floats tell apart
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -48,8 +49,8 @@ class Levels:
     """An output that must not be higher in the first row of a pair than in the second.
 
     With linear leaves a probability is judged by its score, the log-odds: it rises with the score, and does not round
-    to 0 or 1 where that is large. Differences of scores or values up to 1e-12 of the leaves' range count as none: leaves
-    that meet in one value at a split differ there by rounding.
+    to 0 or 1 where that is large. Differences of scores or values up to 1e-12 of the leaves' range count as none:
+    leaves that meet in one value at a split differ there by rounding.
     """
 
     def __init__(
@@ -272,9 +273,10 @@ class PairSearch:
             return np.r_[np.where(shared, meet(of_first, of_second), of_first), of_second[own]]
 
         place = self.place
+        h, strict, noise = (np.concatenate([getattr(part, name) for part in parts])
+                            for name in ("h", "strict", "noise"))  # fmt: skip
         return Polyhedron(
-            np.vstack([part.G for part in parts]), *(np.concatenate([getattr(part, name) for part in parts])
-                                                     for name in ("h", "strict", "noise")),
+            np.vstack([part.G for part in parts]), h, strict, noise,
             joined(first.low, second.low, np.maximum), joined(first.high, second.high, np.minimum),
             joined(first.first, second.first, np.maximum), joined(first.last, second.last, np.minimum),
             parts[0].exact.and_also(*(part.exact for part in parts[1:])),
@@ -286,8 +288,7 @@ class PairSearch:
         """Conditions on the first row, over the variables of both."""
         assert shape.exact is not None
         zeros = np.zeros((len(shape.exact), len(self.own)))
-        return replace(shape.exact, weights=np.hstack([shape.exact.weights, zeros]),
-                       rest=np.hstack([shape.exact.rest, zeros]))  # fmt: skip
+        return replace(shape.exact, **{name: np.hstack([getattr(shape.exact, name), zeros]) for name in _TERMS})
 
     def _moved(self, shape: Polyhedron) -> ExactRows:
         """Conditions on the second row. A sum without any of its own features is the same sum as the first row's."""
@@ -296,10 +297,11 @@ class PairSearch:
         columns = self.place.movable[self.own]
         reads = (exact.weights[:, columns] != 0).any(axis=1)
         other = reads & (exact.direction >= 0)
-        weights, rest = exact.weights.copy(), exact.rest.copy()
-        weights[:, columns] = rest[:, columns] = 0.0
-        return replace(exact, weights=np.hstack([weights, exact.weights[:, columns]]),
-                       rest=np.hstack([rest, exact.rest[:, columns]]), own=exact.own & ~reads,
+        shared = np.ones(exact.weights.shape[1])
+        shared[columns] = 0.0
+        terms = {name: getattr(exact, name) for name in _TERMS}
+        terms = {name: np.hstack([part * shared, part[:, columns]]) for name, part in terms.items()}
+        return replace(exact, **terms, own=exact.own & ~reads,
                        direction=np.where(other, exact.direction + self.tree.n_splits, exact.direction))  # fmt: skip
 
     def _order(self) -> _Rows:

@@ -62,8 +62,8 @@ class Permitted:
             indicators = self.tree.missing.indicators
             stays = np.append(indicators, self.tree.missing.gaps[x[indicators] == 1])
             low[stays] = high[stays] = x[stays]
-        groups = [group for group in self.groups if (low[group] < high[group]).any()]
-        groups = settle_groups(self.tree, groups, low, high)
+        moving = [group for group in self.groups if (low[group] < high[group]).any()]
+        groups = settle_groups(self.tree, moving, low, high)
         whole &= low < high  # what stays may be any number
         return replace(self, low=low, high=high, whole=whole, groups=groups)
 

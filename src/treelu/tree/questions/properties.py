@@ -120,9 +120,10 @@ def independent(
     value = None if of == "answer" and tree.is_classifier else Output(tree, target, output)
     rows = permitted_rows(tree, **permitted)
     chosen = find_features(tree, features, "features")
-    for group in rows.groups:
-        if set(chosen) & set(group.tolist()):
-            chosen += [j for j in group.tolist() if j not in chosen]
+    for group in permitted.get("groups", ()):  # as declared: a member that the ranges fix stands for it too
+        members = find_features(tree, group, "groups")
+        if set(chosen) & set(members):
+            chosen += [j for j in members if j not in chosen]
     names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
         search = PairSearch(

@@ -233,6 +233,9 @@ class Inside:
             return True
 
     def _largest_whole(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray | None] | None:
+        size = float(np.abs(form).max(initial=0.0)) or 1.0  # the search compares costs with 1
+        form = form / size
+
         def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
             y = largest_value(part, form)
             return None if y is None else (-float(form @ y), y)
@@ -242,7 +245,7 @@ class Inside:
             if least < 0:
                 raise UndecidedError("a search over integers ended without an answer")
             return None
-        return -least, None if found is None else found[1]
+        return -least * size, None if found is None else found[1]
 
     def _largest(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray | None] | None:
         try:

@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.exact import ExactRows, rounding, rows_alone
+from treelu.tree.questions.exact import ExactRows, rows_alone
 from treelu.tree.questions.words import number
 
 ROUNDED = 8 * float(np.finfo(np.float64).eps)
@@ -50,13 +50,12 @@ class Conditions:
     def exact_rows(self, reach: np.ndarray, size: np.ndarray) -> ExactRows:
         """The conditions for a proof, for values up to ``reach``; ``size`` as in `ExactRows`."""
         magnitude = np.abs(self.weights) if self.magnitude is None else self.magnitude
-        error = 2 * rounding(magnitude, reach)
         rest = np.zeros_like(self.weights) if self.rest is None else self.rest
+        slack = np.zeros(len(self.offsets)) if self.slack is None else self.slack
         # A weight that is off by an unknown amount proves nothing of a feature without bounds.
-        error = np.where((np.isnan(rest) & np.isinf(reach)).any(axis=1), np.inf, error)
-        slack = 0.0 if self.slack is None else self.slack
-        return rows_alone(-self.weights, -self.offsets, self.strict, error + slack, size, -np.nan_to_num(rest),
-                          own=self.magnitude is None and not np.any(slack))  # fmt: skip
+        error = np.where((np.isnan(rest) & np.isinf(reach)).any(axis=1), np.inf, slack)
+        return rows_alone(-self.weights, -self.offsets, self.strict, error, size, -np.nan_to_num(rest),
+                          own=self.magnitude is None and not slack.any(), magnitude=2 * magnitude)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,10 @@ def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: flo
         if tree.link == "softmax" and tree.n_outputs > 2:
             return [_softmax_at_least(tree, number, k, 0.0 if at_least is None else at_least)]
         slack = ROUNDED * np.abs(values).sum() + _logit_slack(at_least, at_most)
-        magnitude, rest, ends = None, None, (_logit(at_least), _logit(at_most))
+        magnitude, rest = None, None
+        ends = _logit(at_least or None), _logit(None if at_most == 1 else at_most)  # 0 and 1 are no limits
+        if ends == (None, None):
+            return [_none(tree)]
         if tree.link == "softmax":
             magnitude = np.abs(weights).sum(axis=0)
             (form, rest), values = exact_sum(weights[k], -weights[1 - k]), values[[k]] - values[[1 - k]]
@@ -270,7 +272,7 @@ def _softmax_at_least(tree: ObliqueTree, leaf: int, k: int, least: float) -> Con
 
 
 def _logit(p: float | None) -> float | None:
-    """The score of a probability; at 0 and 1 the one from which floats round to it."""
+    """The score of a probability; at 0 and 1 the one from which on floats round to it."""
     if p is None:
         return None
     with np.errstate(divide="ignore"):

@@ -1,10 +1,10 @@
 """The best point of a polyhedron with integers and one-hot groups: branch and bound, one linear programme a part.
 
-SciPy's mixed-integer programmes are not used: HiGHS takes points within 1e-6 of a plane for inside, gives no certificate
-and ends the process on some small programmes. Here each part of the region is a box that a linear programme bounds. A
-one-hot group is divided into its members at once, and a member is excluded by the rows of the path before any programme
-is solved. Once all integers of a part are fixed, the tree itself decides whether the row has the answer. A part is left
-without a row only where that is proved (see `exact`); otherwise it stays open.
+SciPy's mixed-integer programmes are not used: HiGHS takes points within 1e-6 of a plane for inside, gives no
+certificate and ends the process on some small programmes. Here each part of the region is a box that a linear programme
+bounds. A one-hot group is divided into its members at once, and a member is excluded by the rows of the path before any
+programme is solved. Once all integers of a part are fixed, the tree itself decides whether the row has the answer. A
+part is left without a row only where that is proved (see `exact`); otherwise it stays open.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from treelu.tree.questions.geometry import Polyhedron
 from treelu.tree.questions.programmes import UnsolvedError, proved_empty
 
 Answer = TypeVar("Answer")
-_MOST = 4000  # linear programmes that are solved before a search is given up
+_MOST = 2000  # linear programmes that are solved before a search is given up
+_OPEN = 40  # points that stay open, as rounding decides there, before it is given up
 _FEW = 200  # for a first answer
 _ROUNDS = 4  # of narrowing ranges
 _WHOLE = 1e-6  # as near as this a number is tried as an integer
 _TINY = 1e-10  # so far beyond an end an integer counts as within
+_ROUNDED = 64 * float(np.finfo(np.float64).eps)  # of their terms: how far sums here may be off
 _SMALL = 1e-9  # a change that counts as none
 _SAME = 2e-8  # a difference of costs, in parts of one more than them, that counts as none
 
@@ -166,7 +168,7 @@ class WholeSearch(Generic[Answer]):
         self.parts: list[_Part] = []
         self.planes = np.zeros(0)
         self.known: tuple[float, Answer] | None = None
-        self.n_solved = 0
+        self.n_solved = self.n_open = 0
         self.least_open = np.inf  # of the parts that were neither searched through nor proved to be empty
 
     def best(self, shape: Polyhedron) -> tuple[float, tuple[float, Answer] | None]:
@@ -191,7 +193,7 @@ class WholeSearch(Generic[Answer]):
     def _first(self, shape: Polyhedron) -> None:
         """A quick look for some answer, away from the planes; proves nothing."""
         self._dive(shape, shape.inset(_WHOLE), _FEW)
-        self.parts, self.least_open = [], np.inf
+        self.parts, self.least_open, self.n_open = [], np.inf, 0
 
     def _begin(self, shape: Polyhedron, moved: Polyhedron) -> None:
         """One part: the polyhedron with its planes moved; rows are looked for within the planes as they are."""
@@ -202,7 +204,7 @@ class WholeSearch(Generic[Answer]):
         """Follow the latest part first, down to a row that has the answer; give up after ``most`` programmes."""
         last = self.n_solved + most
         self._begin(shape, moved)
-        while self.parts and self.known is None and self.n_solved < last and not self.budget.spent():
+        while self.parts and self.known is None and not self._given_up(last):
             self._divide(self.parts.pop())
 
     def _search(self, shape: Polyhedron) -> None:
@@ -213,11 +215,14 @@ class WholeSearch(Generic[Answer]):
             best = min(self.parts)
             if not self._improves(best.cost):
                 return
-            if self.n_solved >= last or self.budget.spent():
+            if self._given_up(last):
                 self.least_open = min(self.least_open, best.cost)
                 return
             self.parts.remove(best)
             self._divide(best)
+
+    def _given_up(self, last: int) -> bool:
+        return self.n_solved >= last or self.n_open >= _OPEN or self.budget.spent()
 
     def _improves(self, cost: float) -> bool:
         return np.isinf(self.below) or cost < self.below - _SAME * (1 + abs(self.below))
@@ -237,12 +242,14 @@ class WholeSearch(Generic[Answer]):
     def _divide(self, part: _Part) -> None:
         """Solve a part's programme; look at its point if it has integers; put the part's pieces in its place."""
         if part.y is None:
-            part = self._solved(part)  # type: ignore[assignment]
-            if part is None:
+            solved = self._solved(part)
+            if solved is None:
                 return
+            part = solved
             if part.cost > min((other.cost for other in self.parts), default=np.inf) and self.known is not None:
                 self.parts.append(part)  # another one may be better now
                 return
+        assert part.y is not None
         group = self._split_group(part.y)
         j = self._fractional(part.y)
         extra = self._extra_change(part)
@@ -278,6 +285,7 @@ class WholeSearch(Generic[Answer]):
         """Leave a part without a row: it is proved to be empty, or stays open."""
         if not proved_empty(shape):
             self.least_open = min(self.least_open, cost)
+            self.n_open += 1
 
     def _narrowed(self, shape: Polyhedron) -> Polyhedron | None:
         """The same without integers that a row of G, or a known answer's cost, excludes; None if none is left."""
@@ -290,7 +298,9 @@ class WholeSearch(Generic[Answer]):
             if not whole.any():
                 break
             low, high = implied_box(shape)
-            firsts, lasts = np.ceil(at + scale * low - _TINY), np.floor(at + scale * high + _TINY)
+            with np.errstate(invalid="ignore"):
+                firsts = np.ceil(at + scale * low - _TINY - _ROUNDED * (np.abs(at) + np.abs(scale * low)))
+                lasts = np.floor(at + scale * high + _TINY + _ROUNDED * (np.abs(at) + np.abs(scale * high)))
             firsts = np.where(whole, np.maximum(shape.first, firsts), shape.first)
             lasts = np.where(whole, np.minimum(shape.last, lasts), shape.last)
             if (firsts > lasts).any():
@@ -303,8 +313,10 @@ class WholeSearch(Generic[Answer]):
                 break
         return shape
 
-    def _cut(self, shape: Polyhedron, j: Any, first: Any = -np.inf, last: Any = np.inf) -> Polyhedron | None:
+    def _cut(self, shape: Polyhedron | None, j: Any, first: Any = -np.inf, last: Any = np.inf) -> Polyhedron | None:
         """The same with narrower ranges of some features' values; None where nothing is left of it."""
+        if shape is None:
+            return None
         at, scale = self.discrete.at, self.discrete.scale
         firsts, lasts = shape.first.copy(), shape.last.copy()
         firsts[j], lasts[j] = np.maximum(firsts[j], first), np.minimum(lasts[j], last)
@@ -342,7 +354,7 @@ class WholeSearch(Generic[Answer]):
     def _chosen(self, shape: Polyhedron | None, group: np.ndarray, member: int) -> Polyhedron | None:
         """The part in which one member of a group is 1."""
         value = (group == member).astype(float)
-        return None if shape is None else self._cut(shape, group, value, value)
+        return self._cut(shape, group, value, value)
 
     # A limit on the number of changes
 
@@ -384,7 +396,7 @@ class WholeSearch(Generic[Answer]):
             shape = self._still(part.shape, ~np.isin(self.unit, kept))
         values = np.round(self.discrete.at + self.discrete.scale * part.y)
         integers = np.flatnonzero(self.discrete.whole)
-        shape = None if shape is None else self._cut(shape, integers, values[integers], values[integers])
+        shape = self._cut(shape, integers, values[integers], values[integers])
         found = None if shape is None else self.settle(replace(shape, h=self.planes))
         if found is not None:
             if self._improves(found[0]):
@@ -466,8 +478,9 @@ def implied_box(shape: Polyhedron) -> tuple[np.ndarray, np.ndarray]:
         least = np.where(G > 0, G * shape.low, np.where(G < 0, G * shape.high, 0.0))
         endless = np.isinf(least)
         finite = np.where(endless, 0.0, least)
-        # What is left for one feature: nothing is known where another one has no end.
+        # What is left for one feature, rounded up: nothing is known where another one has no end.
         left = shape.h[:, None] - (finite.sum(axis=1, keepdims=True) - finite)
+        left = left + _ROUNDED * (np.abs(shape.h)[:, None] + np.abs(finite).sum(axis=1, keepdims=True))
         left = np.where(endless.sum(axis=1, keepdims=True) - endless > 0, np.inf, left)
         ends = np.where(G != 0, left / G, np.inf)
     low = np.where((G < 0) & np.isfinite(ends), ends, -np.inf).max(axis=0, initial=-np.inf)
@@ -485,8 +498,14 @@ def rows_inside(shape: Polyhedron, nearest: Callable[[Polyhedron], Any], margins
     if not has_room(shape):
         yield shape.low
         return
+    first = nearest(shape)
+    if first is None:
+        return
+    yield first
+    if proved_empty(shape):
+        return
     for strict_only in (False, True):
-        for margin in (0.0, *margins):
+        for margin in margins:
             y = nearest(shape.inset(margin, strict_only=strict_only))
             if y is None:
                 break
