@@ -44,6 +44,13 @@ def _solve(
     """
     if (low > high).any():
         return None
+    free = low < high
+    if not free.all():  # what cannot move would set the units of its rows
+        found = _solve(cost[free], A[:, free], most - A[:, ~free] @ low[~free], low[free], high[free])
+        v = low.copy()
+        if found is not None:
+            v[free] = found[0]
+        return None if found is None else (v, found[1])
     if not len(cost):
         return (np.zeros(0), np.zeros(len(most))) if (most >= 0).all() else None
     rows, columns = _balance(A, cost)

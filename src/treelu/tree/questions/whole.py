@@ -408,8 +408,11 @@ class WholeSearch(Generic[Answer]):
             self._limit_changes(part, open_unit)
             return
         fixed = self._cut(part.shape, integers, values[integers], values[integers])
-        if found is None and fixed is not None and has_room(fixed):
-            self._close(fixed, part.cost)
+        if fixed is not None and has_room(fixed):
+            if found is None:
+                self._close(fixed, part.cost)
+            elif found[0] > part.cost + _SAME * (1 + abs(part.cost)):  # a better one may lie beside it
+                self.least_open = min(self.least_open, part.cost)
         for rest in self._rest(part.shape, values):
             self._push(rest, part.moved, part.cost)
 
