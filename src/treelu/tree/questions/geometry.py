@@ -87,7 +87,8 @@ class Polyhedron:
         """The same with each plane moved outwards by more than the tree's own sums are rounded by."""
         by = 1e-9 * (1 + np.abs(self.h)) + 8 * self.noise
         if self.exact is not None:
-            by[: len(self.exact)] += np.nan_to_num(2 * self.exact.within(*self.box()).error / self.exact.size, posinf=0.0)
+            error = self.exact.within(*self.box()).error / self.exact.size
+            by[: len(error)] += np.nan_to_num(2 * error, posinf=0.0)
         return replace(self, h=self.h + by)
 
     def within(self, low: np.ndarray, high: np.ndarray) -> Polyhedron:

@@ -19,9 +19,8 @@ from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surrounding
 from treelu.tree.questions.permitted import Permitted
 from treelu.tree.questions.programmes import UnboundedError, UnsolvedError, deepest_point, proved_empty
 from treelu.tree.questions.ranges import Output, centre, nearest_by_sum, nearest_or_none
-from treelu.tree.questions.search import check_budget
 from treelu.tree.questions.wanted import ROUNDED, Conditions, class_conditions, exact_sum, interval, leaf_classes
-from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, rows_inside
+from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
 
 _THIN = 1e-9  # in units of scale: a region that is deeper has points
 _MARGINS = (1e-6, 1e-8, 1e-10)

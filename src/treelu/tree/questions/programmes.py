@@ -73,7 +73,13 @@ def _solve(
 
 
 def _optimal(
-    cost: np.ndarray, A: Any, most: np.ndarray, low: np.ndarray, high: np.ndarray, v: np.ndarray, multipliers: np.ndarray
+    cost: np.ndarray,
+    A: Any,
+    most: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    v: np.ndarray,
+    multipliers: np.ndarray,
 ) -> bool:
     """Whether the multipliers show that no other v costs less: the solver judges by its scaled numbers."""
     reduced = cost + multipliers @ A

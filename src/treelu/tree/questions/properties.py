@@ -126,9 +126,7 @@ def independent(
             chosen += [j for j in members if j not in chosen]
     names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
-        search = PairSearch(
-            tree, rows, chosen, ordered=False, levels=Classes(tree), budget_seconds=budget_seconds
-        )
+        search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree), budget_seconds=budget_seconds)
         return _verdict(search, f"the predicted class never depends on {names}", tree.predict)
     within = f" by more than {number(tolerance)}" if tolerance else ""
     levels = Levels(tree, value, 1, tolerance, rows)

@@ -21,7 +21,7 @@ from treelu.tree.questions.programmes import (
     proved_empty,
 )
 from treelu.tree.questions.wanted import find_class
-from treelu.tree.questions.whole import Discrete, UndecidedError, WholeSearch, rows_inside
+from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
 from treelu.tree.questions.words import html_text, number
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -58,9 +58,9 @@ class OutputRange:
         return html_text(str(self))
 
 
-def output_range(permitted: Permitted, output: Output) -> OutputRange:
+def output_range(permitted: Permitted, output: Output, budget_seconds: float | None = None) -> OutputRange:
     """The least and the greatest output of permitted rows."""
-    inside = Inside(permitted.tree, permitted)
+    inside = Inside(permitted.tree, permitted, Budget(check_budget(budget_seconds)))
     low, low_row = farthest(inside, output, -1)
     high, high_row = farthest(inside, output, 1)
     return OutputRange(output.words, low, high, low_row, high_row, permitted.tree.n_leaves, inside.n_looked)
@@ -138,8 +138,8 @@ class Output:
 class Inside:
     """Permitted rows in the leaves of a tree."""
 
-    def __init__(self, tree: ObliqueTree, permitted: Permitted) -> None:
-        self.tree, self.permitted, self.n_looked = tree, permitted, 0
+    def __init__(self, tree: ObliqueTree, permitted: Permitted, budget: Budget) -> None:
+        self.tree, self.permitted, self.budget, self.n_looked = tree, permitted, budget, 0
         self.place = Surroundings(Splits(tree), permitted, centre(permitted))
         at = self.place.x[self.place.movable]
         self.discrete = Discrete(self.place.whole, at, self.place.scale, self.place.groups)
@@ -162,14 +162,22 @@ class Inside:
         """The permitted part of a leaf."""
         return self.place.polyhedron(self.paths[leaf])
 
+    def _look(self) -> None:
+        if self.budget.spent():
+            raise UndecidedError("no time is left")
+        self.n_looked += 1
+
     def row(self, leaf: int) -> np.ndarray | None:
         """A permitted row in a leaf, None where it is proved that there is none; UndecidedError otherwise."""
-        self.n_looked += 1
+        self._look()
         shape = self.shape(leaf)
         if shape.empty_by_bounds():
             return None
         if self.discrete.any:
-            return WholeSearch(self.discrete, nearest_by_sum, lambda part: self._settled(part, leaf)).any(shape)
+            search = WholeSearch(
+                self.discrete, nearest_by_sum, lambda part: self._settled(part, leaf), budget=self.budget
+            )
+            return search.any(shape)
         row = self._accepted(self._points(shape), shape, leaf)
         if row is None and not proved_empty(shape):
             raise UndecidedError("no row of a leaf was found")
@@ -215,7 +223,7 @@ class Inside:
 
         None where it is proved that the leaf has no row; UndecidedError where nothing is.
         """
-        self.n_looked += 1
+        self._look()
         shape = self.shape(leaf)
         if shape.empty_by_bounds():
             return None
@@ -240,7 +248,8 @@ class Inside:
             y = largest_value(part, form)
             return None if y is None else (-float(form @ y), y)
 
-        least, found = WholeSearch(self.discrete, relax, lambda part: self._settled(part, leaf, form)).best(shape)
+        search = WholeSearch(self.discrete, relax, lambda part: self._settled(part, leaf, form), budget=self.budget)
+        least, found = search.best(shape)
         if np.isinf(least):
             if least < 0:
                 raise UndecidedError("a search over integers ended without an answer")
@@ -256,9 +265,7 @@ class Inside:
             if proved_empty(shape):
                 return None
             raise UndecidedError("no row of a leaf was found")
-        row = self._accepted(
-            rows_inside(shape, lambda inner: largest_value(inner, form), _MARGINS), shape, leaf
-        )
+        row = self._accepted(rows_inside(shape, lambda inner: largest_value(inner, form), _MARGINS), shape, leaf)
         if row is None and proved_empty(shape):
             return None
         return float(form @ best), row

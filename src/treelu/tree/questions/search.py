@@ -23,7 +23,7 @@ from treelu.tree.questions.programmes import (
 )
 from treelu.tree.questions.projection import least_distance, project, surrogate_bound
 from treelu.tree.questions.wanted import Conditions, Wanted
-from treelu.tree.questions.whole import Budget, Discrete, WholeSearch, has_room, rows_inside
+from treelu.tree.questions.whole import Budget, Discrete, WholeSearch, check_budget, has_room, rows_inside
 
 NORMS = ("l1", "linf", "l2")
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
@@ -69,13 +69,6 @@ def check_norm(norm: str) -> None:
     """Raise unless ``norm`` is one of those that can be asked for."""
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}, got {norm!r}")
-
-
-def check_budget(seconds: float | None) -> float | None:
-    """Raise unless it is a number of seconds or None."""
-    if seconds is not None and not seconds >= 0:
-        raise ValueError(f"budget_seconds must be at least 0, or None for no limit, got {seconds}")
-    return seconds
 
 
 class NearestSearch:

@@ -50,6 +50,13 @@ class Budget:
         return time.monotonic() >= self.end
 
 
+def check_budget(seconds: float | None) -> float | None:
+    """Raise unless it is a number of seconds or None."""
+    if seconds is not None and not seconds >= 0:
+        raise ValueError(f"budget_seconds must be at least 0, or None for no limit, got {seconds}")
+    return seconds
+
+
 @dataclass(frozen=True)
 class Discrete:
     """What makes a programme one with integers.
