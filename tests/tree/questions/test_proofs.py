@@ -163,6 +163,22 @@ def test_ranges_without_end_and_of_small_units():
 # Time
 
 
+def test_a_solver_that_does_not_end_by_itself():
+    weights = [
+        [5.9378690330629056e159, 9.535021540522068e171, 1.4277344261931061e160], [0.0, 4.598695401444882e171, 0.0],
+        [-8.310522112038612e159, 1.8120804784554966e160, -3.653119920134631e171],
+        [-1.0963275170625608e172, 2.3438409999192506e159, -1.2391381712230342e172],
+    ]  # fmt: skip
+    biases = [-1.2372641712214372e160, 1.1977628173911646e160, -2.654470910799247e160, -3.13544436711114e158]
+    values = np.eye(3)[[2, 2, 1, 0, 1]]
+    tree = ObliqueTree(
+        weights, biases, [[2, 1], [3, 8], [4, 5], [7, 6]], values, link="softmax", classes=["a", "b", "c"]
+    )
+    for j in range(3):
+        verdict = tree.independent(j, whole=[2])
+        assert not verdict.decided or len(set(tree.predict(verdict.rows))) == 2
+
+
 @pytest.fixture(scope="module")
 def league() -> tuple[ObliqueTree, dict[str, Any]]:
     """A tree as of results of matches: two one-hot groups of 50 teams, three numbers, weights on all of them."""

@@ -19,11 +19,13 @@ _DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bo
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # Tried in turn: presolve sometimes cannot tell "none" from "no end", and units of very unlike size need more tolerance.
+# Without a limit the interior-point method does not end on some of them.
+_LIMIT: Any = {"maxiter": 10_000}
 _WAYS: Any = (
-    ("highs", _OPTIONS),
-    ("highs-ds", _OPTIONS | {"presolve": False}),
-    ("highs", {}),
-    ("highs-ipm", {}),
+    ("highs", _OPTIONS | _LIMIT),
+    ("highs-ds", _OPTIONS | _LIMIT | {"presolve": False}),
+    ("highs", _LIMIT),
+    ("highs-ipm", _LIMIT),
 )
 
 
