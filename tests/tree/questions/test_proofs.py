@@ -160,6 +160,15 @@ def test_ranges_without_end_and_of_small_units():
     assert thin.decision_function(row[None])[0, 0] <= high
 
 
+def test_a_row_on_a_plane_that_already_has_the_answer():
+    tree = split([0.1, 0.2], -0.3)
+    row = np.array([1.0, 1.0])  # 0.1 + 0.2 rounds up
+    assert tree.predict(row[None])[0] == 1
+    for norm in ("l1", "linf", "l2"):
+        found = tree.counterfactual(row, at_least=0.5, norm=norm)
+        assert (found.distance, found.bound, found.changes) == (0.0, 0.0, ())
+
+
 # Time
 
 
@@ -212,7 +221,7 @@ def test_no_time_is_not_decided(league):
     x = np.zeros(tree.n_features)
     x[[3, 60]] = 1.0
     limit = tree.output_range(**options).high
-    found = tree.counterfactual(x, "home", budget_seconds=0.0, **options)
+    found = tree.counterfactual(x, "away", budget_seconds=0.0, **options)
     verdicts = [
         tree.rises(101, budget_seconds=0.0, **options), tree.falls(101, budget_seconds=0.0, **options),
         tree.independent(0, budget_seconds=0.0, **options), tree.at_most(limit / 2, budget_seconds=0.0, **options),

@@ -128,7 +128,12 @@ class _Run:
             heapq.heappush(self.queue, (bound, stage, next(self.order), what))
 
     def rows(self) -> Iterator[Found]:
-        tree, seen = self.search.tree, set()
+        tree, seen, x = self.search.tree, set(), self.place.x
+        leaf = int(tree.apply(x[None])[0]) - tree.n_splits
+        if self._is_answer(x, leaf):  # on a plane, solvers may miss it
+            self.effort.bound = 0.0
+            seen.add(leaf)
+            yield Found(x, 0.0, leaf)
         if self.search.fits_below[0]:
             self.push(0.0, _NODE, (0, ()))
         while self.queue:
