@@ -146,6 +146,16 @@ def test_a_probability_is_no_more_than_1():
     assert not above
 
 
+def test_probabilities_of_a_few_of_the_least_floats():
+    tree = ObliqueTree(
+        np.zeros((0, 1)), [], np.zeros((0, 2), int), [[0.0]], leaf_weights=[[[1.0]]], link="logistic", classes=[0, 1]
+    )
+    for score in np.linspace(-744.0, -737.0, 30):
+        probability = tree.predict_proba([[score]])[0, 1]
+        assert not tree.at_most(np.nextafter(probability, 0.0), bounds=(score - 1, score))
+        assert not tree.at_least(np.nextafter(probability, 1.0), bounds=(score, score + 1))
+
+
 def test_ranges_without_end_and_of_small_units():
     unlike = ObliqueTree(
         [[-4.6e11, 1.1]], [0.2], [[2, 1]], [[1.5], [-1.2]], leaf_weights=[[[1.5, -0.5]], [[-0.9, 0.8]]]

@@ -280,11 +280,13 @@ def _logit(p: float | None) -> float | None:
 
 
 def _logit_slack(at_least: float | None, at_most: float | None) -> float:
-    """By how much scores of a probability may differ that floats do not tell apart: of one by some 1e-13 of it."""
+    """By how much scores may differ whose probabilities floats do not tell apart: by 1e-13 of them, or by 2e-323."""
     slack = 0.0
     for limit in (at_least, at_most):
         if limit is not None:
-            ends = [_logit(min(max(limit * factor, 0.0), 1.0)) or 0.0 for factor in (1 - 1e-13, 1 + 1e-13)]
+            ends = [
+                _logit(float(np.clip(limit + sign * (1e-13 * limit + 2e-323), 0.0, 1.0))) or 0.0 for sign in (-1, 1)
+            ]
             slack = max(slack, ends[1] - ends[0], 1e-12 * abs(ends[0]))
     return slack
 
