@@ -138,12 +138,24 @@ def one_row_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.n
         near = ~clear & (total >= -slack - 8 * _U * rows.error) & np.isfinite(total)
     clear |= rows.own & _corner_excludes(rows, low, high)
     near &= ~clear
+    summed = near & _sums_integers(rows, low, high)  # such as those of one-hot groups, of which there are many
+    clear |= summed & ((total > 0) | ((total == 0) & rows.strict))
+    near &= ~summed
     safe = rows.own | _in_range(rows.weights, rows.offsets[:, None], low, high)
     for place in np.flatnonzero(near | (clear & ~safe)).tolist():
         multipliers = np.zeros(len(rows))
         multipliers[place] = 1.0
         clear[place] = _excludes_exactly(rows, low, high, multipliers)
     return clear
+
+
+def _sums_integers(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether the least sum over the box is one of small integers, which floats compute exactly: bool (m,)."""
+    ends = np.where(rows.weights > 0, low, np.where(rows.weights < 0, high, 0.0))
+    parts = np.column_stack([rows.weights, ends, rows.offsets])
+    with np.errstate(invalid="ignore"):
+        are_integers = ((parts == np.rint(parts)) & (np.abs(parts) < 2**20)).all(axis=1)
+    return are_integers & (rows.error == 0) & ~(rows.rest != 0).any(axis=1)
 
 
 def _corner_excludes(rows: ExactRows, low: np.ndarray, high: np.ndarray) -> np.ndarray:
