@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -209,11 +208,6 @@ def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | No
     return float(f"{half:.2g}") if half > 0 else None
 
 
-def _limited(query: Callable[..., Any], seconds: float) -> dict[str, Any]:
-    """The keyword argument that limits the time of a query, where it takes one."""
-    return {"budget_seconds": seconds} if "budget_seconds" in inspect.signature(query).parameters else {}
-
-
 class _RowAnswers:
     """Answers about rows, one at a time; searches for the same answer are prepared once."""
 
@@ -258,8 +252,7 @@ class _RowAnswers:
             asked = [{"output": self.asking.output} | end for end in ends]
         for question in asked:
             with suppress(ValueError):  # no leaf has that answer
-                limit = _limited(NearestSearch, self.seconds)
-                yield NearestSearch(tree, wanted_answer(tree, **question), norm, **limit)
+                yield NearestSearch(tree, wanted_answer(tree, **question), norm, budget_seconds=self.seconds)
 
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
@@ -319,11 +312,11 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: B
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
     what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
-    limit = _limited(tree.rises, ONE_ANSWER * budget.seconds)
+    options |= {"output": asking.output, "budget_seconds": ONE_ANSWER * budget.seconds}
 
     def direction(place: int) -> dict[str, Any]:
-        rising: Verdict = tree.rises(place, output=asking.output, **options, **limit)
-        falling = tree.falls(place, output=asking.output, **options, **limit)
+        rising: Verdict = tree.rises(place, **options)
+        falling = tree.falls(place, **options)
         if not (rising or falling) and not (rising.decided and falling.decided):
             return {}
         words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
