@@ -61,7 +61,7 @@ def ordinary_candidates(rows: TrainingRows, limits: Limits, targets: Collection[
 
 
 def linear_model_candidates(rows: TrainingRows, limits: Limits, targets: Collection[str]) -> list[Candidate]:
-    """Linear models that a tree may follow; none for one or two terms or linear leaves, where other starts do better."""
+    """Linear models that a tree may follow; none for one or two terms or linear leaves: other starts are better."""
     few_terms = limits.max_terms == 1 or limits.max_terms < min(3, rows.n_features)
     if few_terms or rows.linear or rows.signs is not None or not limits.can_train(rows):
         return []

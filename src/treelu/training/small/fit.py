@@ -117,7 +117,8 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     """
     prepared = PreparedData.of(data, linear_leaves=bool(config.linear_leaves))
     rows, limits, n_jobs = prepared.rows, config.limits(prepared.rows), config.n_threads
-    starts, targets, losses = StartTrees(limits, seed), {OWN: rows}, {}
+    starts, losses = StartTrees(limits, seed), {}
+    targets: Targets = {OWN: rows}
     too_few = len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0
     if not too_few and not limits.can_train(rows):
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)

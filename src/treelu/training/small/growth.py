@@ -27,7 +27,7 @@ EXACT_SPLITS = 6
 
 
 class NodeSplit(NamedTuple):
-    """A split w·x + b ≥ 0 of a node: its weights and bias (D + 1,), and how much it lowers the loss of the rows there."""
+    """A split w·x + b ≥ 0 of a node: its weights and bias (D + 1,), and by how much it lowers the loss there."""
 
     gain: float
     weights: NDArray[np.float64]
@@ -108,7 +108,7 @@ def _tree_of(
 def linear_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
 ) -> NodeSplit | None:
-    """The best threshold of a linear regression, scaled to standard deviation 1; None where no split lowers the loss."""
+    """The best threshold of a linear regression, scaled to standard deviation 1; None if no split lowers the loss."""
     moments, products = ridge_moments(X, target, weight)
     coefficients: Any = np.linalg.solve(moments, products)  # (D, K)
     return best_of(coefficients.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
@@ -117,7 +117,7 @@ def linear_split(
 def pair_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
 ) -> NodeSplit | None:
-    """The best threshold of one feature or of a combination of two, scaled to standard deviation 1; None where none helps.
+    """The best threshold of one feature or a combination of two, scaled to standard deviation 1; None if none helps.
 
     Combinations are the regressions of a target on two features that explain most of it, and sums and differences of
     these and of the features with the best single thresholds. They are first compared on some of the rows at a few

@@ -64,8 +64,8 @@ def shrunk_means(
 
         value(child) = value(parent) + (mean(child) − mean(parent)) / (1 + strength / rows(parent))
 
-    For classes, a leaf with a single row would still be nearly certain: the probabilities of its parent count for half a
-    row more.
+    For classes, a leaf with a single row would still be nearly certain: its parent's probabilities count for half a row
+    more.
 
     Parameters
     ----------
