@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
@@ -120,4 +119,6 @@ class NetworkConfig:
 
 def draw_seeds(random_state: Any, count: int) -> list[int]:
     """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
+    from sklearn.utils import check_random_state
+
     return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]

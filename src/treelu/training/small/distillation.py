@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
 from treelu.convert import network_to_tree
 from treelu.data.dataset import Dataset
@@ -226,6 +224,8 @@ def _network_predictions(fitted: FittedNetwork, rows: TrainingRows) -> NDArray[n
 
 def _seeded(estimator: Any, seed: int) -> Any:
     """A clone that draws the same numbers in each fit."""
+    from sklearn.base import clone
+
     model = clone(estimator)
     is_open = "random_state" in (given := model.get_params()) and given["random_state"] is None
     return model.set_params(random_state=seed) if is_open else model
@@ -233,6 +233,8 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 def _fitted(model: Any, rows: TrainingRows) -> Any:
     """The user's model, fitted; Ctrl-C ends it without a result."""
+    from sklearn.utils.validation import has_fit_parameter
+
     given = {"sample_weight": rows.weight.astype(np.float64), "groups": rows.groups}
     model.fit(*_as_given(rows), **{name: given[name] for name in given if has_fit_parameter(model, name)})
     if getattr(getattr(model, "history_", None), "ended", "") == "interrupted":

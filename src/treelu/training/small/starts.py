@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu.training.small.growth import pair_tree
 from treelu.training.small.rows import FLOAT, TrainingRows
@@ -106,6 +105,8 @@ class StartTrees:
 
 def ordinary_tree(rows: TrainingRows, criterion: str, limits: Limits, seed: int) -> Any:
     """scikit-learn's tree, grown best first."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
     common: dict[str, Any] = {
         "criterion": criterion, "max_leaf_nodes": limits.max_leaves, "max_depth": limits.max_depth,
         "min_samples_leaf": limits.min_samples, "random_state": seed,
