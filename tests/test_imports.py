@@ -34,8 +34,8 @@ ROOMS = (
 )
 # The modules whose methods lead into later rooms, each imported when its method is called, and which rooms those are.
 DOORS = {
-    "treelu.tree.doors": {"view", "export", "report", "persistence"},
-    "treelu.estimators._showing": {"persistence", "view", "report"},
+    "treelu.tree.output_methods": {"view", "export", "report", "persistence"},
+    "treelu.estimators._output_methods": {"persistence", "view", "report"},
 }
 
 

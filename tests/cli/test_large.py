@@ -18,7 +18,7 @@ import treelu
 from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
 from treelu.data import blocks, store_folder
 from treelu.data import store as stores
 from treelu.data.store import RowStore
@@ -111,7 +111,7 @@ def test_held_out_rows_are_not_trained_on(
     monkeypatch.setattr(_large, "_fit", spied)
     summarize = fitting.summarize_model
 
-    def spied_too(model: object, rows: Rows, **how: object) -> object:
+    def spied_too(model: object, rows: TableRows, **how: object) -> object:
         seen.append(rows.X["weight"].to_numpy())
         return summarize(model, rows, **how)
 

@@ -26,8 +26,8 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
-from treelu.data.folding import read_folding
 from treelu.data.folds import Folding, fold_numbers, folds
 from treelu.data.targets import Targets
 from treelu.estimators import small
@@ -294,4 +294,4 @@ def test_one_function_divides_rows() -> None:
             for name in named
         )
     }
-    assert users == {"data/folding.py"}
+    assert users == {"data/cv.py"}

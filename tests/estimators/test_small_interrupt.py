@@ -45,7 +45,7 @@ def hooked(tree, rows, *rest):
     return checked(tree, rows, *rest)
 path.trained = hooked
 
-import treelu.training.together as together
+import treelu.training.parallel as together
 class Stop(threading.Event().__class__):  # tells the hook that the pool has heard of it
     def set(self):
         super().set()

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators._grown import spread
+from treelu.estimators._tree_estimator import spread
 
 QUICK: dict[str, Any] = {"n_updates": 60, "max_leaf_nodes": 4, "selection": "largest", "random_state": 0}
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -16,8 +16,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
-from treelu.data.folding import read_folding
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.rows import (
     check_same_columns,

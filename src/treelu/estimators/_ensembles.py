@@ -23,10 +23,10 @@ from treelu.estimators._trees import column_importances, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training.boosting import Ensemble
 from treelu.training.config import NetworkConfig, patience_of
-from treelu.training.counts import PatternCounts, node_counts
 from treelu.training.ensemble import EnsembleConfig, FittedEnsemble, fit_ensemble
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
+from treelu.training.pattern_counts import PatternCounts, node_counts
 from treelu.training.saved import describe_ensemble, restore_ensemble
 from treelu.tree import ObliqueTree
 

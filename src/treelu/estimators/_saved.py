@@ -14,15 +14,15 @@ from sklearn.base import is_classifier
 
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.estimators._trees import column_importances, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training import History
 from treelu.training.config import NetworkConfig
-from treelu.training.counts import PatternCounts
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import HyperParameters
+from treelu.training.pattern_counts import PatternCounts
 from treelu.training.saved import (
     describe_history,
     describe_numbers,

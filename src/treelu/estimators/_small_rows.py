@@ -10,7 +10,7 @@ from scipy import sparse
 
 from treelu.data.folds import Fold, Folding, folds
 from treelu.data.scaling import check_scale
-from treelu.estimators._grown import Matrix, spread
+from treelu.estimators._tree_estimator import Matrix, spread
 from treelu.training.small.finish import Scale
 from treelu.training.small.soft_tree import Rows
 from treelu.tree.check import as_csr

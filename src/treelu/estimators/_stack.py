@@ -20,12 +20,12 @@ from treelu.estimators._forests import Grown, grow_boosted, grow_forest
 from treelu.training.boosting import Ensemble, grow
 from treelu.training.calibration import log_shares
 from treelu.training.config import NetworkConfig
-from treelu.training.counts import PatternCounts, feature_spread
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.ensemble import FittedEnsemble, class_places, member_trainer, untempered
 from treelu.training.fit import choose
 from treelu.training.hyper_parameters import FOLDS
 from treelu.training.loop import Callback, evaluate
+from treelu.training.pattern_counts import PatternCounts, feature_spread
 from treelu.training.plan import rows_in_batch
 from treelu.training.progress import epoch_bar
 from treelu.training.stacking import Stack, Trees, find_weights

@@ -30,8 +30,8 @@ from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.config import NetworkConfig
 from treelu.training.fit import FittedNetwork, choose, fit_network
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
+from treelu.training.parallel import in_order
 from treelu.training.small.soft_tree import Rows, SoftTree, no_values
-from treelu.training.together import in_order
 from treelu.tree.rows import dense
 
 S = TypeVar("S")

@@ -20,8 +20,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from treelu.data.cv import read_folding
 from treelu.data.encoding import check_class_weight, class_order, encode_classes, weigh_classes
-from treelu.data.folding import read_folding
 from treelu.data.folds import Folding
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import (
@@ -33,15 +33,16 @@ from treelu.data.rows import (
     warn_of_few_rows,
 )
 from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._ordinary import Grower
+from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._saved import PathState
-from treelu.estimators._showing import PathMixin
 from treelu.estimators._small_rows import are_counts, compared_rows, repeated_rows, scaled_rows, target_scale
 from treelu.estimators._teacher import Teacher, linear_networks
+from treelu.estimators._tree_estimator import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.estimators._trees import column_importances, missing_of, tree_features
+from treelu.training.parallel import in_order
 from treelu.training.small.choice import (
     MOST_SCORES,
     Judged,
@@ -57,7 +58,6 @@ from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.lessons import Lessons
 from treelu.training.small.path import CONSTANT, Budget, Family, Key, Walk, stretches
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
-from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
 from treelu.tree.missing import MissingValues
 

@@ -122,7 +122,7 @@ Combine: TypeAlias = Literal["sum", "mean", "vote"]
 Term: TypeAlias = tuple[int, float]  # a feature and its weight
 
 
-class Question(NamedTuple):
+class LinearSplit(NamedTuple):
     """A row goes right where the terms, added in this order, and then the bias are 0 or more."""
 
     terms: list[Term]
@@ -353,8 +353,8 @@ def tree_program(
     >>> program = tree_program(tree)
     >>> [column.name for column in program.columns], program.outputs
     (['height', 'age'], ('prediction',))
-    >>> questions(program.trees[0])
-    [Question(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
+    >>> linear_splits(program.trees[0])
+    [LinearSplit(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
     """
     several = (trees,) if isinstance(trees, ObliqueTree) else tuple(trees)
     if not several or not all(isinstance(tree, ObliqueTree) for tree in several):
@@ -426,12 +426,12 @@ def output_names(tree: ObliqueTree, targets: Sequence[str] = ()) -> tuple[str, .
     return tuple(f"prediction_{target}" for target in (targets or range(tree.n_outputs)))
 
 
-def questions(tree: ObliqueTree) -> list[Question]:
-    """The questions of a tree, their terms in the order in which they are added."""
-    asked = []
+def linear_splits(tree: ObliqueTree) -> list[LinearSplit]:
+    """The splits of a tree, their terms in the order in which they are added."""
+    splits = []
     for node, (left, right) in enumerate(tree.children.tolist()):
-        asked.append(Question(_terms(tree.weights, node), float(tree.biases[node]), left, right))
-    return asked
+        splits.append(LinearSplit(_terms(tree.weights, node), float(tree.biases[node]), left, right))
+    return splits
 
 
 def linear_terms(tree: ObliqueTree) -> list[list[list[Term]]] | None:

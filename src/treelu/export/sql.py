@@ -13,7 +13,7 @@ from treelu.export.program import (
     Part,
     Program,
     as_program,
-    questions,
+    linear_splits,
 )
 from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
@@ -213,16 +213,16 @@ class _Query:
         return steps
 
     def _first_block(self, expressions: Expressions, number: int) -> str:
-        nested = expressions.route(questions(self.program.trees[number]), 0, BLOCK, str)
+        nested = expressions.route(linear_splits(self.program.trees[number]), 0, BLOCK, str)
         return f"CASE WHEN {expressions.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
 
     def _next_block(self, expressions: Expressions, number: int, level: int) -> str:
         tree = self.program.trees[number]
-        asked, depths = questions(tree), tree.node_depths()
+        splits, depths = linear_splits(tree), tree.node_depths()
         roots = [node for node in range(tree.n_splits) if depths[node] == level]
         if not roots:
             return f"leaf_{number}"
-        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(asked, node, BLOCK, str)}" for node in roots)
+        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(splits, node, BLOCK, str)}" for node in roots)
         return f"CASE leaf_{number} {cases}\n  ELSE leaf_{number} END AS leaf_{number}"
 
     def _score(self, expressions: Expressions) -> list[list[str]]:

@@ -41,7 +41,7 @@ class OutOfTimeError(BaseException):
     """An answer took too long; no handler of errors on the way takes it for one of its own."""
 
 
-class Budget:
+class TimeBudget:
     """Seconds that the answers of a page may take together, and a share of them that one may take.
 
     Parameters
@@ -52,7 +52,7 @@ class Budget:
 
     Examples
     --------
-    >>> Budget(0.0).of_one() is None, Budget(60.0).of_one() is None
+    >>> TimeBudget(0.0).of_one() is None, TimeBudget(60.0).of_one() is None
     (True, False)
     """
 
@@ -130,7 +130,7 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
 
 def page_answers(
-    asking: Asking, X: Any, summary: Mapping[str, Any], budget: Budget | None = None
+    asking: Asking, X: Any, summary: Mapping[str, Any], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
     X = X if hasattr(X, "shape") else np.asarray(X)
@@ -149,7 +149,7 @@ def _too_large(tree: ObliqueTree) -> bool:
 
 
 def answer_questions(
-    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: Budget | None = None
+    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
@@ -162,10 +162,10 @@ def answer_questions(
         All rows: their ranges are those of the properties, some of them are the background of the shares.
     importances : sequence of int
         Features, the most important first.
-    budget : Budget, optional
+    budget : TimeBudget, optional
         The time that all of it may take; an answer that is not computed is absent from its row.
     """
-    tree, budget = asking.tree, budget or Budget()
+    tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
         return None
     step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
@@ -183,7 +183,7 @@ def answer_questions(
     }
 
 
-def _row_answers(about: _RowAnswers, listed: Floats, budget: Budget) -> list[dict[str, Any]]:
+def _row_answers(about: _RowAnswers, listed: Floats, budget: TimeBudget) -> list[dict[str, Any]]:
     """Shares and changes of all rows, then margins: with categories a margin takes far longer than a change."""
     rows = [budget.answer(partial(about.shares, row)) or {} for row in listed]
     for row, answers in zip(listed, rows, strict=True):
@@ -306,7 +306,9 @@ def _shown(prediction: Any) -> str:
 # Properties
 
 
-def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: Budget) -> list[dict[str, Any] | None]:
+def _properties(
+    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget
+) -> list[dict[str, Any] | None]:
     """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
 
     Empty where neither is proved nor refuted, None where there was no time; the rows have half of it.

@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Scorer = Callable[[Floats], float]
 
 
-class Metric(NamedTuple):
+class PageMetric(NamedTuple):
     """One score: its key, its name on the page, which way is better, and how it is computed."""
 
     key: str
@@ -180,7 +180,7 @@ def _mae(target: NDArray[Any], prediction: Floats) -> Scorer:
     return _mean_of(np.abs(target - prediction))
 
 
-def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metric, ...]:
+def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[PageMetric, ...]:
     """The scores of a classifier; of two classes, class 1 is the positive one."""
     mean = "" if n_classes == 2 else "Mean "
 
@@ -191,22 +191,22 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metr
         return (mean + name).capitalize() if mean else name
 
     return (
-        Metric("auc", "ROC AUC", True, _each(_binary_auc), "chance that a positive row is ranked above a negative one"),
-        Metric(
+        PageMetric("auc", "ROC AUC", True, _each(_binary_auc), "probability that a positive row outranks a negative"),
+        PageMetric(
             "average_precision", named("Average precision"), True, _each(_binary_average_precision),
             "precision averaged over all thresholds; the better score where positives are rare",
         ),
-        Metric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
-        Metric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
-        Metric("precision", named("Precision"), True, cut(_precision), "share of the rows called positive that are"),
-        Metric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
+        PageMetric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
+        PageMetric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
+        PageMetric("precision", named("Precision"), True, cut(_precision), "share of positives among rows called so"),
+        PageMetric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
     )  # fmt: skip
 
 
 REGRESSION = (
-    Metric("rmse", "RMSE", False, _rmse, "root of the mean squared error"),
-    Metric("r2", "R²", True, _r2, "share of the variance that is explained"),
-    Metric("mae", "Mean absolute error", False, _mae, "mean size of the error"),
+    PageMetric("rmse", "RMSE", False, _rmse, "root of the mean squared error"),
+    PageMetric("r2", "R²", True, _r2, "share of the variance that is explained"),
+    PageMetric("mae", "Mean absolute error", False, _mae, "mean size of the error"),
 )
 
 
@@ -247,7 +247,7 @@ def _with_interval(value: float, resampled: Floats) -> dict[str, float | None]:
 def score_models(
     target: NDArray[Any],
     predictions: Mapping[str, Floats],
-    metrics: Sequence[Metric],
+    metrics: Sequence[PageMetric],
     random_state: int,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def score_models(
         Class numbers or real targets.
     predictions : mapping of name to ndarray
         Probabilities (n_rows, n_classes) or predicted values (n_rows,); the first is the model of the report.
-    metrics : sequence of Metric
+    metrics : sequence of PageMetric
     random_state : int
     groups : int array of shape (n_rows,), optional
         Rows of a group are not independent, and are resampled together.

@@ -417,7 +417,7 @@ def _add_classes(
 
 
 def _scored(
-    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.Metric], baseline: str
+    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.PageMetric], baseline: str
 ) -> dict[str, Any]:
     for entry in entries:
         entry["scores"] = result["scores"][entry["name"]]

@@ -15,8 +15,8 @@ from treelu.data.blocks import MOST_CLASSES
 from treelu.data.store import RowStore
 from treelu.tables.errors import EmptyTableError, TableError
 from treelu.tables.files import iterate_table, parquet_file, read_table, reader_errors
-from treelu.tables.found import check_alike, find_files, partition, text_bytes
 from treelu.tables.layout import open_bytes, plain_errors
+from treelu.tables.paths import check_alike, find_files, partition, text_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,9 +12,9 @@ import numpy as np
 from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
-from treelu.training.counts import unseen_features
 from treelu.training.hyper_parameters import HyperParameters, candidates_for
 from treelu.training.loop import Callback, KernelStepper, MakeStepper
+from treelu.training.pattern_counts import unseen_features
 from treelu.training.settings import Settings
 
 PATIENCE = 10  # epochs, for early_stopping=True

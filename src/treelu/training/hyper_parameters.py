@@ -21,7 +21,7 @@ from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
 from treelu.training.loop import evaluate
-from treelu.training.together import in_order
+from treelu.training.parallel import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves

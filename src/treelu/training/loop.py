@@ -21,7 +21,7 @@ from treelu.nn.cpu.passes import TrainingPass
 from treelu.nn.cpu.threads import one_blas_thread
 from treelu.nn.networks import views
 from treelu.training.optimizers import Optimizer
-from treelu.training.together import check_not_stopped
+from treelu.training.parallel import check_not_stopped
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 FUSED_OUTPUTS = 32  # with more outputs BLAS multiplies faster than the kernels, which run without Python
@@ -195,7 +195,7 @@ class KernelStepper:
         if not self.in_one_go:
             return self._one_by_one(batches, keys, annealing, rate)
         step, self.optimizer.n_steps = self.optimizer.next_step(rate), self.optimizer.n_steps + len(keys)
-        targets = self.sample.targets.wanted()
+        targets = self.sample.targets.arrays()
         return self.passes.updates(self.sample.table, batches, keys, annealing, targets, step)
 
     def _one_by_one(

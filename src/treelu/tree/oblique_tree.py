@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import check, rows
-from treelu.tree.doors import Doors
 from treelu.tree.missing import MissingValues
+from treelu.tree.output_methods import OutputMethods
 from treelu.tree.questions.methods import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObliqueTree(Doors, Questions):
+class ObliqueTree(OutputMethods, Questions):
     """A binary decision tree whose nodes test linear combinations of the features.
 
     A row x goes right at a node where ``weights @ x + bias >= 0`` and left elsewhere. Decision nodes

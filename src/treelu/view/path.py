@@ -17,7 +17,7 @@ _NAMED = 5  # contributions named of a question with more than six
 
 
 @dataclass(frozen=True)
-class Step:
+class PathStep:
     """One question on the way: its score, and the parts that add up to it with the words for each."""
 
     node: int
@@ -56,7 +56,7 @@ def describe_path(tree: ObliqueTree, x: Any, *, top: int | None = None, digits: 
     node, steps = 0, []
     while node < tree.n_splits:
         score = float(node_scores(row[None, :], np.array([0]), tree.weights, tree.biases, node)[0])
-        steps.append(Step(node, score, _parts(tree, node, row, top, digits)))
+        steps.append(PathStep(node, score, _parts(tree, node, row, top, digits)))
         node = int(tree.children[node, int(score >= 0)])
     end = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits)}"
     here = _linear_output(tree, row, digits)
@@ -107,7 +107,7 @@ def _signed(value: float, digits: int) -> str:
     return f"{value + 0.0:+.{digits}g}"
 
 
-def _as_text(steps: list[Step], end: str, here: str, digits: int) -> str:
+def _as_text(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     lines = []
     for step in steps:
         lines.append(f"node {step.node}: {number(step.score, digits)} >= 0? {step.answer}")
@@ -123,7 +123,7 @@ _PLUS, _MINUS = "#c2502e", "#2f62a8"
 _BAR = 120  # pixels of the largest contribution of a question
 
 
-def _as_html(steps: list[Step], end: str, here: str, digits: int) -> str:
+def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     left, right = _CELL.format("left"), _CELL.format("right")
     rows = []
     for step in steps:

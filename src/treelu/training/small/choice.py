@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from treelu.training.calibration import CLEARLY
+from treelu.training.parallel import in_order
 from treelu.training.small.leaves import (
     STRENGTH,
     STRENGTHS,
@@ -39,7 +40,6 @@ from treelu.training.small.path import (
     walk,
 )
 from treelu.training.small.soft_tree import Rows, SoftTree, one_leaf
-from treelu.training.together import in_order
 
 
 class Hold(NamedTuple):

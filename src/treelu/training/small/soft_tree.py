@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treelu.data.folds import Folding
 from treelu.nn.soft_training import SoftTraining
 from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
-from treelu.training.together import check_not_stopped
+from treelu.training.parallel import check_not_stopped
 
 FLOAT = np.float32
 PRIOR = 0.6  # pseudo-rows of a leaf's first chances

@@ -1,4 +1,4 @@
-"""What estimators share whose fitted model is an ObliqueTree and nothing else."""
+"""Base classes of estimators whose fitted model is one ObliqueTree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import missing_value_errors, refuse_text_columns
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
@@ -58,7 +58,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         return self.tree_.decision_path(rows)
 
     def get_depth(self) -> int:
-        """Decisions on the longest path of ``tree_``."""
+        """Splits on the longest path of ``tree_``."""
         check_is_fitted(self)
         return self.tree_.depth
 

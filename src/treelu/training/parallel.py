@@ -1,4 +1,4 @@
-"""Several trainings at once, in threads of this process, which one Ctrl-C ends all.
+"""Several trainings in parallel, in threads of this process; one Ctrl-C stops them all.
 
 The kernels run without Python's lock, so that threads do as well as processes here; rows are not copied, and a fit has
 the same result to the bit as one made alone. Where joblib has been given a cluster (``parallel_config("dask")``), the
