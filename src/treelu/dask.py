@@ -197,7 +197,7 @@ class _DaskNetwork(_DaskEstimator):
 
 
 class _DaskTree(_DaskEstimator):
-    """The small tree: its questions are those of the sample, the values of its leaves follow from all rows."""
+    """The small tree: its splits are those of the sample, the values of its leaves follow from all rows."""
 
     def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
         refuse_linear_leaves(self.estimator)
@@ -244,13 +244,13 @@ class DaskLLNRegressor(_DaskNetwork):
 
 
 class DaskObliqueTreeClassifier(_ProbabilityMixin, _DaskTree):
-    """`ObliqueTreeClassifier` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeClassifier` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
 
     _local_class = ObliqueTreeClassifier
 
 
 class DaskObliqueTreeRegressor(_DaskTree):
-    """`ObliqueTreeRegressor` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeRegressor` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
 
     _local_class = ObliqueTreeRegressor
 
@@ -276,7 +276,7 @@ class _Draw(NamedTuple):
         """The sample's rows of a partition, those held out, and all but these, in random order."""
         rng = np.random.default_rng([self.seed, 0, number])
         order = rng.permutation(n_rows)
-        # Rounded up or down by chance: many small partitions together give the share too.
+        # Rounded up or down at random: many small partitions together give the share too.
         n_held_out, n_drawn = (int(share * n_rows + rng.random()) for share in (self.held_out, self.share))
         held_out, rest = np.split(order, [n_held_out])
         return (order if self.share == 1 else rest[:n_drawn]), held_out, rest

@@ -86,7 +86,7 @@ def test_wrong_fractions(fractions):
 
 @pytest.mark.parametrize("n_rows", [-3, 2.5, "10"])
 def test_wrong_number_of_rows(n_rows):
-    with pytest.raises(ValueError, match="n_rows must be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="n_rows must be an integer of at least 0"):
         random_split(n_rows)
 
 

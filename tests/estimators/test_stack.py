@@ -25,7 +25,7 @@ from treelu.training.boosting import Ensemble, Member
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.forest import boosted_trees, random_forest
 from treelu.training.plan import Plan, plan_training
-from treelu.training.stacking import HOLD, combined, find_weights
+from treelu.training.stacking import PENALTY, combined, find_weights
 
 FEW: dict[str, Any] = {"n_estimators": 4, "n_trees": 30, "random_state": 0}
 
@@ -191,7 +191,7 @@ def test_weights_of_classes_are_the_best() -> None:
 
     def loss(b: np.ndarray) -> float:
         entropy = cross_entropies(y, combined([good, poor, none], b, constant, "multiclass")).mean()
-        return float(entropy + HOLD / 400 * ((b - np.array([0, 1, 1, 1]) / 3) ** 2).sum())
+        return float(entropy + PENALTY / 400 * ((b - np.array([0, 1, 1, 1]) / 3) ** 2).sum())
 
     assert (weights >= 0).all()
     assert weights[3] < 0.2 < weights[2] < weights[1]

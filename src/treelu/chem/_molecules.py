@@ -169,7 +169,7 @@ class SmilesTransformer(TransformerMixin, BaseEstimator, ABC):
         return self.transform_kept(X)[0]
 
     def _check_whole(self, **least: int) -> None:
-        """Raise unless these parameters are whole numbers of at least so much, and `invalid` is known."""
+        """Raise unless these parameters are integers of at least so much, and `invalid` is known."""
         for name, low in least.items():
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:

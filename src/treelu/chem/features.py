@@ -41,7 +41,7 @@ class MolecularFeatures(SmilesTransformer):
     """SMILES to columns of which each means one thing.
 
     The default block, ``"substructures"``, has a column for each of the ``n_bits`` circular substructures that most
-    training molecules have (Sort & Slice). No two share a column, and the column's name is the substructure. Further
+    training molecules have (Sort & Slice). No two share a column, and the column's name is the substructure. Other
     blocks stand beside it:
 
     =================  ====================================================  ==========================================

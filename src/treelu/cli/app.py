@@ -344,7 +344,7 @@ def report(
 Within = Annotated[
     Columns, _option("Range of a column, such as age=18..100 or job=clerk|student; repeat for others.", metavar="RANGE")
 ]
-Whole = Annotated[Columns, _option("Columns that take whole numbers only (a,b,c).", metavar="COL")]
+Whole = Annotated[Columns, _option("Columns that take integers only (a,b,c).", metavar="COL")]
 
 
 @app.command()

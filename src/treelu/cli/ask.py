@@ -107,7 +107,7 @@ class Answer:
         return lines
 
     def _certainty(self) -> str:
-        return "proved" if self.proved else "none was found; not proved: too many whole numbers to look at"
+        return "proved" if self.proved else "none was found; not proved: too many integers to look at"
 
     def _then(self, way: Way) -> str:
         # A probability may be reached without another class.

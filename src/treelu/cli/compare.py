@@ -52,8 +52,8 @@ def _score(model: TableModel, rows: TableRows, metric: str) -> float:
     from sklearn.metrics import r2_score, roc_auc_score
 
     if metric == "ROC AUC":
-        chances = model.estimator.predict_proba(rows.X)[:, 1]
-        return float(roc_auc_score(rows.y == model.estimator.classes_[1], chances))
+        probabilities = model.estimator.predict_proba(rows.X)[:, 1]
+        return float(roc_auc_score(rows.y == model.estimator.classes_[1], probabilities))
     answers = model.columns_of(rows.X)
     if metric == "accuracy":
         return float(np.mean(answers["prediction"] == rows.y))

@@ -93,7 +93,7 @@ def write_report(
 
 
 def _seen_in_training(model: TableModel, rows: TableRows) -> tuple[tuple[str, ...], RowsAre]:
-    """What to say of rows that the model was trained on, and what to call them."""
+    """A warning where the rows are training rows, and what to call them."""
     share = None if model.digest is None else model.digest.share_of(rows.X)
     if share is None or share < 0.3:
         return (), "given"

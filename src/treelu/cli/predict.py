@@ -75,7 +75,7 @@ def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str], a
     return result
 
 
-# Whole numbers that JSON's readers would change: zeros before them, more digits than a float keeps.
+# Integers that JSON's readers would change: zeros before them, more digits than a float keeps.
 _CODE = r"[+-]?(?:0[0-9]+|[0-9]{16,})"
 
 

@@ -39,7 +39,7 @@ from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, draw_table, estimate_rows
 from treelu.tables.reader import TableReader
-from treelu.tables.targets import doubtful_classes
+from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -248,9 +248,9 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
     y = read_targets(frame, names, source.task, notes, decimal=reading.decimal)
     table = _Table(frame, y, _read_groups(frame, columns, names, y.rows, notes))
-    doubt = doubtful_classes(names[0], table.y.y)
-    if doubt is not None:
-        notes.warn(doubt)
+    warning = suspicious_classes(names[0], table.y.y)
+    if warning is not None:
+        notes.warn(warning)
     numbers = None
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))

@@ -97,7 +97,7 @@ def _losses(
     *,
     by_rank: bool = False,
 ) -> list[list[float]]:
-    """The loss of each setting on each fold."""
+    """The loss of each candidate on each fold."""
     words = f"tuning: {len(settings)} settings × {len(parts)} folds"
     with step(words, quiet), progress_bar("tuning", len(settings) * len(parts), quiet) as advance:
 
@@ -121,22 +121,22 @@ def fold_loss(
     *,
     by_rank: bool = False,
 ) -> float:
-    """What to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
+    """The loss to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
     groups = None if rows.groups is None else rows.groups[training]
     estimator.fit(take_rows(rows.X, training), rows.y[training], groups=groups)
     X = take_rows(rows.X, testing)
     if task == "regression":
         return float(root_mean_squared_error(rows.y[testing], estimator.predict(X)))
-    chances = estimator.predict_proba(X)
+    probabilities = estimator.predict_proba(X)
     if task == "classification" and by_rank and len(estimator.classes_) == 2:
-        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], chances[:, 1]))
+        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], probabilities[:, 1]))
     if task == "classification":
-        return float(log_loss(rows.y[testing], chances, labels=estimator.classes_))
+        return float(log_loss(rows.y[testing], probabilities, labels=estimator.classes_))
     areas = []
-    for label, chance in zip(rows.y[testing].T, chances.T, strict=True):
+    for label, probability in zip(rows.y[testing].T, probabilities.T, strict=True):
         known = ~np.isnan(label)
         if len(set(label[known])) == 2:
-            areas.append(roc_auc_score(label[known], chance[known]))
+            areas.append(roc_auc_score(label[known], probability[known]))
     return -float(np.mean(areas))
 
 

@@ -1,4 +1,4 @@
-"""What a network is trained for and judged by: losses on batches of rows, scores on whole tables."""
+"""Targets of a network: losses on batches of rows, metrics on whole tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Task = Literal["binary", "multiclass", "regression"]
 
 
 class KernelTargets(NamedTuple):
-    """What the kernels of the losses read; None where there is none. Of labels and y there is one."""
+    """Arrays that the loss kernels read; None where there is none. Either labels or y is given."""
 
     labels: NDArray[np.int64] | None
     y: NDArray[Any] | None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
 SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
-HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, judge the end
+HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, validate the end
 ROW_VISITS = 12_000_000  # at least so many, and at least one pass, after that
 BATCH_ROWS = 512
 

@@ -310,7 +310,7 @@ class _Writer:
         places = {"ONE": self._number(1.0), "EXP": "exp" if self.dtype == "double" else "expf", "REAL": self.dtype}
         places |= {"ABS": "fabs" if self.dtype == "double" else "fabsf", "N": str(part.n_scores)}
         template = {"logistic": source.LOGISTIC, "softmax": source.SOFTMAX}.get(part.link, source.IDENTITY)
-        kept = "outputs[k] = chances[k]" if part.only is None else f"outputs[k] = chances[{part.only}]"
+        kept = "outputs[k] = probability[k]" if part.only is None else f"outputs[k] = probability[{part.only}]"
         text = (
             fill(template, **places)
             if part.classes is not None or template is not source.IDENTITY
@@ -318,7 +318,7 @@ class _Writer:
         )
         if part.threshold is not None:
             positive, least = part.threshold
-            text += f"    label = chances[{positive}] >= {self._number(least)} ? {positive} : {1 - positive};\n"
+            text += f"    label = probability[{positive}] >= {self._number(least)} ? {positive} : {1 - positive};\n"
         return text + f"    for (k = 0; k < {len(part.outputs)}; k++) {kept};\n"
 
     def _predict(self) -> str:

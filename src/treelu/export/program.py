@@ -1,6 +1,6 @@
 """What an exported program computes, in a form that every language can be written from.
 
-The original columns of a row become features, the features answer the questions of one or several trees, the leaves
+The original columns of a row become features, the features go through the splits of one or several trees, the leaves
 give the answers. `ObliqueTree` alone is such a program with a column for each feature; models of tables add how their
 columns are encoded (`treelu.tables.programs`). A new kind of column is a new class of feature here; the type checker
 then names the writers that do not write it yet.
@@ -238,7 +238,7 @@ class Program:
     columns : tuple of Column
         The original columns, in their order.
     features : tuple of Feature
-        What the trees' questions are about.
+        The inputs of the trees' splits.
     parts : tuple of Part
         One, or one for each of several labels.
     name : str
@@ -286,16 +286,16 @@ class Program:
 
     @property
     def used_columns(self) -> list[int]:
-        """The columns that some question or linear leaf reads, ascending."""
+        """The columns that some split or linear leaf reads, ascending."""
         return sorted({self.features[feature].column for feature in self.used_features})
 
     @cached_property
     def used_features(self) -> list[int]:
-        """The features that some question or linear leaf has a weight for, ascending."""
+        """The features that some split or linear leaf has a weight for, ascending."""
         return sorted({feature for tree in self.trees for feature in tree.used_features().tolist()})
 
     def compacted(self) -> Program:
-        """The same program without the features that no question reads; the columns stay."""
+        """The same program without the features that no split reads; the columns stay."""
         used = self.used_features
         if len(used) == len(self.features):
             return self

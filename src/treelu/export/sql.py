@@ -19,7 +19,7 @@ from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
 
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
-BLOCK = 8  # questions on a path within one expression of a query: parsers allow few levels of nesting
+BLOCK = 8  # splits on a path within one expression of a query: parsers allow few levels of nesting
 
 
 def to_sql(
@@ -307,9 +307,9 @@ class _Query:
             whole = " + ".join(powers)
             columns = [f"{power} / ({whole})" for power in powers]
         if part.threshold is not None and part.classes is not None:
-            chance, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
+            p, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
             yes, no = (self.dialect.label(part.classes[k]) for k in (part.threshold[0], 1 - part.threshold[0]))
-            found = [("prediction", f"CASE WHEN {chance} >= {least} THEN {yes} WHEN {chance} < {least} THEN {no} END")]
+            found = [("prediction", f"CASE WHEN {p} >= {least} THEN {yes} WHEN {p} < {least} THEN {no} END")]
         kept = columns if part.only is None else [columns[part.only]]
         return found + list(zip(part.outputs, kept, strict=True))
 

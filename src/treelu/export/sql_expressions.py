@@ -1,4 +1,4 @@
-"""Sums, questions and answers of a program as SQL expressions."""
+"""Sums, splits and predictions of a program as SQL expressions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from treelu.export.program import (
 )
 from treelu.tree import ObliqueTree
 
-MAX_NESTING = 14  # questions on a path where all must be one expression: parsers allow few levels of nesting
+MAX_NESTING = 14  # splits on a path where all must be one expression: parsers allow few levels of nesting
 _LARGEST = 1e308
 
 
 @dataclass(frozen=True)
 class Expressions:
-    """Sums, questions and answers as expressions; `cells` are the columns' values, NULL where one is missing."""
+    """Sums, splits and predictions as expressions; `cells` are the columns' values, NULL where one is missing."""
 
     program: Program
     dialect: Dialect
@@ -78,7 +78,7 @@ class Expressions:
     def route(
         self, splits: list[LinearSplit], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
     ) -> str:
-        """Nested questions from a node on, as many levels as given; below them what `leaf` says of a node."""
+        """Nested splits from a node on, as many levels as given; below them `leaf(node)`."""
         if node >= len(splits) or levels == 0:
             return leaf(node)
         split = splits[node]

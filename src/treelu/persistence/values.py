@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_NUMBER = 2**53  # whole numbers beyond this are not counts
+MAX_NUMBER = 2**53  # integers beyond this are not counts
 # Labels are class names and the like: JSON keeps the values, and with them their NumPy type.
 LABEL_TYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "str",
@@ -178,10 +178,10 @@ class Fields:
         return ModelFileError(f"{self.where}: {text}")
 
     def whole(self, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
-        """A whole number within bounds."""
+        """An integer within bounds."""
         value = self.any(name)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ModelFileError(f"{self.where}: {name} must be a whole number from {low}, got {_shown(value)}")
+            raise ModelFileError(f"{self.where}: {name} must be an integer from {low}, got {_shown(value)}")
         return value
 
     def number(self, name: str) -> float:

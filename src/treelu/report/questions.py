@@ -1,4 +1,4 @@
-"""What the page says of questions: the nearest change, margin and shares of listed rows, and properties of the tree."""
+"""Queries on the page: the nearest change, margin and shares of listed rows, and properties of the tree."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _mean_of(values: Floats) -> Scorer:
 
 
 def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
-    """Area under the ROC curve: the chance that a positive row outranks a negative one, ties counting half."""
+    """Area under the ROC curve: the probability that a positive row outranks a negative one, ties counting half."""
     order = np.argsort(score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
     positive = positive[order]
@@ -297,7 +297,7 @@ def score_models(
 
 
 def _one_against_rest(target: NDArray[Any], probability: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
-    """(class, rows of it, their chances): of two classes the second, else each; a curve needs rows of both kinds."""
+    """(class, its rows, its probabilities): of two classes the second, else each; a curve needs rows of both kinds."""
     n_classes = probability.shape[1]
     for k in [1] if n_classes == 2 else range(n_classes):
         positive = target == k
@@ -319,9 +319,9 @@ def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200)
     [{'class': 1, 'auc': 1.0, 'false_positive': [0.0, 0.0, 1.0], 'true_positive': [0.0, 1.0, 1.0]}]
     """
     curves = []
-    for k, positive, chance in _one_against_rest(target, probability):
-        fpr, tpr, _ = roc_curve(positive, chance)
-        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, chance)(np.ones(len(target)))
+    for k, positive, score in _one_against_rest(target, probability):
+        fpr, tpr, _ = roc_curve(positive, score)
+        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, score)(np.ones(len(target)))
         curves.append(
             {"class": k, "auc": auc, "false_positive": fpr[keep].tolist(), "true_positive": tpr[keep].tolist()}
         )
@@ -337,31 +337,31 @@ def precision_recall_curves(target: NDArray[Any], probability: Floats, max_point
     [{'class': 1, 'average_precision': 1.0, 'recall': [1.0, 1.0, 0.0], 'precision': [0.5, 1.0, 1.0]}]
     """
     curves = []
-    for k, positive, chance in _one_against_rest(target, probability):
-        precision, recall, _ = precision_recall_curve(positive, chance)
+    for k, positive, score in _one_against_rest(target, probability):
+        precision, recall, _ = precision_recall_curve(positive, score)
         keep = _some(len(recall), max_points)
-        area = _binary_average_precision(positive, chance)(np.ones(len(target)))
+        area = _binary_average_precision(positive, score)(np.ones(len(target)))
         points = {"recall": recall[keep].tolist(), "precision": precision[keep].tolist()}
         curves.append({"class": k, "average_precision": area} | points)
     return curves
 
 
-def threshold_counts(target: NDArray[Any], chance: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
-    """Rows of each kind at each predicted chance of the positive class, ascending: what a threshold moves.
+def threshold_counts(target: NDArray[Any], probability: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
+    """Rows of each kind at each predicted probability of the positive class, ascending: what a threshold moves.
 
     Examples
     --------
     >>> threshold_counts(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
-    {'chance': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
+    {'probability': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
     """
-    chances, which = np.unique(chance, return_inverse=True)
-    if len(chances) > max_steps:  # a row's chance is then given as the least of its step
-        edges = np.unique(np.quantile(chances, np.linspace(0, 1, max_steps), method="lower"))
-        which = np.searchsorted(edges, chance, side="right") - 1
-        chances = edges
-    positive = np.bincount(which, weights=target == 1, minlength=len(chances)).astype(int)
-    negative = np.bincount(which, weights=target != 1, minlength=len(chances)).astype(int)
-    return {"chance": chances.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
+    levels, which = np.unique(probability, return_inverse=True)
+    if len(levels) > max_steps:  # a row's probability is then given as the least of its step
+        edges = np.unique(np.quantile(levels, np.linspace(0, 1, max_steps), method="lower"))
+        which = np.searchsorted(edges, probability, side="right") - 1
+        levels = edges
+    positive = np.bincount(which, weights=target == 1, minlength=len(levels)).astype(int)
+    negative = np.bincount(which, weights=target != 1, minlength=len(levels)).astype(int)
+    return {"probability": levels.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
 
 
 def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) -> list[list[int]]:
@@ -378,10 +378,10 @@ def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) 
 
 
 def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> dict[str, Any]:
-    """How often the predicted chance comes true, in ``n_bins`` bins of equal width.
+    """Reliability diagram: observed frequency against predicted probability, in ``n_bins`` bins of equal width.
 
-    Two classes: the chance of the second. More classes: the chance of the predicted class. ``ece`` is the
-    expected calibration error, the mean over rows of |share − chance| of their bin; bounds are Wilson's.
+    Two classes: the probability of the second. More classes: that of the predicted class. ``ece`` is the
+    expected calibration error, the mean over rows of |frequency − probability| of their bin; bounds are Wilson's.
 
     Examples
     --------
@@ -390,14 +390,14 @@ def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> 
     (0.25, [1, 1])
     """
     if probability.shape[1] == 2:
-        chance, happened = probability[:, 1], target == 1
+        confidence, happened = probability[:, 1], target == 1
     else:
-        chance, happened = probability.max(axis=1), target == probability.argmax(axis=1)
-    which = np.minimum((chance * n_bins).astype(int), n_bins - 1)
+        confidence, happened = probability.max(axis=1), target == probability.argmax(axis=1)
+    which = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     bins, gap = [], 0.0
     for b in np.unique(which):
         rows = which == b
-        n, predicted, share = int(rows.sum()), float(chance[rows].mean()), float(happened[rows].mean())
+        n, predicted, share = int(rows.sum()), float(confidence[rows].mean()), float(happened[rows].mean())
         low, high = wilson_interval(share, n)
         bins.append({"n": n, "predicted": predicted, "observed": share, "low": low, "high": high})
         gap += n * abs(share - predicted)

@@ -75,7 +75,7 @@ class NumberColumn:
         if found is not None and column.notna().any():
             raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
         if found is not None:
-            column = column.astype(object)  # gaps alone
+            column = column.astype(object)  # missing values alone
         if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
             column = column.mask(to_texts(column).isin(self.strays))
         values, strays = to_numbers(column, self.style)
@@ -127,7 +127,7 @@ class TextColumn:
     name: str
     indicator: ClassVar[bool] = False  # missing values are a category
     categories: tuple[str, ...]
-    other: bool  # whether there is a feature for all further categories
+    other: bool  # whether there is a feature for all other categories
     missing: bool  # whether there is one for missing values
 
     @property
@@ -169,7 +169,7 @@ class TextColumn:
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
-        if column.dtype.kind in "iuf":  # a gap makes floats of whole numbers: 120.0 is the category 120
+        if column.dtype.kind in "iuf":  # a missing value makes floats of integers: 120.0 is the category 120
             texts = texts.map({text: _other_writing(text, places) for text in texts.dropna().unique()})
         place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
         unseen = (place < 0) & ~absent

@@ -261,7 +261,7 @@ def check_distinct(names: Sequence[str], path: str | Path) -> None:
 
 
 def _wrong_delimiter(header: str, path: str | Path, delimiter: str | None) -> str | None:
-    """What to say of a header that is a single name, with another delimiter in it."""
+    """The message about a header that is a single name with another delimiter in it."""
     for other, word in DELIMITERS.items():
         if other in header and other != delimiter:
             option = "$'\\t'" if other == "\t" else f"'{other}'"
@@ -365,7 +365,7 @@ def base_suffix(path: str | Path) -> str:
 
 @contextmanager
 def plain_errors(path: str | Path) -> Iterator[None]:
-    """What the system says of a bad file, as a `TableError` that says what to do."""
+    """Turn errors of the system about a bad file into a `TableError` with the remedy."""
     try:
         yield
     except (TableError, ImportError):

@@ -202,7 +202,7 @@ def draw_table(
 
 
 def draw_rows(pieces: Iterable[pd.DataFrame], n_rows: int, seed: int, *, classes: str | None = None) -> Drawn:
-    """Draw rows from a stream of unknown length, each set of `n_rows` rows with the same chance.
+    """Draw rows from a stream of unknown length, each set of `n_rows` rows with the same probability.
 
     Each row gets a random number; those with the smallest are kept.
 

@@ -86,8 +86,8 @@ class Combination:
         """Count one more member in."""
         self.n_members += 1
         if self.combine == "vote":
-            chances = log_probabilities(self.start + part)
-            self.total = chances if self.n_members == 1 else np.logaddexp(self.total, chances)
+            log_p = log_probabilities(self.start + part)
+            self.total = log_p if self.n_members == 1 else np.logaddexp(self.total, log_p)
         else:
             self.total = self.total + part
 
@@ -292,7 +292,7 @@ def grow(
         The size to grow to.
     recipe : Recipe or CrossFit
     sums : Sums or HeldOut
-        The training rows and what members say of them.
+        The training rows and the members' predictions for them.
     validation : Sums, optional
         Scored after each member; the members after the best score are dropped at the end.
     patience : int, optional

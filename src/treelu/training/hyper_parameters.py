@@ -202,7 +202,7 @@ def _in_threads(score: Callable[[HyperParameters], T], candidates: Sequence[Hype
 def clearly_worse(
     losses: NDArray[np.float64], best: NDArray[np.float64], groups: NDArray[np.int64] | None = None
 ) -> bool:
-    """Whether losses on the same rows are higher by more than chance makes them; chance is that of whole groups."""
+    """Whether losses on the same rows are significantly higher; with groups, the standard error is over groups."""
     difference = by_group(losses - best, groups)
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 

@@ -316,7 +316,7 @@ def train(
     annealing : float in [0, 1]
         Where the activation is piece-wise linear, λ grows to 1 within this share of the epochs (§3.7: within all).
     validation : Dataset, optional
-        Judged after each epoch; the best epoch's parameters are restored at the end.
+        Scored after each epoch; the best epoch's parameters are restored at the end.
     patience : int, optional
         Stop after this many epochs without a better validation score.
     callbacks : sequence of callables

@@ -105,8 +105,8 @@ class _RootMeanSquares:
 def choose_features(network: NeuronChain, n_features: int, train_with: Callable[[float], object]) -> NDArray[np.int64]:
     """The features that remain as the penalty grows until at most `n_features` do, in ascending order.
 
-    `train_with(penalty)` goes on training `network` with that penalty. Where the last step of the path drops too many,
-    the strongest of the step before fill up.
+    `train_with(penalty)` continues training `network` with that penalty. Where the last step of the path drops too
+    many, the strongest of the step before fill up.
     """
     before = feature_norms(network)
     penalty = FIRST_PENALTY

@@ -13,7 +13,7 @@ from treelu.tree.rows import node_totals
 from treelu.view.layout import depth_that_fits
 
 MAX_LEAVES = 256  # ends of branches in a text
-FEW = 6  # a question of so many terms is shown whole
+FEW = 6  # a split of so many terms is shown whole
 STRONGEST = 3  # terms shown of a longer one
 
 

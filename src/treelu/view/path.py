@@ -1,4 +1,4 @@
-"""The way of one row through a tree: each question, its answer and what the terms contribute; in words and as HTML."""
+"""The way of one row through a tree: each split, its answer and what the terms contribute; in words and as HTML."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from treelu.tree.names import shown_name
 from treelu.tree.rows import dense_row, node_scores, one_row_table
 from treelu.view.labels import FEW, leaf_words, number, strongest_terms
 
-_NAMED = 5  # contributions named of a question with more than six
+_NAMED = 5  # contributions named of a split with more than six
 
 
 @dataclass(frozen=True)
 class PathStep:
-    """One question on the way: its score, and the parts that add up to it with the words for each."""
+    """One split on the way: its score, and the parts that add up to it with the words for each."""
 
     node: int
     score: float
@@ -73,7 +73,7 @@ def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
 def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:
     """What adds up to a node's score: the largest contributions (weight times value), the others' sum, the bias.
 
-    A question of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
+    A split of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
     """
     weights = tree.node_weights(node)
     parts = weights * row
@@ -120,15 +120,15 @@ def _as_text(steps: list[PathStep], end: str, here: str, digits: int) -> str:
 # The same as a table, without scripts and style sheets: notebooks keep only plain elements and their styles.
 _CELL = 'style="text-align: {}; padding: 1px 8px; border: 0"'
 _PLUS, _MINUS = "#c2502e", "#2f62a8"
-_BAR = 120  # pixels of the largest contribution of a question
+_BAR = 120  # pixels of the largest contribution of a split
 
 
 def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     left, right = _CELL.format("left"), _CELL.format("right")
     rows = []
     for step in steps:
-        question = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
-        rows.append(f'<tr style="background: none"><td {left} colspan="3">{question}</td></tr>')
+        split = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
+        rows.append(f'<tr style="background: none"><td {left} colspan="3">{split}</td></tr>')
         longest = max(abs(value) for value, _ in step.parts) or 1.0
         for value, words in step.parts:
             color = _PLUS if value > 0 else _MINUS
