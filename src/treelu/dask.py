@@ -40,7 +40,7 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators._base import draw_seeds, network_config
+from treelu.estimators._inputs import draw_seeds, network_config
 from treelu.estimators._large import (
     HELD_OUT_ROWS,
     HELD_OUT_SHARE,
@@ -123,9 +123,9 @@ class _DaskEstimator(BaseEstimator):
         self
         """
         client = self.client or default_client()
-        return self._fit_parts(client, _windows(X, y, sample_weight))
+        return self.fit_windows(client, _windows(X, y, sample_weight))
 
-    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
         local = clone(self.estimator)
         refuse_folding(local.cv, None)
@@ -199,9 +199,9 @@ class _DaskNetwork(_DaskEstimator):
 class _DaskTree(_DaskEstimator):
     """The small tree: its splits are those of the sample, the values of its leaves follow from all rows."""
 
-    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
         refuse_linear_leaves(self.estimator)
-        return super()._fit_parts(client, windows)
+        return super().fit_windows(client, windows)
 
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Sums of the leaves' targets in each partition, added up in the order of the partitions."""
@@ -283,7 +283,7 @@ class _Draw(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """What a round begins with."""
+    """The start of a round."""
 
     local: Any
     start: Start
@@ -293,7 +293,7 @@ class _Round(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What the client learns of a partition: its rows, its columns (names, or how many), its labels."""
+    """Facts about a partition for the client: its rows, its columns (names, or how many), its labels."""
 
     n_rows: int
     columns: tuple[str, ...] | int

@@ -323,6 +323,7 @@ def test_what_training_constrained_is_proved(lend) -> None:
     assert lend("verify", "--falls", "income", model=model).code == 1
 
 
+@pytest.mark.slow
 def test_hostile_names_are_shown_on_one_line_and_cut(tmp_path: Path, type_: Type) -> None:
     """0.1 printed them as they are: colours, turned text and new lines in every note and answer."""
     red, turned, rows = "\x1b[31mred\x1b[0m", "\u202eevil", np.random.default_rng(0).standard_normal((60, 3))
@@ -353,6 +354,7 @@ def test_hostile_names_are_shown_on_one_line_and_cut(tmp_path: Path, type_: Type
         assert all(line.isprintable() for line in text.split("\n"))
 
 
+@pytest.mark.slow
 def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     """What is answered about a model of `treelu fit` is true of what `treelu predict` says."""
     model = tmp_path / "model"

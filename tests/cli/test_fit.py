@@ -24,6 +24,8 @@ from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 
 def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
     return prepare(Source(str(path), [target], **options), Notes(quiet=True))  # type: ignore[arg-type]

@@ -34,6 +34,7 @@ def clinic(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), QUICK, ("--method", "lcn", "--tune", "--epochs", 1, "--depth", 1)])
 def test_the_column_of_groups_is_not_a_feature(clinic: Path, tmp_path: Path, type_: Type, options: tuple) -> None:
     common = ("--target", "outcome", "--groups", "patient", "--json", *options)
@@ -50,6 +51,7 @@ def test_the_column_of_groups_is_not_a_feature(clinic: Path, tmp_path: Path, typ
     assert type_("predict", tmp_path / "model", new).code == 0
 
 
+@pytest.mark.slow
 def test_every_fit_is_given_the_groups(
     clinic: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
 ) -> None:

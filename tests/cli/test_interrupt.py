@@ -21,7 +21,7 @@ from treelu.cli.pages import add_questions, pages, summarize_model
 from treelu.cli.prepare import TableRows
 from treelu.report.questions import OutOfTimeError
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 
 @pytest.fixture(autouse=True)

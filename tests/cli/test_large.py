@@ -24,6 +24,8 @@ from treelu.data import store as stores
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
 
+pytestmark = pytest.mark.slow
+
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:
     """Numbers, a text, a missing value now and then, and a target of three classes."""
@@ -333,7 +335,7 @@ if __name__ == "__main__":
     import treelu.dask as on_dask
     from treelu.cli import cluster
     on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
-    fit = on_dask.DaskLCNClassifier._fit_parts
+    fit = on_dask.DaskLCNClassifier.fit_windows
     def watched(self, client, windows):
         import signal
         family = [psutil.Process(), *psutil.Process().children(recursive=True)]
@@ -342,7 +344,7 @@ if __name__ == "__main__":
         fitted = fit(self, client, windows)
         print(f"doors {sorted(doors)}, deaf {set(handlers.values())}, rounds {fitted.n_rounds_ > 0}", file=sys.stderr)
         return fitted
-    on_dask.DaskLCNClassifier._fit_parts = watched
+    on_dask.DaskLCNClassifier.fit_windows = watched
     sys.exit(main())
 """
 

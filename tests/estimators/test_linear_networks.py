@@ -16,6 +16,8 @@ from treelu.training.small.path import Budget, Family, walk
 from treelu.training.small.prune import linear_losses, pruned
 from treelu.training.small.soft_tree import Rows, SoftTree
 
+pytestmark = pytest.mark.slow
+
 
 def kinks(n: int = 400, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, a continuous target that is linear in pieces, with noise, and without."""

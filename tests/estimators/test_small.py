@@ -25,6 +25,8 @@ from treelu.estimators._ordinary import first_splits
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 from treelu.training.small.choice import COLUMNS
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 # A process that fits, presses Ctrl-C once, in the hook of MOMENT when that is called the NUMBERth time, and prints what
 # is left. Threads then wait until the signal has arrived.

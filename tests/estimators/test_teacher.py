@@ -17,6 +17,8 @@ from treelu.estimators._teacher import Teacher, tempered
 from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.soft_tree import Rows
 
+pytestmark = pytest.mark.slow
+
 
 def flipped(n: int = 240) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, classes of which a quarter are flipped, and the true ones."""

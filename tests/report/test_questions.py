@@ -192,6 +192,7 @@ def test_shares_are_of_columns():
     assert [share["name"] for share in row["shares"]] == ["money"]
 
 
+@pytest.mark.slow
 def test_the_page_in_a_browser(tmp_path):
     tree = loan_tree(feature_names=["<b>income</b>", "debt"])
     summary = summarize(tree, X=ROWS, y=["no", "yes", "no"])

@@ -115,7 +115,7 @@ def check_invalid(invalid: str) -> None:
 
 
 def about_refused(invalid: str) -> tuple[str, str]:
-    """What happens to refused rows of a transformer, and what to pass to avoid the error."""
+    """The consequence for invalid rows of a transformer, and the remedy for the error."""
     consequence = "They are left out." if invalid == "drop" else "They become rows of zeros."
     return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
 

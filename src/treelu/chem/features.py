@@ -149,7 +149,7 @@ class MolecularFeatures(SmilesTransformer):
         return self._matrix(found)[kept], kept
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """What each column is, as an object array of shape (n_columns,)."""
+        """Names of the columns, an object array of shape (n_columns,)."""
         check_is_fitted(self, "columns_")
         return np.array([column.name for column in self.columns_], dtype=object)
 
@@ -209,7 +209,7 @@ class MolecularFeatures(SmilesTransformer):
         return known.smiles, chosen[:1]
 
     def caption(self, column: int) -> str:
-        """What to write beside a picture of a column: its name."""
+        """The caption of a picture of a column: its name."""
         return self.columns_[column].name
 
     def to_dict(self) -> dict[str, Any]:

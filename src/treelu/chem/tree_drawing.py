@@ -221,7 +221,7 @@ def _leaf_box(tree: ObliqueTree, node: int, corner: tuple[float, float]) -> str:
 
 
 def _leaf_scores(tree: ObliqueTree) -> np.ndarray | None:
-    """What leaves are ranked by: the second class's probability, or the value; None where there is none."""
+    """The values that rank the leaves: the second class's probability, or the value; None where there is none."""
     if tree.leaf_weights is not None:
         return None
     if tree.link == "logistic" or (tree.classes is None and tree.n_outputs == 1):

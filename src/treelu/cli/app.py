@@ -36,7 +36,7 @@ Leaves = Literal["visited", "all"]
 
 
 class MoleculeBlock(StrEnum):
-    """What molecules become; an enumeration, as typer takes no list of literals."""
+    """Encodings of molecules; an enumeration, as typer takes no list of literals."""
 
     substructures = "substructures"
     maccs = "maccs"

@@ -92,7 +92,7 @@ class Answer:
     proved: bool = True  # whether the leaves without a way have none
 
     def lines(self) -> list[str]:
-        """What is printed."""
+        """The printed lines."""
         now = f"{self.target} is predicted {shown(self.now)}"
         if not self.ways:
             return [f"{now}; no row within the limits is predicted {self.asked_for} ({self._certainty()})"]

@@ -1,4 +1,4 @@
-"""What can be refused at once: a file that is not a table, a column that is not there, a folder that is not empty.
+"""Early checks of the input: a file that is not a table, a column that is not there, a folder that is not empty.
 
 Imports nothing heavy, so that a slip costs a moment.
 """

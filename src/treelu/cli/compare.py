@@ -40,7 +40,7 @@ def n_cells(rows: TableRows) -> int:
 
 
 def metric_of(model: TableModel, rows: TableRows) -> str:
-    """What trees are compared by: accuracy of classes, ROC AUC where one of two is rare, R² of values."""
+    """The metric that compares trees: accuracy of classes, ROC AUC where one of two is rare, R² of values."""
     if model.task != "classification":
         return "R²"
     counts = np.unique(rows.y, return_counts=True)[1]
@@ -91,7 +91,7 @@ def comparison_line(found: dict[str, Any]) -> str:
 
 
 def other_command(typed: Sequence[str], out: Path, method: str) -> str:
-    """What was typed, for the other kind of tree and into another folder.
+    """The command that was typed, for the other kind of tree and into another folder.
 
     Examples
     --------

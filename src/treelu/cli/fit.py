@@ -119,7 +119,7 @@ class Fitted:
 
 @dataclass
 class Outcome:
-    """What came of the report: its summaries, the files of the model's folder, and what ended it before its time."""
+    """The outcome of the report: its summaries, the files of the model's folder, and what ended it before its time."""
 
     summaries: Summaries
     files: list[str]
@@ -462,7 +462,7 @@ def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
 
 
 def _say_failed(error: BaseException, out: Path, source: Source) -> None:
-    """That the model is saved, whatever ended the report, and how to have the report."""
+    """The message that the model is saved, whatever ended the report, and how to get the report."""
     words = "was interrupted" if isinstance(error, Interrupted | KeyboardInterrupt) else "failed"
     command = shlex.join(["treelu", "report", str(out), source.data])
     say(f"treelu: the report {words}; the model is saved in {out}, for a report: {command}")

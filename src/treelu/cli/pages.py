@@ -52,7 +52,7 @@ def summarize_model(
 
 
 def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) -> Predictions:
-    """What the first fit predicts for rows held out, by target and by name, in the order of the final model's classes.
+    """Predictions of the first fit for rows held out, by target and by name, in the order of the final model's classes.
 
     As the summary does: the tree predicts where there is one.
     """

@@ -103,7 +103,7 @@ class Checked:
     verdict: Verdict
 
     def lines(self) -> list[str]:
-        """What is printed."""
+        """The printed lines."""
         if self.verdict:
             return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
         if not self.verdict.decided:

@@ -222,7 +222,7 @@ def reordered_scores(scores: NDArray[np.float64], places: NDArray[np.int64]) -> 
 
 
 def predictions(scores: NDArray, task: Task) -> NDArray:
-    """What raw scores predict: class probabilities, or in regression the values themselves."""
+    """Predictions from raw scores: class probabilities, or in regression the values themselves."""
     return scores if task == "regression" else probabilities(scores)
 
 

@@ -19,6 +19,7 @@ from treelu.data.dataset import Dataset
 from treelu.data.reading import RowWeights
 from treelu.data.rows import refuse_text_columns, validated_rows
 from treelu.data.store import RowStore, checked_weight, targets_of
+from treelu.estimators._inputs import draw_seeds, network_config, read_eval_set
 from treelu.training.config import NetworkConfig
 from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.progress import epoch_bar
@@ -61,7 +62,7 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
 def rows_outside_memory(
     X: Any, y: Any, sample_weight: Any, *, are_classes: bool, may_miss: bool = False
 ) -> Iterator[BlockRows]:
-    """What `is_outside_memory` as rows in blocks; at least one."""
+    """Rows outside memory as blocks; at least one."""
     if isinstance(X, np.memmap):
         yield mapped(X, y, sample_weight, are_classes=are_classes)
         return
@@ -120,7 +121,7 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     Some rows are in neither: the network that all rows gave is tempered on them, and kept unless it is clearly worse
     there than that of the sample. An `eval_set` takes their place.
     """
-    rng = np.random.default_rng(estimator._seeds(1)[0])
+    rng = np.random.default_rng(draw_seeds(estimator.random_state, 1)[0])
     n_held_out = 0 if eval_set is not None else min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(rows)))
     held_out = NO_ROWS
     if len(rows) > SAMPLE_ROWS and n_held_out:
@@ -130,13 +131,13 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     fitted = estimator.fitted_
     if len(rows) <= SAMPLE_ROWS or fitted.history.ended == "interrupted":
         return estimator
-    config, reading = estimator._config(), fitted.reading
+    config, reading = network_config(estimator), fitted.reading
     weights = RowWeights.of(reading.encoding, part.y, part.weight)
 
     def dataset(window: Window) -> Dataset:
         return weights.dataset(reading, validated_rows(estimator, window.X, missing=reading.missing), *window[1:])
 
-    validation = estimator._read_eval_set(eval_set, reading) or dataset(rows.take(held_out))
+    validation = read_eval_set(estimator, eval_set, reading) or dataset(rows.take(held_out))
     count = n_windows(rows)
     windows = (dataset(window) for window in islice(rows.windows(rng, held_out), count))
     network, history = continue_training(

@@ -50,7 +50,7 @@ class NetworkState(SaveMixin, ABC):
     n_features_in_: int
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """What was learned, as JSON; arrays go into `arrays`."""
+        """The fitted state as JSON; arrays go into `arrays`."""
         fitted = self.fitted_
         put_scaling(fitted.reading.scaling, arrays.under("scaling"))
         put_missing(fitted.reading.missing, arrays)

@@ -75,7 +75,7 @@ ON_WIDE = (
 
 @dataclass(frozen=True)
 class StackConfig:
-    """What `fit_stack` needs beside the rows and a seed; see `StackedClassifier` for the parameters.
+    """Configuration of `fit_stack`; see `StackedClassifier` for the parameters.
 
     Attributes
     ----------

@@ -91,7 +91,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         self.feature_importances_ = self.tree_.feature_importances()
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """What was learned, as JSON; arrays go into `arrays`."""
+        """The fitted state as JSON; arrays go into `arrays`."""
         arrays.put("feature_importances", self.feature_importances_)
         if hasattr(self, "training_losses_"):
             arrays.put("training_losses", self.training_losses_)

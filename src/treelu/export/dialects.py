@@ -1,4 +1,4 @@
-"""What SQLite, DuckDB, PostgreSQL and plain SQL write differently: numbers, names, types, blanks, exponentials."""
+"""Differences between SQLite, DuckDB, PostgreSQL and plain SQL: numbers, names, types, blanks, exponentials."""
 
 from __future__ import annotations
 

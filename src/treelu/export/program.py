@@ -1,4 +1,4 @@
-"""What an exported program computes, in a form that every language can be written from.
+"""An exported program in a neutral form, from which each language is written.
 
 The original columns of a row become features, the features go through the splits of one or several trees, the leaves
 give the answers. `ObliqueTree` alone is such a program with a column for each feature; models of tables add how their
@@ -166,7 +166,7 @@ class Part:
 
     @property
     def link(self) -> str:
-        """What turns combined outputs of leaves into answers; "probability" and "identity" leave them as they are."""
+        """The link from combined outputs to predictions; "probability" and "identity" leave them as they are."""
         return "probability" if self.combine == "vote" else self.trees[0].link
 
     @property
@@ -180,7 +180,7 @@ class Part:
         return int(self.leaf_values(self.trees[0]).shape[1])
 
     def leaf_values(self, tree: ObliqueTree) -> NDArray[np.float64]:
-        """What each leaf of a tree adds to the scores (n_leaves, n_scores)."""
+        """The contribution of each leaf of a tree to the scores (n_leaves, n_scores)."""
         if self.combine != "vote":
             return tree.values
         return np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
@@ -210,7 +210,7 @@ class Part:
         return (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
 
     def leaf_outputs(self, tree: ObliqueTree) -> list[list[float]]:
-        """What is written into a tree's leaves: the answers where it is alone, else what they add to the scores."""
+        """The values of a tree's leaves: predictions where it is alone, else contributions to the scores."""
         return self.leaf_answers()[0] if self.is_lookup else self.leaf_values(tree).tolist()
 
     @property

@@ -1,4 +1,4 @@
-"""What a reader of scores should be warned of: too good, a class never predicted, rare classes, training rows."""
+"""Warnings about scores: too good, a class never predicted, rare classes, training rows."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class TimeBudget:
         return None if left <= 0 else self.interrupt(min(left, ONE_ANSWER * self.seconds))
 
     def answer(self, what: Callable[[], Answer], share: float = 1.0) -> Answer | None:
-        """What a function returns; None where there is no time for it."""
+        """The result of a function; None where there is no time for it."""
         context = self.of_one(share)
         if context is None:
             return None
@@ -294,7 +294,7 @@ class _RowAnswers:
 
 
 def _now(asking: Asking, row: Floats) -> Any:
-    """What a row is predicted: a label, or the value that is asked about."""
+    """The prediction for a row: a label, or the queried value."""
     prediction = predicted(asking.answering, row)
     return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
 
@@ -335,7 +335,7 @@ def _properties(
 
 
 def property_words(what: str, column: str, rises: bool, falls: bool) -> str:
-    """What was proved of a column, in a sentence.
+    """The proved property of a column, as a sentence.
 
     Examples
     --------

@@ -132,7 +132,7 @@ class TextColumn:
 
     @property
     def answers(self) -> list[str]:
-        """What each of its features stands for."""
+        """The meaning of each of its features."""
         return [*self.categories, *[OTHER] * self.other, *[MISSING] * self.missing]
 
     @property
@@ -339,7 +339,6 @@ class SmilesColumn:
             raise ValueError(f"column {name!r}: n_bits must be from 1 to {MAX_BITS}")
         kind: Any = MolecularFeatures if "blocks" in parameters else MorganFingerprint
         fingerprint = kind.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
-        fingerprint._check_parameters()
         return cls(name, fingerprint)
 
 
@@ -370,7 +369,7 @@ KINDS: dict[str, Any] = {kind.kind: kind for kind in (NumberColumn, TextColumn, 
 
 
 def _written(column: pd.Series, style: NumberFormat) -> str:
-    """What is said of numbers that are not written as in Python, by an example."""
+    """The note about numbers that are not written as in Python, with an example."""
     texts = [str(text) for text in to_texts(column).dropna()]
     example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
     value = style.parse(example)

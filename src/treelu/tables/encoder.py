@@ -286,7 +286,7 @@ def _learn_column(
 
 
 def _codes_note(column: pd.Series, zeros: tuple[str, ...]) -> str:
-    """What is said of integers with zeros before them; two that are the same number are different codes."""
+    """The note about integers with leading zeros; two that are the same number are different codes."""
     name = quote(str(column.name))
     if len(zeros) == 2:
         words = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers (--numbers {name} if they are)"

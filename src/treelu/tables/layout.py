@@ -313,7 +313,7 @@ def split_names(values: Sequence[str], names: Sequence[str], option: str) -> lis
 
 
 def file_kind(path: str | Path) -> FileKind:
-    """What a file is, by its first bytes; a `TableError` for archives and old spreadsheets."""
+    """The kind of a file, by its first bytes; a `TableError` for archives and old spreadsheets."""
     if str(path) == "-":
         return "text"
     with open(path, "rb") as file:
@@ -385,7 +385,7 @@ def plain_errors(path: str | Path) -> Iterator[None]:
 
 
 def _where_it_might_be(path: Path) -> str:
-    """What to do about a file that is not there: one with nearly the same name, or a look at the path."""
+    """The remedy for a missing file: a similar name, or a look at the path."""
     from difflib import get_close_matches
 
     try:

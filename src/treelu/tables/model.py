@@ -264,7 +264,7 @@ class TableModel:
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:
-    """What a fitted estimator predicts, and how many targets it has."""
+    """The task of a fitted estimator and its number of targets."""
     if not is_classifier(estimator):
         return "regression", getattr(estimator, "n_outputs_", None) or 1
     if isinstance(estimator.classes_, list):

@@ -183,7 +183,7 @@ def _evidence(cores: Iterable[str]) -> _Evidence:
 
 
 def _kinds(core: str) -> list[tuple[str, str]]:
-    """What one value shows."""
+    """The evidence of one value."""
     if re.fullmatch(r"\d+", core):
         return [("small" if len(core.lstrip("0")) < 4 else "large", core)]
     spaced = re.fullmatch(r"\d{1,3}(?:([ '])\d{3})(?:\1\d{3})*([.,]\d*)?", core)

@@ -140,7 +140,7 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
 
 
 def suspicious_classes(name: str, y: NDArray[Any]) -> str | None:
-    """What may be wrong with the names of classes, in a sentence; None where nothing is.
+    """A warning about suspicious class names; None where there is nothing to warn of.
 
     Examples
     --------

@@ -249,14 +249,14 @@ class Sums:
 
 
 class Maker(Protocol):
-    """What makes members: a `Recipe`, or a `CrossFit` for stacks."""
+    """A maker of members: a `Recipe`, or a `CrossFit` for stacks."""
 
     def make(self, number: int, ensemble: Ensemble, sums: Any, /) -> tuple[Member, NeuronChain, EpochRecord]:
         """Train member `number` = 1, 2, … of an ensemble; with it its network in training form and its last epoch."""
 
 
 class Tally(Protocol):
-    """What counts members in: `Sums`, or `HeldOut` for stacks."""
+    """The running total of members: `Sums`, or `HeldOut` for stacks."""
 
     sample: Dataset
 

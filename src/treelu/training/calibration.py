@@ -119,7 +119,7 @@ class Tempering(NamedTuple):
         return scores / self.temperature + self.shift(prior)
 
     def shift(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is added to the scores divided by the temperature."""
+        """The constant added to the scores divided by the temperature."""
         return (1 - 1 / self.temperature) * prior if self.to_shares else np.zeros_like(prior)
 
 

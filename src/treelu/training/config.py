@@ -29,7 +29,7 @@ def patience_of(early_stopping: bool | int) -> int | None:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What `fit_network` needs beside the rows and a seed; see `LCNClassifier` for the parameters.
+    """Configuration of `fit_network`; see `LCNClassifier` for the parameters.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class NetworkConfig:
         return network
 
     def make_stepper(self) -> MakeStepper:
-        """What makes updates: the kernels, or torch where another device is asked for."""
+        """The stepper that makes updates: the kernels, or torch where another device is asked for."""
         if not isinstance(self.device, str) and type(self.device).__module__ != "torch":
             raise ValueError(f"device must be a string such as 'cpu' or a torch.device, got {self.device!r}")
         device = str(self.device)

@@ -25,7 +25,7 @@ from treelu.training.sparsity import proximal_step
 
 @dataclass(frozen=True)
 class EnsembleConfig:
-    """What `fit_ensemble` needs beside the rows and a seed; see `ELCNClassifier` for the parameters.
+    """Configuration of `fit_ensemble`; see `ELCNClassifier` for the parameters.
 
     Attributes
     ----------

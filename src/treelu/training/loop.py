@@ -46,7 +46,7 @@ AfterStep = Callable[[NeuronChain, dict[str, NDArray[Any]], float], None]
 
 
 class Trainable(Protocol):
-    """What the loop asks of a network."""
+    """The protocol of a network that the loop trains."""
 
     activation: Activation
     out_features: int
@@ -73,7 +73,7 @@ MakeStepper = Callable[[Any, Dataset, str, float], Stepper]
 
 @dataclass
 class History:
-    """What happened during training.
+    """The history of a training.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class History:
 
 
 def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
-    """What multiplies the learning rate in epoch 1 … epochs.
+    """The factor of the learning rate in epoch 1 … epochs.
 
     "step" is the paper's: × 0.1 after each third. A callable gets (epoch, epochs).
 

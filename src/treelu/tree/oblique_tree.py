@@ -176,7 +176,7 @@ class ObliqueTree(OutputMethods, Questions):
         return f"x{feature}" if self.feature_names is None else self.feature_names[feature]
 
     def effect_scale(self) -> np.ndarray:
-        """What a weight is multiplied by to give its effect: the features' spreads, or ones where they are not known.
+        """The factors that turn weights into effects: the features' spreads, or ones where they are not known.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The way of one row through a tree: each split, its answer and what the terms contribute; in words and as HTML."""
+"""The path of one row through a tree: each split, its answer and the contributions of its terms; as text and HTML."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class PathStep:
 class DescribedPath(str):
     """Text that a notebook shows as a table; otherwise a string like any other."""
 
-    _html: str
+    html: str
 
     def __new__(cls, text: str, html: str) -> DescribedPath:
         path = super().__new__(cls, text)
-        path._html = html
+        path.html = html
         return path
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # for pickle and copy
-        return str(self), self._html
+        return str(self), self.html
 
     def _repr_html_(self) -> str:
-        return self._html
+        return self.html
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -71,7 +71,7 @@ def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
 
 
 def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:
-    """What adds up to a node's score: the largest contributions (weight times value), the others' sum, the bias.
+    """The parts of a node's score: the largest contributions (weight times value), the others' sum, the bias.
 
     A split of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
     """
@@ -95,7 +95,7 @@ def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digit
 
 
 def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
-    """What a linear leaf answers for this row; nothing for constant leaves, which say it themselves."""
+    """The prediction of a linear leaf for this row; nothing for constant leaves, which show it themselves."""
     if tree.leaf_weights is None:
         return ""
     output = tree.link_outputs(tree.decision_function(row[None, :]).reshape(1, -1))[0]

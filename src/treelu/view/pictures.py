@@ -253,7 +253,7 @@ class _Picture:
 
 @dataclass(frozen=True)
 class _Card:
-    """What is shown of a split: its strongest terms, and how much of the effect they and the others have."""
+    """The shown part of a split: its strongest terms, and how much of the effect they and the others have."""
 
     features: list[int]
     weights: list[float]
@@ -275,7 +275,7 @@ class _Card:
 
 
 def caption(tree: ObliqueTree) -> str:
-    """What the leaves' words mean."""
+    """The legend of the leaves."""
     leaves = "1 leaf" if tree.n_leaves == 1 else f"{tree.n_leaves:,} leaves"
     if tree.n_visited_leaves not in (None, tree.n_leaves):
         leaves += f" ({tree.n_visited_leaves:,} visited)"
