@@ -21,6 +21,8 @@ import treelu.dask as on_dask
 from tests.test_dask import SETTING, table
 from treelu.dask import DaskLCNClassifier, DaskLCNRegressor, DaskObliqueTreeRegressor
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:

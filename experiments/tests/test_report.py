@@ -14,6 +14,8 @@ from experiments.report import write_report
 from experiments.runs import Run, Store
 from experiments.tables import settings_table, table2_cell, table3
 
+pytestmark = pytest.mark.slow
+
 
 def result(dataset: str, label: str, seed: int, depth: int, valid: float, test: float) -> dict:
     scores = {"train": 1.0, "valid": valid, "test": test}

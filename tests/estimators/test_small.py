@@ -25,6 +25,8 @@ from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 from treelu.training.small.selection import COLUMNS
 from treelu.training.small.starts import first_splits
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 
 

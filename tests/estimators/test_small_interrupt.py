@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 # A process that fits, presses Ctrl-C once, in the hook of MOMENT when that is called the NUMBERth time, and prints what
 # is left. Threads then wait until the signal has arrived.
@@ -45,7 +45,7 @@ def hooked(tree, rows, *rest):
     return checked(tree, rows, *rest)
 path.trained = hooked
 
-import treelu.training.together as together
+import treelu.training.parallel as together
 class Stop(threading.Event().__class__):  # tells the hook that the pool has heard of it
     def set(self):
         super().set()

@@ -118,6 +118,7 @@ def test_spreads_by_fractions(offset: float) -> None:
     assert spread(table, weights.astype(float))[3:].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["smallest", "largest"])
 @pytest.mark.parametrize("max_terms", [1, None])
 def test_very_many_classes_get_an_ordinary_tree_and_a_word(

@@ -15,6 +15,8 @@ from sklearn.model_selection import GroupKFold, KFold
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small import rows as training_rows
 
+pytestmark = pytest.mark.slow
+
 QUICK: dict[str, Any] = {"n_updates": 20, "max_leaf_nodes": 4, "random_state": 0}
 MODELS: dict[str, Any] = {
     "classes": ObliqueTreeClassifier(**QUICK),

@@ -9,6 +9,8 @@ import pytest
 from tests.fuzz.__main__ import FUZZERS, main
 from tests.fuzz.cases import run_cases
 
+pytestmark = pytest.mark.slow
+
 SHORT = {"models": 300, "trees": 1500, "integers": 12, "tables": 120, "proofs": 300}
 
 

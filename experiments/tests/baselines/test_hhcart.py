@@ -18,6 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from experiments.baselines import HHCARTClassifier, HHCARTRegressor
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("estimator", [HHCARTClassifier(), HHCARTRegressor()])

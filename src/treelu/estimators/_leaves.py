@@ -16,7 +16,7 @@ from treelu.data.encoding import encode_classes
 from treelu.estimators._large import SAMPLE_ROWS, refuse_folding, rows_outside_memory
 from treelu.estimators._monotonic import monotonic_signs
 from treelu.training.config import draw_seeds
-from treelu.training.counts import column_importances
+from treelu.training.pattern_counts import column_importances
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.fit import chosen_row
 from treelu.training.small.leaves import STRENGTH, LeafSums

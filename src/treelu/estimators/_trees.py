@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
-from treelu.estimators._showing import MOST_LEAVES
+from treelu.estimators._output_methods import MOST_LEAVES
 from treelu.nn.patterns import unpack_codes
-from treelu.training.counts import column_importances, node_counts
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH
+from treelu.training.pattern_counts import column_importances, node_counts
 from treelu.tree import ObliqueTree
 from treelu.tree.missing import MissingValues
 from treelu.tree.rows import node_totals

@@ -14,8 +14,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from treelu.data.cv import read_folding
 from treelu.data.encoding import check_class_weight, encode_classes, weigh_classes
-from treelu.data.folding import read_folding
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import (
     check_weight,
@@ -27,12 +27,12 @@ from treelu.data.rows import (
 )
 from treelu.data.spread import Matrix
 from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._grown import TreeClassifier, TreeEstimator
 from treelu.estimators._large import is_outside_memory
 from treelu.estimators._leaves import fit_tree_outside_memory
 from treelu.estimators._monotonic import monotonic_signs
+from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._saved import PathState
-from treelu.estimators._showing import PathMixin
+from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import missing_of, tree_features
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig

@@ -1,4 +1,4 @@
-"""What the page says of questions: the nearest change, margin and shares of listed rows, and properties of the tree."""
+"""Queries on the page: the nearest change, margin and shares of listed rows, and properties of the tree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OutOfTimeError(BaseException):
     """An answer took too long; no handler of errors on the way takes it for one of its own."""
 
 
-class Budget:
+class TimeBudget:
     """Seconds that the answers of a page may take together, and a share of them that one may take.
 
     Parameters
@@ -51,7 +51,7 @@ class Budget:
 
     Examples
     --------
-    >>> Budget(0.0).of_one() is None, Budget(60.0).of_one() is None
+    >>> TimeBudget(0.0).of_one() is None, TimeBudget(60.0).of_one() is None
     (True, False)
     """
 
@@ -67,7 +67,7 @@ class Budget:
         return None if left <= 0 else self.interrupt(min(left, ONE_ANSWER * self.seconds))
 
     def answer(self, what: Callable[[], Answer], share: float = 1.0) -> Answer | None:
-        """What a function returns; None where there is no time for it."""
+        """The result of a function; None where there is no time for it."""
         context = self.of_one(share)
         if context is None:
             return None
@@ -129,7 +129,7 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
 
 def page_answers(
-    asking: Asking, X: Any, summary: Mapping[str, Any], budget: Budget | None = None
+    asking: Asking, X: Any, summary: Mapping[str, Any], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
     X = X if hasattr(X, "shape") else np.asarray(X)
@@ -148,7 +148,7 @@ def _too_large(tree: ObliqueTree) -> bool:
 
 
 def answer_questions(
-    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: Budget | None = None
+    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
@@ -161,10 +161,10 @@ def answer_questions(
         All rows: their ranges are those of the properties, some of them are the background of the shares.
     importances : sequence of int
         Features, the most important first.
-    budget : Budget, optional
+    budget : TimeBudget, optional
         The time that all of it may take; an answer that is not computed is absent from its row.
     """
-    tree, budget = asking.tree, budget or Budget()
+    tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
         return None
     step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
@@ -182,7 +182,7 @@ def answer_questions(
     }
 
 
-def _row_answers(about: _RowAnswers, listed: Floats, budget: Budget) -> list[dict[str, Any]]:
+def _row_answers(about: _RowAnswers, listed: Floats, budget: TimeBudget) -> list[dict[str, Any]]:
     """Shares and changes of all rows, then margins: with categories a margin takes far longer than a change."""
     rows = [budget.answer(partial(about.shares, row)) or {} for row in listed]
     for row, answers in zip(listed, rows, strict=True):
@@ -287,7 +287,7 @@ class _RowAnswers:
 
 
 def _now(asking: Asking, row: Floats) -> Any:
-    """What a row is predicted: a label, or the value that is asked about."""
+    """The prediction for a row: a label, or the queried value."""
     prediction = predicted(asking.answering, row)
     return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
 
@@ -299,7 +299,9 @@ def _shown(prediction: Any) -> str:
 # Properties
 
 
-def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: Budget) -> list[dict[str, Any] | None]:
+def _properties(
+    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget
+) -> list[dict[str, Any] | None]:
     """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
 
     Empty where neither is proved nor refuted, None where there was no time; the rows have half of it.
@@ -326,7 +328,7 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: B
 
 
 def property_words(what: str, column: str, rises: bool, falls: bool) -> str:
-    """What was proved of a column, in a sentence.
+    """The proved property of a column, as a sentence.
 
     Examples
     --------

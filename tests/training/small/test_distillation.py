@@ -17,6 +17,8 @@ from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.small.distillation import Teacher, tempered
 from treelu.training.small.rows import TrainingRows
 
+pytestmark = pytest.mark.slow
+
 
 def flipped(n: int = 240) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """TrainingRows, classes of which a quarter are flipped, and the true ones."""

@@ -113,6 +113,7 @@ def test_a_tree_of_pairs_keeps_to_its_limits() -> None:
     assert pair_tree(one_class, 8).n_leaves == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
 def test_two_terms_find_what_two_pairs_decide(kind: Any) -> None:
     """Class 1 where x0 + x1 and x2 − x3 are positive: three leaves of two terms say it, ordinary ones do not."""

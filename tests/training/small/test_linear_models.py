@@ -219,6 +219,7 @@ def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str)
     assert chosen_size(losses, {size: size[1:] for size in losses}, "best").candidate.start == start
 
 
+@pytest.mark.slow
 def test_parallel_splits_lose_least_on_a_noisy_linear_table() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
@@ -231,6 +232,7 @@ def test_parallel_splits_lose_least_on_a_noisy_linear_table() -> None:
             assert tree.export_text().count("(terms of node 0)") == tree.n_splits - 1
 
 
+@pytest.mark.slow
 def test_what_no_linear_model_knows_is_learnt_as_before() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 4))

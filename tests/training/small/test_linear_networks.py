@@ -19,6 +19,8 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
 from treelu.training.small.starts import StartTrees
 
+pytestmark = pytest.mark.slow
+
 
 def kinks(n: int = 400, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """TrainingRows, a continuous target that is linear in pieces, with noise, and without."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.parallel import in_order
 from treelu.training.small.candidates import (
     linear_model_candidates,
     network_candidates,
@@ -30,7 +31,6 @@ from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSi
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
-from treelu.training.together import in_order
 
 FINALISTS = 3  # candidates that are trained on all folds; the others on the first ones only
 Targets = Mapping[str, TrainingRows]  # the same rows with each kind of targets

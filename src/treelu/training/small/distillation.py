@@ -26,11 +26,11 @@ from treelu.training.calibration import HOTTEST, Tempering
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, choose, fit_network
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
+from treelu.training.parallel import in_order
 from treelu.training.small.config import Limits
 from treelu.training.small.path import OWN, TEACHER, network_targets
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, no_values
-from treelu.training.together import in_order
 from treelu.tree.rows import dense
 
 S = TypeVar("S")

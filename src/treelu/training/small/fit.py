@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from treelu.data.spread import spread
-from treelu.training.counts import column_importances
+from treelu.training.parallel import in_order
+from treelu.training.pattern_counts import column_importances
 from treelu.training.small.candidates import largest_candidate
 from treelu.training.small.config import MOST_SCORES, Limits, SmallTreeConfig
 from treelu.training.small.cross_validation import (
@@ -58,7 +59,6 @@ from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cro
 from treelu.training.small.selection import chosen_size, path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
-from treelu.training.together import in_order
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from treelu.nn.soft_training import SoftTraining
 from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
+from treelu.training.parallel import check_not_stopped
 from treelu.training.small.rows import FLOAT, TrainingRows
-from treelu.training.together import check_not_stopped
 
 PRIOR = 0.6  # pseudo-rows of the class frequencies in a leaf
 NEXT_TO_NOTHING = 0.02  # of the largest weight of a split: a penalised weight that counts as 0

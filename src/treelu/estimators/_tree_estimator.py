@@ -1,4 +1,4 @@
-"""What estimators share whose fitted model is an ObliqueTree and nothing else."""
+"""Base classes of estimators whose fitted model is one ObliqueTree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import missing_value_errors, refuse_text_columns
 from treelu.data.spread import Matrix, spread
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
@@ -57,7 +57,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         return self.tree_.decision_path(rows)
 
     def get_depth(self) -> int:
-        """Decisions on the longest path of ``tree_``."""
+        """Splits on the longest path of ``tree_``."""
         check_is_fitted(self)
         return self.tree_.depth
 
@@ -90,7 +90,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         self.feature_importances_ = self.tree_.feature_importances()
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """What was learned, as JSON; arrays go into `arrays`."""
+        """The fitted state as JSON; arrays go into `arrays`."""
         arrays.put("feature_importances", self.feature_importances_)
         if hasattr(self, "training_losses_"):
             arrays.put("training_losses", self.training_losses_)

@@ -1,4 +1,4 @@
-"""What a fit remembers of its training rows: how many have each activation pattern, and how far features spread."""
+"""Statistics of the training rows that a fit keeps: rows per activation pattern, standard deviations of features."""
 
 from __future__ import annotations
 
