@@ -29,6 +29,7 @@ from sklearn import datasets
 SEEDS = (0, 1)
 SMALL: dict[str, Any] = {"depth": 3, "epochs": 3, "drop_connect": 0.25}
 FEW: dict[str, Any] = {"max_leaf_nodes": 4, "n_updates": 20}
+STACK: dict[str, Any] = {"n_estimators": 2, "n_trees": 10}
 
 
 class Data(NamedTuple):
@@ -79,7 +80,7 @@ def tables() -> dict[str, Data]:
 class Names:
     """Classes of this checkout by the names of the older one; ``renamed`` maps those that differ.
 
-    ``{"ELCNClassifier(stack)": {"class": "StackedClassifier", "parameters": {"combine": null}}}`` renames the class of
+    ``{"StackedClassifier(stack)": {"class": "ELCNClassifier", "parameters": {"n_trees": null}}}`` renames the class of
     the case ``stack`` and leaves a parameter out; a key without a case holds for all cases of a class, and a new name
     of the parameter may stand in place of null.
     """
@@ -115,9 +116,8 @@ def estimators(names: Names, data: Data, seed: int) -> dict[str, Callable[[], An
     def ensemble(case: str, member: str, **parameters: Any) -> Any:
         return names.make(case, f"ELCN{task}", estimator=network(member, **SMALL), random_state=seed, **parameters)
 
-    def search() -> Any:
-        own: dict[str, Any] = {"depths": (1, 2), "drop_rates": (0.1,), "cv": 2, "random_state": seed}
-        return names.make("search", f"LCN{task}CV", **own, estimator=network("LCN", epochs=2))
+    def stack() -> Any:
+        return names.make("stack", f"Stacked{task}", estimator=network("ALCN", **SMALL), random_state=seed, **STACK)
 
     def tree(case: str, **parameters: Any) -> Any:
         return names.make(case, f"ObliqueTree{task}", **{**FEW, **gaps, **parameters}, n_jobs=1, random_state=seed)
@@ -126,10 +126,9 @@ def estimators(names: Names, data: Data, seed: int) -> dict[str, Callable[[], An
         "lcn": lambda: network("LCN", epochs=3, random_state=seed),
         "alcn": lambda: network("ALCN", **SMALL, random_state=seed),
         "lln": lambda: network("LLN", epochs=3, random_state=seed),
-        "stack": lambda: ensemble("stack", "ALCN", n_estimators=2, n_trees=10),
+        "stack": stack,
         "boost": lambda: ensemble("boost", "LCN", n_estimators=3, combine="boost"),
         "average": lambda: ensemble("average", "LCN", n_estimators=2, combine="average", feature_fraction=0.7),
-        "search": search,
         "tree": lambda: tree("tree"),
         "tree of two terms": lambda: tree("tree of two terms", max_terms=2, teacher=None, selection="best"),
         "hhcart": lambda: names.make("hhcart", f"HHCART{task}", max_depth=3),
@@ -144,7 +143,7 @@ def variants(names: Names, seed: int) -> Iterator[tuple[str, str, str, Callable[
         ("default lcn", "diabetes", "fit", "LCNRegressor", {}),
         ("default lln", "diabetes", "fit", "LLNRegressor", {}),
         ("default tree", "iris", "fit", "ObliqueTreeClassifier", {}),
-        ("default stack", "tumours", "fit", "ELCNClassifier", {"n_estimators": 2, "n_trees": 10}),
+        ("default stack", "tumours", "fit", "StackedClassifier", STACK),
         ("partial_fit", "iris", "partial", "LCNClassifier", SMALL),
         ("partial_fit", "diabetes", "partial", "LLNRegressor", SMALL),
         ("warm start", "iris", "twice", "ALCNClassifier", {**SMALL, "warm_start": True}),
