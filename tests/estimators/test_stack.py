@@ -18,11 +18,11 @@ from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, cross_entropies
 from treelu.estimators import _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
-from treelu.estimators._inputs import draw_seeds
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
 from treelu.training import Dataset, EpochRecord, History
 from treelu.training.boosting import Ensemble, Member
+from treelu.training.config import draw_seeds
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.forest import boosted_trees, random_forest
 from treelu.training.plan import Plan, plan_training
