@@ -130,6 +130,22 @@ def _size(cells: Cells, tables: Iterable[str], budget: str) -> str:
 
 def _beside(cells: Cells, budget: str, method: str) -> str:
     """ "0.736 : 0.697, 27 to 10 of 38", or nothing where a method cannot be held to the budget."""
+    pairs = _score_pairs(cells, budget, method)
+    if not len(pairs):
+        return ""
+    ours, other = pairs.T
+    won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
+    return f"{ours.mean():.3f} : {other.mean():.3f}, {won} to {lost} of {len(pairs)}"
+
+
+def mean_scores(cells: Cells, budget: str, method: str) -> tuple[float, float, int]:
+    """Our mean score at a budget and another method's, over the tables that both have, and the number of these."""
+    pairs = _score_pairs(cells, budget, method)
+    ours, other = pairs.mean(axis=0)
+    return float(ours), float(other), len(pairs)
+
+
+def _score_pairs(cells: Cells, budget: str, method: str) -> np.ndarray:
     theirs = budget if method != "CART" else f"{budget.split(' leaves')[0]} leaves, 1 terms"  # whatever is allowed
     pairs = [
         (ours, other)
@@ -137,11 +153,7 @@ def _beside(cells: Cells, budget: str, method: str) -> str:
         if (ours := mean_of(cells, "treelu", table, budget)) is not None
         and (other := mean_of(cells, method, table, theirs)) is not None
     ]
-    if not pairs:
-        return ""
-    ours, other = np.array(pairs).T
-    won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
-    return f"{ours.mean():.3f} : {other.mean():.3f}, {won} to {lost} of {len(pairs)}"
+    return np.array(pairs, float)
 
 
 def defaults_block(cells: Cells, classes: dict[str, int]) -> str:
