@@ -11,7 +11,7 @@ from experiments.choice import Cell, cell, verdict
 from experiments.data import Dataset, load_dataset
 from experiments.figures import ablation_scores, figure1, figure2, figure3, picture_tree
 from experiments.prose import claims_matrix, claims_table
-from experiments.report import write_report
+from experiments.report import notes_text, page_text, write_report
 from experiments.runs import Run, Store
 from experiments.tables import settings_table, table2_cell, table3
 
@@ -177,6 +177,13 @@ def test_notes_of_the_results_are_filled(tmp_path: Path):
     notes.write_text("".join(f"<!-- begin: {n} -->\n<!-- end: {n} -->\n" for n in NOTES))
     assert notes in write_report(Store(tmp_path / "results"), tmp_path / "docs")
     assert "| runs that are there |" in notes.read_text()
+
+
+def test_the_committed_tables_are_those_of_the_results():
+    store, docs = Store(), Path(__file__).resolve().parents[2] / "docs"
+    notes = store.folder / "notes" / "paper.md"
+    assert (docs / "paper.md").read_text(encoding="utf-8") == page_text(store), "run: python -m experiments report"
+    assert notes.read_text(encoding="utf-8") == notes_text(store, notes)
 
 
 def test_missing_labels_are_left_out(shared_data: Path):
