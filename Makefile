@@ -1,14 +1,15 @@
-# make demo | make test: all that a fresh machine needs. Everything installs into .venv.
+# make demo | make check | make test: all that a fresh machine needs. Everything installs into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 KERNELS := $(wildcard src/treelu/nn/kernels/*.[ch])
 
-.PHONY: help setup demo test lint bench bench-quality bench-size paper docs clean
+.PHONY: help setup demo check test lint bench bench-quality bench-size paper docs clean
 help:
 	@echo "setup          install everything into .venv"
 	@echo "demo           set up and run the main job on embedded data"
-	@echo "test           set up, lint, check types, run the tests"
+	@echo "check          lint, check types, run the quick tests: for daily work"
+	@echo "test           lint, check types, run all tests"
 	@echo "bench          speed, side by side with peers"
 	@echo "bench-quality  accuracy on tables, side by side with peers"
 	@echo "bench-size     accuracy at a number of leaves and terms, side by side with peers"
@@ -24,6 +25,9 @@ setup: $(READY)
 
 demo: $(READY)
 	$(BIN)/treelu demo --out demo-output
+
+check: lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test: lint
 	$(BIN)/python -m pytest -n 2

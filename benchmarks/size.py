@@ -40,7 +40,8 @@ from benchmarks.size_peers import PEERS
 from benchmarks.tables import data_home
 from experiments.baselines import TAOClassifier, TAORegressor
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.training.small.choice import chosen_key
+from treelu.training.small.fit import FittedTree
+from treelu.training.small.selection import chosen_size
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
@@ -184,28 +185,26 @@ def _own_terms(budget: Budget) -> dict[str, int]:
 
 
 class _Remembers:
-    """Keeps the trees of all steps of the path, and what rows held out say of each."""
+    """Keeps the fit with all trees and losses of its path."""
 
-    def _keep_path(self, trees: Any, judged: Any) -> None:
-        super()._keep_path(trees, judged)  # type: ignore[misc]
-        self.sizes, self.judged = trees, judged
+    fitted: FittedTree
 
-    def _change_trees(self, change: Any) -> None:
-        super()._change_trees(change)  # type: ignore[misc]
-        self.sizes = {key: change(tree) for key, tree in self.sizes.items()}
+    def _set_fitted(self, fitted: FittedTree) -> None:
+        super()._set_fitted(fitted)  # type: ignore[misc]
+        self.fitted = fitted
 
     def at_most(self, budget: Budget) -> Any:
         """This model with the best tree within a budget."""
-        if budget == DEFAULT or not self.judged:
+        if budget == DEFAULT or not self.fitted.losses:
             return self
         terms = math.inf if budget.terms is None else budget.terms
         within = {
-            key: (tree.n_leaves, tree.max_terms)
-            for key, tree in self.sizes.items()
-            if tree.n_leaves <= budget.leaves and key.terms <= terms
+            size: (tree.n_leaves, tree.max_terms)
+            for size, tree in self.fitted.by_size.items()
+            if tree.n_leaves <= budget.leaves and size.terms <= terms
         }
         model: Any = copy.copy(self)
-        model.tree_ = self.sizes[chosen_key(self.judged, within, "best")]
+        model.tree_ = self.fitted.by_size[chosen_size(self.fitted.losses, within, "best")]
         return model
 
 

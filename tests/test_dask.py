@@ -27,6 +27,8 @@ from dask.distributed import Client, LocalCluster
 import treelu.dask as on_dask
 from treelu.dask import DaskLCNClassifier, DaskLCNRegressor, DaskObliqueTreeClassifier, DaskObliqueTreeRegressor
 
+pytestmark = pytest.mark.slow
+
 SETTING: dict[str, Any] = {"depth": 3, "drop_connect": 0.0, "epochs": 5, "random_state": 0}
 
 

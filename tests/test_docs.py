@@ -45,6 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     plt.close("all")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder", "short_training")
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.stem)
 def test_code_of_page_runs_and_prints_where_output_is_shown(page: Path) -> None:
@@ -118,6 +119,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_site_builds_strictly(site: Path) -> None:
     page = (site / "reference" / "estimators.html").read_text("utf-8")
     assert "a network for each" in page, "the reference shows docstrings"
@@ -125,12 +127,14 @@ def test_site_builds_strictly(site: Path) -> None:
     assert not list(site.rglob("*.py"))
 
 
+@pytest.mark.slow
 def test_pages_fetch_nothing(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text("utf-8")
         assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=\"(?:https?:)?//", text), page.name
 
 
+@pytest.mark.slow
 def test_links_lead_somewhere(site: Path) -> None:
     """To pages and to places on them; `--strict` does not look at the latter."""
     texts = {page.resolve(): page.read_text("utf-8") for page in site.rglob("*.html") if page.name != "404.html"}
@@ -145,6 +149,7 @@ def test_links_lead_somewhere(site: Path) -> None:
     assert [link for link in dead if not link[1].startswith("#__")] == []
 
 
+@pytest.mark.slow
 def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
     try:
         browser = start_chromium(tmp_path / "profile")

@@ -8,6 +8,8 @@ import pytest
 
 from treelu.training import plan
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # what a script prints, and the files it writes
 EXPECTED = {

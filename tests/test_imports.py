@@ -34,8 +34,8 @@ ROOMS = (
 )
 # The modules whose methods lead into later rooms, each imported when its method is called, and which rooms those are.
 DOORS = {
-    "treelu.tree.doors": {"view", "export", "report", "persistence"},
-    "treelu.estimators._showing": {"persistence", "view", "report"},
+    "treelu.tree.output_methods": {"view", "export", "report", "persistence"},
+    "treelu.estimators._output_methods": {"persistence", "view", "report"},
 }
 
 
@@ -192,6 +192,7 @@ def test_public_names_are_found(name: str) -> None:
     assert name in dir(treelu)
 
 
+@pytest.mark.slow
 def test_packages_are_found_after_import_treelu() -> None:
     packages = sorted(set(ROOMS) - {"cli"})  # the command line is no library
     present = [name for name in packages if {"dask": find_spec("distributed")}.get(name, True)]
@@ -206,6 +207,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = treelu.Forest
 
 
+@pytest.mark.slow
 def test_estimators_load_no_plots_and_no_compiler() -> None:
     later = {"torch", "matplotlib", "typer", "jinja2", "numba"}
     assert not loaded_after("import treelu; treelu.LCNClassifier, treelu.ObliqueTreeClassifier") & later

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks import large
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'treelu[parquet]'")
 
 

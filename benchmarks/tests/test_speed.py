@@ -24,6 +24,8 @@ from benchmarks.tables import Data, random_data
 from benchmarks.timing import interleaved
 from treelu.nn import LocallyConstantNetwork
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ from treelu.data.encoding import (
 from treelu.data.rows import check_weight
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, probabilities
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.nn import Activation
 from treelu.training import Dataset, evaluate, train
 from treelu.training.on_device import TorchStepper

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from experiments.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
 from experiments.baselines._splits import Split, best_split, reflector
-from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator
+from treelu.estimators._tree_estimator import Matrix, TreeClassifier, TreeEstimator
 from treelu.tree import ObliqueTree
 
 

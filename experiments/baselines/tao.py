@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from experiments.baselines._alternation import Alternation, Problem
-from treelu.estimators._grown import Matrix, TreeClassifier, TreeEstimator, spread
+from treelu.estimators._tree_estimator import Matrix, TreeClassifier, TreeEstimator, spread
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import linear_form
 

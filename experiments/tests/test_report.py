@@ -15,6 +15,8 @@ from experiments.report import notes_text, page_text, write_report
 from experiments.runs import Run, Store
 from experiments.tables import settings_table, table2_cell, table3
 
+pytestmark = pytest.mark.slow
+
 NOTES = ("claims", "grids", "settings", "costs", "missing")
 
 

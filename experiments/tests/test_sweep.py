@@ -18,6 +18,8 @@ from experiments.runs import Result, Run, Store
 from experiments.sweep import sweep, sweep_on_cluster
 from experiments.tests.tiny import LOG, NotedDataset, read_log, slow, tiny_dataset, tiny_runs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

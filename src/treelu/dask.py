@@ -40,7 +40,7 @@ from treelu.estimators import (
     ObliqueTreeClassifier,
     ObliqueTreeRegressor,
 )
-from treelu.estimators._base import draw_seeds, network_config
+from treelu.estimators._inputs import network_config
 from treelu.estimators._large import (
     HELD_OUT_ROWS,
     HELD_OUT_SHARE,
@@ -49,9 +49,11 @@ from treelu.estimators._large import (
     refuse_folding,
     rows_in_batch,
 )
-from treelu.estimators._leaves import LeafSums, refuse_linear_leaves, set_leaf_values
+from treelu.estimators._leaves import leaf_sums_of, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
+from treelu.training.config import draw_seeds
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
+from treelu.training.small.leaves import LeafSums
 
 try:
     import dask
@@ -123,9 +125,9 @@ class _DaskEstimator(BaseEstimator):
         self
         """
         client = self.client or default_client()
-        return self._fit_parts(client, _windows(X, y, sample_weight))
+        return self.fit_windows(client, _windows(X, y, sample_weight))
 
-    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
         """`fit` on delayed `Window`s."""
         local = clone(self.estimator)
         refuse_folding(local.cv, None)
@@ -197,11 +199,11 @@ class _DaskNetwork(_DaskEstimator):
 
 
 class _DaskTree(_DaskEstimator):
-    """The small tree: its questions are those of the sample, the values of its leaves follow from all rows."""
+    """The small tree: its splits are those of the sample, the values of its leaves follow from all rows."""
 
-    def _fit_parts(self, client: Client, windows: list[Any]) -> Self:
+    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
         refuse_linear_leaves(self.estimator)
-        return super()._fit_parts(client, windows)
+        return super().fit_windows(client, windows)
 
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Sums of the leaves' targets in each partition, added up in the order of the partitions."""
@@ -244,13 +246,13 @@ class DaskLLNRegressor(_DaskNetwork):
 
 
 class DaskObliqueTreeClassifier(_ProbabilityMixin, _DaskTree):
-    """`ObliqueTreeClassifier` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeClassifier` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
 
     _local_class = ObliqueTreeClassifier
 
 
 class DaskObliqueTreeRegressor(_DaskTree):
-    """`ObliqueTreeRegressor` on a Dask cluster: questions from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeRegressor` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
 
     _local_class = ObliqueTreeRegressor
 
@@ -276,14 +278,14 @@ class _Draw(NamedTuple):
         """The sample's rows of a partition, those held out, and all but these, in random order."""
         rng = np.random.default_rng([self.seed, 0, number])
         order = rng.permutation(n_rows)
-        # Rounded up or down by chance: many small partitions together give the share too.
+        # Rounded up or down at random: many small partitions together give the share too.
         n_held_out, n_drawn = (int(share * n_rows + rng.random()) for share in (self.held_out, self.share))
         held_out, rest = np.split(order, [n_held_out])
         return (order if self.share == 1 else rest[:n_drawn]), held_out, rest
 
 
 class _Round(NamedTuple):
-    """What a round begins with."""
+    """The start of a round."""
 
     local: Any
     start: Start
@@ -293,7 +295,7 @@ class _Round(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """What the client learns of a partition: its rows, its columns (names, or how many), its labels."""
+    """Facts about a partition for the client: its rows, its columns (names, or how many), its labels."""
 
     n_rows: int
     columns: tuple[str, ...] | int
@@ -364,7 +366,7 @@ def _fit_sample(local: Any, sample: Window) -> Any:
 
 
 def _leaf_sums(part: Window, *, start: Any) -> LeafSums | None:
-    return LeafSums.of(start, part.X, part.y, part.weight) if len(part.y) else None
+    return leaf_sums_of(start, part.X, part.y, part.weight) if len(part.y) else None
 
 
 def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any:

@@ -66,6 +66,7 @@ def n_places(features, column, smiles):
     return len(found)
 
 
+@pytest.mark.slow
 @given(
     training=st.lists(st.sampled_from(SMILES), min_size=1, max_size=8),
     others=st.lists(st.sampled_from(SMILES), min_size=1, max_size=4),
@@ -86,6 +87,7 @@ def test_counts_are_the_number_of_places():
     np.testing.assert_array_equal(whether, X > 0)
 
 
+@pytest.mark.slow
 def test_substructures_of_bace_are_where_their_patterns_match(shared_data):
     """Every sixteenth of the 2,048 columns, on all 1,513 molecules; no exception."""
     smiles = load_moleculenet("bace", data_home=shared_data).smiles

@@ -14,6 +14,8 @@ from treelu import ObliqueTreeClassifier
 from treelu.cli.balance import class_weights
 from treelu.tables import TableModel
 
+pytestmark = pytest.mark.slow
+
 
 def loans(n: int = 3000, seed: int = 0) -> pd.DataFrame:
     """A table with some 5 % of defaults, which two features and their product tell."""

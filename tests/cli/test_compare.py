@@ -15,6 +15,8 @@ from treelu.cli import fit as fitting
 from treelu.cli.compare import other_command
 from treelu.cli.fit import make_estimator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def quick_lcn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ import treelu
 from tests.cli.conftest import Type
 from treelu.cli import demo
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ import treelu
 from tests.cli.conftest import Type, people
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 
 def test_text_and_dot_show_the_leaves_that_rows_reach(model: Path, type_: Type) -> None:
     assert type_("export", model).out == (model / "tree.txt").read_text()

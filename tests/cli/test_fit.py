@@ -17,12 +17,14 @@ from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.pages import file_words
-from treelu.cli.prepare import Prepared, Rows, Source, prepare, split_rows
+from treelu.cli.prepare import Prepared, Source, TableRows, prepare, split_rows
 from treelu.cli.trees import substructures
 from treelu.report import fit_cart
 from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
+
+pytestmark = pytest.mark.slow
 
 
 def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
@@ -358,7 +360,7 @@ def test_tuning_searches_what_was_not_given(
 
 
 def test_tuning_takes_the_smallest_good_tree(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = Rows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
+    rows = TableRows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
     losses = iter([3.0, 1.0, 2.0, 3.1, 1.2, 2.1])  # of three drop rates on each of two folds
     monkeypatch.setattr(tuning, "fold_loss", lambda *arguments, **options: next(losses))
     estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
@@ -370,7 +372,7 @@ def test_losses_of_a_fold() -> None:
     X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
     training, testing = np.arange(30), np.arange(30, 40)
     small = {"depth": 1, "epochs": 1, "random_state": 0}
-    values = Rows(X, X["a"].to_numpy())
+    values = TableRows(X, X["a"].to_numpy())
     model = treelu.LCNRegressor(**small).fit(X[:30], values.y[:30])
     expected = np.sqrt(np.mean((model.predict(X[30:]) - values.y[30:]) ** 2))
     assert tuning.fold_loss(treelu.LCNRegressor(**small), values, training, testing, "regression") == pytest.approx(
@@ -378,11 +380,11 @@ def test_losses_of_a_fold() -> None:
     )
     labels = np.column_stack([X["a"] > 0, X["b"] > 0]).astype(float)
     labels[::3, 1] = np.nan
-    loss = tuning.fold_loss(treelu.LCNClassifier(**small), Rows(X, labels), training, testing, "labels")
+    loss = tuning.fold_loss(treelu.LCNClassifier(**small), TableRows(X, labels), training, testing, "labels")
     assert -1 <= loss <= 0
     lopsided = np.column_stack([np.arange(40) == 0, X["b"] > 0]).astype(float)
     with pytest.raises(InputError, match="a label has one value only in a fold"):
-        tuning._parts(Rows(X, lopsided), "labels", 3, 0)
+        tuning._parts(TableRows(X, lopsided), "labels", 3, 0)
 
 
 # Mistakes
@@ -684,12 +686,12 @@ def test_folds_of_molecules_keep_ring_skeletons_together() -> None:
     smiles = [ring + "C" * tail for tail in range(8) for ring in rings]
     y = np.array(["a", "b"] * 24)
     for task in ("classification", "regression"):
-        rows = Rows(np.zeros((48, 1)), y if task == "classification" else np.arange(48.0), smiles)
+        rows = TableRows(np.zeros((48, 1)), y if task == "classification" else np.arange(48.0), smiles)
         for training, testing in tuning._parts(rows, task, 3, 0):
             kept, held_out = ({smiles[row].rstrip("C") for row in part} for part in (training, testing))
             assert not kept & held_out
             assert sorted([*training, *testing]) == list(range(48))
-    alike = Rows(np.zeros((48, 1)), y, ["CC"] * 48)  # one skeleton: folds at random
+    alike = TableRows(np.zeros((48, 1)), y, ["CC"] * 48)  # one skeleton: folds at random
     assert len(tuning._parts(alike, "classification", 3, 0)) == 3
 
 

@@ -11,7 +11,7 @@ import treelu
 from tests.cli.conftest import QUICK, Type
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
-from treelu.cli.prepare import ColumnChoice, Rows, Source, prepare, split_groups
+from treelu.cli.prepare import ColumnChoice, Source, TableRows, prepare, split_groups
 from treelu.report.scores import REGRESSION, score_models
 from treelu.tables import TableTargets
 
@@ -34,6 +34,7 @@ def clinic(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), QUICK, ("--method", "lcn", "--tune", "--epochs", 1, "--depth", 1)])
 def test_the_column_of_groups_is_not_a_feature(clinic: Path, tmp_path: Path, type_: Type, options: tuple) -> None:
     common = ("--target", "outcome", "--groups", "patient", "--json", *options)
@@ -50,6 +51,7 @@ def test_the_column_of_groups_is_not_a_feature(clinic: Path, tmp_path: Path, typ
     assert type_("predict", tmp_path / "model", new).code == 0
 
 
+@pytest.mark.slow
 def test_every_fit_is_given_the_groups(
     clinic: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,11 +90,13 @@ def test_no_group_is_on_both_sides_of_the_hold_out(clinic: Path) -> None:
 def test_folds_of_tune_keep_groups_together() -> None:
     groups = np.arange(60) // 4
     for y, task in ((groups % 2, "classification"), (np.arange(60.0), "regression")):
-        parts = tuning._folds(Rows(np.zeros((60, 1)), y, groups=groups), task, 3, 0)
+        parts = tuning._folds(TableRows(np.zeros((60, 1)), y, groups=groups), task, 3, 0)
         assert len(parts) == 3
         assert all(not set(groups[train]) & set(groups[test]) for train, test in parts)
     with pytest.raises(InputError, match="needs 3 groups with rows of each class"):
-        tuning._folds(Rows(np.zeros((60, 1)), np.arange(60) // 30, groups=np.arange(60) // 30), "classification", 3, 0)
+        tuning._folds(
+            TableRows(np.zeros((60, 1)), np.arange(60) // 30, groups=np.arange(60) // 30), "classification", 3, 0
+        )
 
 
 @pytest.mark.parametrize("task", ["classification", "regression", "labels"])

@@ -18,10 +18,10 @@ from treelu.cli import fit as fitting
 from treelu.cli import interrupt
 from treelu.cli import tune as tuning
 from treelu.cli.pages import add_questions, pages, summarize_model
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
 from treelu.report.questions import OutOfTimeError
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +217,7 @@ def test_answers_that_do_not_end_are_left_out_of_the_page(
 
     monkeypatch.setattr("treelu.report.questions.nearest_rows", endless)
     loaded, people_ = treelu.load(tmp_path / "m"), people()
-    rows = Rows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
+    rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
     summaries = summarize_model(loaded, rows, title="people")
     add_questions(loaded, rows, summaries, seconds=0.5)
     answers = summaries["survived"]["questions"]

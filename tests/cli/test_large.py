@@ -18,11 +18,13 @@ import treelu
 from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
 from treelu.data import blocks, store_folder
 from treelu.data import store as stores
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
+
+pytestmark = pytest.mark.slow
 
 
 def rows(n: int = 900, seed: int = 0) -> pd.DataFrame:
@@ -111,7 +113,7 @@ def test_held_out_rows_are_not_trained_on(
     monkeypatch.setattr(_large, "_fit", spied)
     summarize = fitting.summarize_model
 
-    def spied_too(model: object, rows: Rows, **how: object) -> object:
+    def spied_too(model: object, rows: TableRows, **how: object) -> object:
         seen.append(rows.X["weight"].to_numpy())
         return summarize(model, rows, **how)
 
@@ -333,7 +335,7 @@ if __name__ == "__main__":
     import treelu.dask as on_dask
     from treelu.cli import cluster
     on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
-    fit = on_dask.DaskLCNClassifier._fit_parts
+    fit = on_dask.DaskLCNClassifier.fit_windows
     def watched(self, client, windows):
         import signal
         family = [psutil.Process(), *psutil.Process().children(recursive=True)]
@@ -342,7 +344,7 @@ if __name__ == "__main__":
         fitted = fit(self, client, windows)
         print(f"doors {sorted(doors)}, deaf {set(handlers.values())}, rounds {fitted.n_rounds_ > 0}", file=sys.stderr)
         return fitted
-    on_dask.DaskLCNClassifier._fit_parts = watched
+    on_dask.DaskLCNClassifier.fit_windows = watched
     sys.exit(main())
 """
 

@@ -9,6 +9,8 @@ import pytest
 import treelu
 from tests.cli.conftest import Type
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--leaves", 3, "--terms", 1, "--no-compare")
 
 

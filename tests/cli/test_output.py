@@ -14,6 +14,8 @@ import pytest
 
 from tests.cli.conftest import Type, people
 
+pytestmark = pytest.mark.slow
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="file descriptors and limits of POSIX")
 COMMAND = f"{sys.executable} -c 'from treelu.cli import main; raise SystemExit(main())'"
 

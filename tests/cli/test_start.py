@@ -100,6 +100,7 @@ def test_other_failures_are_one_line_too(
             main(["demo"])
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_reading_is_no_error(table: Path, model: Path, tmp_path: Path) -> None:
     big = tmp_path / "big.csv"
     text = table.read_text().split("\n", 1)

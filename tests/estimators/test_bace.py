@@ -14,6 +14,8 @@ from sklearn.metrics import roc_auc_score
 from treelu import LCNClassifier
 from treelu.training.settings import nested
 
+pytestmark = pytest.mark.slow
+
 # Table 2 of the paper: 0.839 ± 0.013 over ten seeds; four deviations below is no matter of chance
 LOWEST_AUC = 0.839 - 4 * 0.013
 PAPER = {"depth": 12, "drop_connect": 0.75, "epochs": 30, "batch_size": 64}

@@ -210,14 +210,14 @@ def test_parameters(estimator_class: type, parameter: str, wrong: Any, expected:
 @pytest.mark.parametrize(
     ("setting", "wrong", "what"),
     [
-        ("batch_size", 0, "a whole number from 1, or 'auto'"),
-        ("batch_size", True, "a whole number from 1, or 'auto'"),
+        ("batch_size", 0, "an integer from 1, or 'auto'"),
+        ("batch_size", True, "an integer from 1, or 'auto'"),
         ("optimizer", "lbfgs", "'amsgrad' or 'sgd'"),
         ("schedule", "linear", "'cosine', 'step', 'constant' or a callable"),
         ("annealing", 1.5, "a number from 0 to 1"),
         ("straight_through", 1, "True or False"),
         ("negative_slope", float("nan"), "a number"),
-        ("n_init", 0, "a whole number from 1"),
+        ("n_init", 0, "an integer from 1"),
         ("feature_penalty", -1, "a number from 0"),
         ("refine_leaves", "yes", "True, False or a number from 0"),
         ("temper", None, "True or False"),

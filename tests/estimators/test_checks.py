@@ -34,6 +34,7 @@ def checks() -> Iterator[Any]:
             yield pytest.param(estimator_class, check, id=f"{estimator_class.__name__}-{number}-{name}", marks=marks)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 @pytest.mark.parametrize(("estimator_class", "check"), checks())
 def test_check_estimator(estimator_class: type, check: Any) -> None:

@@ -49,6 +49,7 @@ def regressor(*, trees=False, combine="boost", **settings):
     return ELCNRegressor(member(**nested(settings)), combine=combine, **own)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         ELCNClassifier(

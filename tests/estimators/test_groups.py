@@ -26,8 +26,8 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
-from treelu.data.folding import read_folding
 from treelu.data.folds import Folding, fold_numbers, folds
 from treelu.data.targets import Targets
 from treelu.estimators import small
@@ -64,6 +64,7 @@ def patients(n_patients: int = 60, n_visits: int = 10, seed: int = 0) -> tuple[n
     return X, rng.permutation(np.arange(n_patients) % 2)[groups], groups
 
 
+@pytest.mark.slow
 def test_a_small_tree_does_not_learn_patients_by_heart() -> None:
     X, y, groups = patients()
     leaky = ObliqueTreeClassifier(teacher=None, n_updates=200, random_state=0).fit(X, y)
@@ -90,6 +91,7 @@ def test_probabilities_are_calibrated_for_new_patients() -> None:
     assert by_group < np.log(2) + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, *OTHERS.values()], ids=[*NAMES, *OTHERS])
 @pytest.mark.parametrize("how", ["groups", "cv", "groups and cv"])
 def test_no_group_is_on_both_sides(estimator: Any, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +110,7 @@ def test_no_group_is_on_both_sides(estimator: Any, how: str, monkeypatch: pytest
             assert all(not set(of[train]) & set(of[test]) for train, test in parts)
         return parts
 
-    for module in ("treelu.data.targets", "treelu.estimators._small_rows"):
+    for module in ("treelu.data.targets", "treelu.training.small.rows"):
         monkeypatch.setattr(f"{module}.folds", watched)
     model = clone(estimator)
     if "cv" in how.split():
@@ -130,6 +132,7 @@ def test_metadata_routing(estimator: Any) -> None:
     np.testing.assert_array_equal(pipe.predict(X), expected.predict(StandardScaler().fit_transform(X)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=NAMES)
 @pytest.mark.parametrize("cv", [3, TimeSeriesSplit(3), ShuffleSplit(3, random_state=0)], ids=str)
 def test_any_splitter(estimator: Any, cv: Any) -> None:
@@ -143,6 +146,7 @@ def test_any_splitter(estimator: Any, cv: Any) -> None:
             np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=NAMES)
 def test_rows_without_weight_are_as_good_as_removed(estimator: Any) -> None:
     """Also where the folds are those of groups or of a list, and where classes are balanced."""
@@ -294,4 +298,4 @@ def test_one_function_divides_rows() -> None:
             for name in named
         )
     }
-    assert users == {"data/folding.py"}
+    assert users == {"data/cv.py"}

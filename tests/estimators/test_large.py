@@ -27,7 +27,7 @@ from treelu.data.blocks import Window
 from treelu.data.reading import RowWeights
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
-from treelu.estimators._base import network_config
+from treelu.estimators._inputs import network_config
 from treelu.training import History
 from treelu.training.continuing import start_from
 from treelu.training.hyper_parameters import HyperParameters

@@ -10,6 +10,8 @@ from scipy import sparse
 
 from treelu import LCNClassifier
 
+pytestmark = pytest.mark.slow
+
 FEW, MANY = 100_000, 200_000  # more than any block of rows
 
 

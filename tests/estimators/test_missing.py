@@ -177,6 +177,7 @@ def test_the_columns_of_a_frame_are_found_by_name(gaps: tuple[np.ndarray, np.nda
         tree.predict(frame[["a", "c"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_importances_count_indicators_for_their_columns(gaps: tuple[np.ndarray, np.ndarray], model: Any) -> None:
     X, y = gaps
@@ -227,6 +228,7 @@ def test_a_missing_value_stays_missing_in_queries(table: tuple[Any, np.ndarray],
     assert tree.rises(0).text if hasattr(tree.rises(0), "text") else str(tree.rises(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*MODELS, ELCNClassifier(MODELS[0], n_estimators=2)])
 def test_reports_read_rows_with_nan(table: tuple[Any, np.ndarray], model: Any) -> None:
     X, y = table

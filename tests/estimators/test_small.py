@@ -21,9 +21,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tests.estimators.tables import three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
-from treelu.estimators._ordinary import first_splits
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
-from treelu.training.small.choice import COLUMNS
+from treelu.training.small.selection import COLUMNS
+from treelu.training.small.starts import first_splits
+
+pytestmark = pytest.mark.slow
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
 # A process that fits, presses Ctrl-C once, in the hook of MOMENT when that is called the NUMBERth time, and prints what
 # is left. Threads then wait until the signal has arrived.
@@ -17,8 +17,8 @@ BEGIN = """
 import json, os, signal, sys, threading, warnings
 import numpy as np
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators import _leaves, small
-from treelu.training.small import choice, path
+from treelu.estimators import _leaves
+from treelu.training.small import finish, path
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ARMED, SEEN, AFTER, N_ROWS = [False], {}, [], 300
@@ -45,7 +45,7 @@ def hooked(tree, rows, *rest):
     return checked(tree, rows, *rest)
 path.trained = hooked
 
-import treelu.training.together as together
+import treelu.training.parallel as together
 class Stop(threading.Event().__class__):  # tells the hook that the pool has heard of it
     def set(self):
         super().set()
@@ -125,11 +125,11 @@ def test_before_the_first_tree_of_all_rows_there_is_nothing_to_keep() -> None:
 
 # With the leaves' values of the third tree Ctrl-C comes, in a classifier's fit and in a regressor's
 FINISHING = """
-values_of = small.with_leaf_values
+values_of = finish.with_leaf_values
 def leaf_values(*arguments):
     press("finishing", NUMBER)
     return values_of(*arguments)
-small.with_leaf_values = leaf_values
+finish.with_leaf_values = leaf_values
 """
 
 
@@ -179,11 +179,11 @@ def test_outside_memory_the_values_of_the_sample_are_kept() -> None:
         "windows",
         """
 _leaves.SAMPLE_ROWS = 200
-of = _leaves.LeafSums.of.__func__
-def hooked_sums(cls, *arguments):
+of = _leaves.leaf_sums_of
+def hooked_sums(*arguments):
     press("windows")
-    return of(cls, *arguments)
-_leaves.LeafSums.of = classmethod(hooked_sums)
+    return of(*arguments)
+_leaves.leaf_sums_of = hooked_sums
 model = ObliqueTreeClassifier(**QUICK)
 left = attempt(model, iter([(X, y)]))
 left["rows"] = float(model.tree_.n_samples[0])

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators._grown import spread
+from treelu.data.spread import spread
 
 QUICK: dict[str, Any] = {"n_updates": 60, "max_leaf_nodes": 4, "selection": "largest", "random_state": 0}
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -118,6 +118,7 @@ def test_spreads_by_fractions(offset: float) -> None:
     assert spread(table, weights.astype(float))[3:].tolist() == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["smallest", "largest"])
 @pytest.mark.parametrize("max_terms", [1, None])
 def test_very_many_classes_get_an_ordinary_tree_and_a_word(
@@ -131,13 +132,13 @@ def test_very_many_classes_get_an_ordinary_tree_and_a_word(
     def refuse(*arguments: object) -> None:
         raise AssertionError("a training by gradients")
 
-    monkeypatch.setattr("treelu.training.small.choice.MOST_SCORES", 24 * 47)
+    monkeypatch.setattr("treelu.training.small.config.MOST_SCORES", 24 * 47)
     monkeypatch.setattr("treelu.training.small.path.trained", refuse)
     settings: dict[str, Any] = {"max_terms": max_terms, "selection": selection, "random_state": 0}
     with pytest.warns(UserWarning, match="48 leaves of 24 outputs each would take long to train: only ordinary trees"):
         model = ObliqueTreeClassifier(**settings).fit(X, y)
     assert model.score(X, y) > 0.9
     assert model.tree_.n_leaves >= 24
-    monkeypatch.setattr("treelu.training.small.choice.MOST_SCORES", 24 * 48)
+    monkeypatch.setattr("treelu.training.small.config.MOST_SCORES", 24 * 48)
     with pytest.raises(AssertionError, match="a training by gradients"):
         ObliqueTreeClassifier(**settings, n_jobs=1).fit(X, y)

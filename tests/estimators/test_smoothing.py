@@ -9,7 +9,7 @@ from treelu import ALCNRegressor, ELCNRegressor, LCNRegressor, LLNRegressor
 from treelu.data.dataset import Dataset
 from treelu.data.encoding import value_targets
 from treelu.data.scaling import fit_scaling
-from treelu.estimators._base import network_config
+from treelu.estimators._inputs import network_config
 from treelu.nn import Table
 from treelu.training.fit import smoothed_targets
 

@@ -18,6 +18,7 @@ from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, cross_entropies
 from treelu.estimators import _stack
 from treelu.estimators._forests import grow_boosted, grow_forest
+from treelu.estimators._inputs import draw_seeds
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
 from treelu.training import Dataset, EpochRecord, History
@@ -25,11 +26,12 @@ from treelu.training.boosting import Ensemble, Member
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.forest import boosted_trees, random_forest
 from treelu.training.plan import Plan, plan_training
-from treelu.training.stacking import HOLD, combined, find_weights
+from treelu.training.stacking import PENALTY, combined, find_weights
 
 FEW: dict[str, Any] = {"n_estimators": 4, "n_trees": 30, "random_state": 0}
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         StackedClassifier(
@@ -191,7 +193,7 @@ def test_weights_of_classes_are_the_best() -> None:
 
     def loss(b: np.ndarray) -> float:
         entropy = cross_entropies(y, combined([good, poor, none], b, constant, "multiclass")).mean()
-        return float(entropy + HOLD / 400 * ((b - np.array([0, 1, 1, 1]) / 3) ** 2).sum())
+        return float(entropy + PENALTY / 400 * ((b - np.array([0, 1, 1, 1]) / 3) ** 2).sum())
 
     assert (weights >= 0).all()
     assert weights[3] < 0.2 < weights[2] < weights[1]
@@ -285,6 +287,7 @@ def test_a_stack_is_not_behind_its_parts(binary: tuple[np.ndarray, np.ndarray]) 
     np.testing.assert_allclose(model.predict_proba(X_test).sum(axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["binary", "words", "labels", "value", "values"])
 def test_the_same_for_any_number_of_threads_and_after_saving(task: str, tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
@@ -327,7 +330,7 @@ def test_raw_features_of_any_unit() -> None:
     model = StackedClassifier(**FEW).fit(far, y)
     assert model.stack_ is not None
     chances = model.stack_.trees[0].outputs(Table(far), "multiclass")
-    plain = RandomForestClassifier(30, random_state=model._seeds(1)[0]).fit(far, y).predict_proba(far)
+    plain = RandomForestClassifier(30, random_state=draw_seeds(model.random_state, 1)[0]).fit(far, y).predict_proba(far)
     assert np.abs(chances - plain).mean() < 0.02
     assert model.score(far, y) > 0.95
 
@@ -343,6 +346,7 @@ def test_weights_come_from_an_eval_set(binary: tuple[np.ndarray, np.ndarray]) ->
     assert right.stack_.weights[1:].sum() > 0.5
 
 
+@pytest.mark.slow
 def test_class_weight_raises_the_rare_class() -> None:
     X, y = make_classification(500, 10, weights=[0.9], flip_y=0.1, random_state=0)
     plain = StackedClassifier(ALCNClassifier(depth=3, drop_connect=0.1, epochs=10), **FEW).fit(X, y)

@@ -13,7 +13,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators import _small_rows
+from treelu.training.small import rows as training_rows
+
+pytestmark = pytest.mark.slow
 
 QUICK: dict[str, Any] = {"n_updates": 20, "max_leaf_nodes": 4, "random_state": 0}
 MODELS: dict[str, Any] = {
@@ -107,7 +109,7 @@ def test_weights_of_ones_and_of_other_numbers_repeat_nothing() -> None:
 def test_many_repetitions_are_relative_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cost of a fit is bounded, whatever the unit of the weights."""
     X, y, weight, _ = weighted_rows()
-    monkeypatch.setattr(_small_rows, "REPEATED", 1000)
+    monkeypatch.setattr(training_rows, "REPEATED", 1000)
     model = ObliqueTreeClassifier(**QUICK, teacher=None)
     with warnings.catch_warnings(action="ignore"):
         many = clone(model).fit(X, y, sample_weight=weight * 1024)

@@ -73,6 +73,7 @@ def test_cross_val_predict(estimator_class: type, method: str) -> None:
     assert out.shape == ((150,) if method == "predict" else (150, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [LCNClassifier(**FAST), ObliqueTreeClassifier(n_updates=20, random_state=0)])
 def test_logarithms_of_probabilities_as_of_a_soft_vote(model: Any) -> None:
     X, y = three_classes()

@@ -78,6 +78,7 @@ STYLES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["python", "javascript", "sqlite"])
 @pytest.mark.parametrize("style", STYLES)
 def test_texts_of_numbers_are_read_or_refused_as_by_the_model(engine: str, style: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 from benchmarks import engines
 from docs.outputs import run_page
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "deploying.md"
 
 

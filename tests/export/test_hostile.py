@@ -88,6 +88,7 @@ def wanted(program: Program, categories: list[str]) -> list[str]:
     return [classes[1 + place] for place in (*leaf, other, missing, missing, *leaf)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite", "duckdb", "postgresql", "c", "javascript", "python", "onnx"])
 def test_nasty_names_and_categories_change_nothing(engine: str, request: pytest.FixtureRequest) -> None:
     reason = engines.absent(engine)

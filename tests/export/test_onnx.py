@@ -28,6 +28,7 @@ def run(tree: ObliqueTree, X: np.ndarray, **options) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(None, {"X": X}), strict=True))
 
 
+@pytest.mark.slow
 @given(tree=trees(), seed=st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
 def test_float32_model_agrees_on_every_row_that_is_not_in_doubt(tree, seed):

@@ -29,6 +29,8 @@ from treelu.tables import TableEncoder, TableModel
 from treelu.tables.columns import KINDS as KINDS_OF_COLUMNS
 from treelu.tables.programs import column_recipes, encoded_program, table_program
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ("sqlite", "duckdb", "postgresql", "c", "javascript", "python", "onnx")
 Runner = Callable[[Program, engines.Rows], Run]
 

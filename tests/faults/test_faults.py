@@ -9,7 +9,7 @@ import pytest
 from tests.faults.__main__ import main, soak
 from tests.faults.trials import trials
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs fork")]
 
 
 @pytest.mark.parametrize("name", ["save, killed", "sweep, killed", "full disk"])

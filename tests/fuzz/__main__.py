@@ -7,9 +7,15 @@ import sys
 import time
 
 from tests import fuzz
-from tests.fuzz import integers, models, tables, trees
+from tests.fuzz import integers, models, proofs, tables, trees
 
-FUZZERS = {"models": models.fuzz, "trees": trees.fuzz, "integers": integers.fuzz, "tables": tables.fuzz}
+FUZZERS = {
+    "models": models.fuzz,
+    "trees": trees.fuzz,
+    "integers": integers.fuzz,
+    "tables": tables.fuzz,
+    "proofs": proofs.fuzz,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

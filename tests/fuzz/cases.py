@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-Outcome = str  # "read" or "refused"
+Outcome = str  # "read" or "refused"; of a query "proved", "refuted" or "not decided"
 Case = Callable[[random.Random], Outcome]
 
 
 @dataclass
 class Tally:
-    """How many cases were tried, read and refused, and what the others raised."""
+    """How many cases were tried, what became of them, and what the others raised."""
 
     tried: int = 0
-    read: int = 0
-    refused: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
+    @property
+    def read(self) -> int:
+        return self.outcomes["read"]
+
+    @property
+    def refused(self) -> int:
+        return self.outcomes["refused"]
+
     def __str__(self) -> str:
-        return (
-            f"{self.tried:>7,} tried  {self.read:>7,} read  {self.refused:>7,} refused  {len(self.failures):>3,} failed"
-        )
+        parts = [f"{number:>7,} {outcome}" for outcome, number in sorted(self.outcomes.items())]
+        return "  ".join([f"{self.tried:>7,} tried", *parts, f"{len(self.failures):>3,} failed"])
 
 
 def run_cases(case: Case, seed: int, count: int, only: int | None = None) -> Tally:
@@ -37,10 +44,7 @@ def run_cases(case: Case, seed: int, count: int, only: int | None = None) -> Tal
                 raise
             tally.failures.append(f"case {number}: {type(error).__name__}: {str(error)[:300]}")
             continue
-        if outcome == "read":
-            tally.read += 1
-        else:
-            tally.refused += 1
+        tally.outcomes[outcome] += 1
     return tally
 
 

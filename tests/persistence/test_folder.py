@@ -27,6 +27,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="pipes, devices and f
 # Several writers
 
 
+@pytest.mark.slow
 @posix
 def test_two_writers_and_a_reader(tmp_path: Path) -> None:
     """Two processes save different models in turn; every load in between finds one of them, and nothing is left."""
@@ -49,6 +50,7 @@ def test_two_writers_and_a_reader(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == 2
 
 
+@pytest.mark.slow
 @posix
 def test_two_threads_write_one_folder(tmp_path: Path) -> None:
     def write(value: float) -> None:

@@ -28,6 +28,7 @@ def same_bits(first: np.ndarray, second: np.ndarray) -> bool:
     return first.dtype.kind == second.dtype.kind and first.tolist() == second.tolist()
 
 
+@pytest.mark.slow
 def test_predictions_are_the_same_bit_for_bit(models: dict[str, Any]) -> None:
     for name, model in models.items():
         loaded = loads(*dumps(model))

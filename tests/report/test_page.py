@@ -17,6 +17,8 @@ from treelu.cli import main
 from treelu.report import fit_cart, render, summarize
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 NAMES = [HOSTILE, "alcohol", "colour=red", "a, b", "hue", "ash"]
 
 

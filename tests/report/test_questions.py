@@ -17,8 +17,8 @@ from treelu.report import render, summarize
 from treelu.report.questions import (
     MAX_LEAVES,
     MAX_ROWS,
-    Budget,
     OutOfTimeError,
+    TimeBudget,
     _RowAnswers,
     answer_questions,
     plain_asking,
@@ -56,7 +56,7 @@ def test_answers_about_rows_and_the_tree():
 
 def test_answers_have_a_time_together():
     asking = plain_asking(loan_tree())
-    none = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(0.0))
+    none = answer_questions(asking, ROWS, ROWS, [0, 1], TimeBudget(0.0))
     assert (none["rows"], none["properties"], none["not_computed"]) == ([{}] * 3, [], 3 * 3 + 2)
 
     def interrupt(seconds: float) -> AbstractContextManager[None]:
@@ -70,7 +70,7 @@ def test_answers_have_a_time_together():
         yield
 
     limits: list[float] = []
-    some = answer_questions(asking, ROWS, ROWS, [0, 1], Budget(1000.0, interrupt))
+    some = answer_questions(asking, ROWS, ROWS, [0, 1], TimeBudget(1000.0, interrupt))
     whole = answer_questions(asking, ROWS, ROWS, [0, 1])
     left_out = ({"margin"}, {"base", "shares", "exact", "change", "margin"}, set())
     wanted = [{k: v for k, v in row.items() if k not in out} for row, out in zip(whole["rows"], left_out, strict=True)]
@@ -192,6 +192,7 @@ def test_shares_are_of_columns():
     assert [share["name"] for share in row["shares"]] == ["money"]
 
 
+@pytest.mark.slow
 def test_the_page_in_a_browser(tmp_path):
     tree = loan_tree(feature_names=["<b>income</b>", "debt"])
     summary = summarize(tree, X=ROWS, y=["no", "yes", "no"])

@@ -95,6 +95,7 @@ def test_render_leaves_the_summary_alone():
     assert json.dumps(summary) == before
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists, max_leaves=5))
 def test_script_json_round_trip(value):

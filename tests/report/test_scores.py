@@ -180,7 +180,7 @@ def test_what_a_threshold_moves_is_the_confusion_matrix(rows, cut):
     target, chance = (np.array(column) for column in zip(*rows, strict=True))
     target, chance = target.astype(int), chance / 20
     counts = scores.threshold_counts(target, chance)
-    above = np.array(counts["chance"]) >= cut / 20
+    above = np.array(counts["probability"]) >= cut / 20
     positive, negative = np.array(counts["positive"]), np.array(counts["negative"])
     wanted = scores.confusion(target, (chance >= cut / 20).astype(int), 2)
     assert wanted == [
@@ -190,10 +190,10 @@ def test_what_a_threshold_moves_is_the_confusion_matrix(rows, cut):
     assert wanted == metrics.confusion_matrix(target, chance >= cut / 20, labels=[0, 1]).tolist()
 
 
-def test_many_chances_are_joined_without_losing_rows(rng):
+def test_many_probabilities_are_joined_without_losing_rows(rng):
     target, chance = rng.integers(2, size=5000), rng.random(5000)
     counts = scores.threshold_counts(target, chance, max_steps=100)
-    assert len(counts["chance"]) <= 100
+    assert len(counts["probability"]) <= 100
     assert sum(counts["positive"]) == target.sum()
     assert sum(counts["negative"]) == 5000 - target.sum()
-    assert counts["chance"][0] == chance.min()
+    assert counts["probability"][0] == chance.min()

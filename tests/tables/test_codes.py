@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from treelu.tables import TableEncoder, read_table
-from treelu.tables.targets import doubtful_classes, read_targets
+from treelu.tables.targets import read_targets, suspicious_classes
 
 
 def table(path: Path, text: str, encoding: str = "utf-8") -> pd.DataFrame:
@@ -96,5 +96,5 @@ def test_spellings_that_differ_only_in_case_are_pointed_out() -> None:
     ],
 )
 def test_classes_that_may_be_mistakes(labels: list[str], words: str | None) -> None:
-    said = doubtful_classes("y", np.array(labels))
+    said = suspicious_classes("y", np.array(labels))
     assert said is None if words is None else words in (said or "")

@@ -250,6 +250,7 @@ columns = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), columns, min_size=1, max_size=4))
 def test_any_table_is_encoded_alike_before_and_after_saving(table: dict[str, list[Any]]) -> None:

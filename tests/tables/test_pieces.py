@@ -76,6 +76,7 @@ def test_a_file_with_brackets_in_its_name_is_a_file(tmp_path: Path) -> None:
     assert find_files(path) == [str(path)]
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_with_equal_chances() -> None:
     counts = np.zeros(60)
     for seed in range(400):

@@ -34,6 +34,7 @@ def test_sparse_rows_are_refused(method: str) -> None:
         call(sparse.csr_array(np.eye(2)))
 
 
+@pytest.mark.slow
 def test_tables_and_estimators_fill_alike() -> None:
     frame = pd.DataFrame(ROWS, columns=["a", "b"])
     encoder = TableEncoder.learn(frame, note=lambda text: None)

@@ -102,6 +102,7 @@ def test_oblique_splits_and_linear_leaves_are_folded(steps):
     assert tree.feature_names is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -227,6 +228,7 @@ def test_trees_without_missing_values_keep_one_term_a_split():
 # Refusals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "where"),
     [

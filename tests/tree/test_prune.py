@@ -109,6 +109,7 @@ def test_outputs_are_the_same_within_the_bounds(network, seed, width):
     assert small.n_leaves <= tree.n_leaves
 
 
+@pytest.mark.slow
 @given(network=networks(kinds=("linear", "lln"), max_depth=6), seed=seeds)
 @settings(max_examples=20, deadline=None)
 def test_rows_given_keep_their_outputs_under_both_rules(network, seed):

@@ -23,6 +23,8 @@ from treelu.report.notebook import report_page
 from treelu.tree import ObliqueTree
 from treelu.view.notebook import tree_html
 
+pytestmark = pytest.mark.slow
+
 PICTURE = 'src="data:image/png;base64,'
 HOSTILE = '"><script>alert(1)</script>'
 

@@ -121,6 +121,7 @@ def test_every_kind_of_leaf(kind):
     check_text_stays_in_boxes(ax)
 
 
+@pytest.mark.slow
 def test_large_trees_are_cut_and_say_what_is_hidden():
     X, y = load_diabetes(return_X_y=True)
     tree = ObliqueTree.from_sklearn(DecisionTreeRegressor(random_state=0).fit(X, y))

@@ -76,7 +76,7 @@ def test_given_axes_and_one_tree():
     [
         (([], [], [], []), "at least one tree"),
         (([2], [1, 2], [0.5], [0.1]), r"terms must have shape \(1\)"),
-        (([2.5], [1], [0.5], [0.1]), "leaves must be whole numbers"),
+        (([2.5], [1], [0.5], [0.1]), "leaves must be integers"),
         (([2], [1], [np.nan], [0.1]), "scores must be finite"),
     ],
 )

@@ -126,6 +126,7 @@ def complete_tree(depth: int, **options) -> ObliqueTree:
     return ObliqueTree(np.ones((n, 1)), np.zeros(n), children, np.arange(n + 1.0)[:, None], **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("export", ["export_text", "export_graphviz"])
 def test_a_large_tree_is_cut_and_says_what_is_left_out(export):
     tree = complete_tree(10)

@@ -21,6 +21,8 @@ from experiments.baselines import GCNClassifier, GCNRegressor  # noqa: E402
 from experiments.baselines._graphs import N_ATOM_FEATURES, GraphBatch, atom_features  # noqa: E402
 from experiments.baselines.gcn import GraphNetwork, group_max, group_sum, read_molecules  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SMILES = [
     "CCO",
     "CCN",

@@ -18,6 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from experiments.baselines import HHCARTClassifier, HHCARTRegressor
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("estimator", [HHCARTClassifier(), HHCARTRegressor()])
@@ -92,7 +94,7 @@ def test_leaves_hold_weighted_class_frequencies() -> None:
         own = leaves == leaf
         frequencies = np.bincount(y[own], weight[own], 3) / weight[own].sum()
         np.testing.assert_allclose(model.predict_proba(X[own])[0], frequencies)
-        assert model.tree_.n_samples[leaf] == pytest.approx(weight[own].sum())
+        assert model.tree_.weighted_n_samples[leaf] == pytest.approx(weight[own].sum())
     assert set(model.predict(X)) <= {"a", "b", "c"}
 
 

@@ -23,6 +23,8 @@ from experiments.baselines._alternation import Alternation, Problem
 from experiments.baselines.tao import random_tree
 from treelu.tree import ObliqueTree
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.parametrize("estimator", [TAOClassifier(), TAORegressor()])

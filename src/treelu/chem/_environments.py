@@ -46,7 +46,7 @@ def environment_place(molecule: Any, atom: int, radius: int) -> Place:
 
 
 def bit_places(molecule: Any, generator: Any) -> Mapping[int, tuple[tuple[int, int], ...]]:
-    """What an RDKit generator finds in a molecule: keys, each with the pairs of numbers that say where.
+    """The environments that an RDKit generator finds in a molecule: keys, each with pairs of numbers that locate it.
 
     Of Morgan's generator these are (atom, radius), of that of atom pairs the two atoms.
     """

@@ -115,7 +115,7 @@ def check_invalid(invalid: str) -> None:
 
 
 def about_refused(invalid: str) -> tuple[str, str]:
-    """What happens to refused rows of a transformer, and what to pass to avoid the error."""
+    """The consequence for invalid rows of a transformer, and the remedy for the error."""
     consequence = "They are left out." if invalid == "drop" else "They become rows of zeros."
     return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
 
@@ -169,7 +169,7 @@ class SmilesTransformer(TransformerMixin, BaseEstimator, ABC):
         return self.transform_kept(X)[0]
 
     def _check_whole(self, **least: int) -> None:
-        """Raise unless these parameters are whole numbers of at least so much, and `invalid` is known."""
+        """Raise unless these parameters are integers of at least so much, and `invalid` is known."""
         for name, low in least.items():
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:

@@ -41,7 +41,7 @@ class MolecularFeatures(SmilesTransformer):
     """SMILES to columns of which each means one thing.
 
     The default block, ``"substructures"``, has a column for each of the ``n_bits`` circular substructures that most
-    training molecules have (Sort & Slice). No two share a column, and the column's name is the substructure. Further
+    training molecules have (Sort & Slice). No two share a column, and the column's name is the substructure. Other
     blocks stand beside it:
 
     =================  ====================================================  ==========================================
@@ -149,7 +149,7 @@ class MolecularFeatures(SmilesTransformer):
         return self._matrix(found)[kept], kept
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """What each column is, as an object array of shape (n_columns,)."""
+        """Names of the columns, an object array of shape (n_columns,)."""
         check_is_fitted(self, "columns_")
         return np.array([column.name for column in self.columns_], dtype=object)
 
@@ -209,7 +209,7 @@ class MolecularFeatures(SmilesTransformer):
         return known.smiles, chosen[:1]
 
     def caption(self, column: int) -> str:
-        """What to write beside a picture of a column: its name."""
+        """The caption of a picture of a column: its name."""
         return self.columns_[column].name
 
     def to_dict(self) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class MorganFingerprint(SmilesTransformer):
         return int(bit)
 
     def caption(self, bit: int) -> str:
-        """What to write beside a picture of a bit."""
+        """The caption of a picture of a bit."""
         return f"bit {bit}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,6 +207,7 @@ class MorganFingerprint(SmilesTransformer):
         True
         """
         fingerprint = cls(**data["parameters"])
+        fingerprint._check_parameters()
         molecules = data["molecules"]
         fingerprint.examples_ = {
             int(bit): tuple(Environment(molecules[number], *place) for number, *place in group)

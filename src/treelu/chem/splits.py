@@ -120,7 +120,7 @@ def random_split(
     [40, 5, 5]
     """
     if not isinstance(n_rows, Integral) or n_rows < 0:
-        raise ValueError(f"n_rows must be a whole number of at least 0, got {n_rows!r}")
+        raise ValueError(f"n_rows must be an integer of at least 0, got {n_rows!r}")
     n_train, n_valid = _sizes(int(n_rows), fractions)
     order = check_random_state(random_state).permutation(int(n_rows))
     return _cut(order, n_train, n_valid)

@@ -13,7 +13,7 @@ from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 from treelu.view.labels import cut_depth, cut_words, leaves_below, strongest_terms
-from treelu.view.layout import Children, Layout, children_above, layout
+from treelu.view.layout import Children, TreeLayout, children_above, layout
 from treelu.view.pictures import MAX_LEAVES
 
 _PICTURE = (112, 92)
@@ -107,7 +107,7 @@ def draw_tree(
 class _Page:
     """Where the boxes are: levels from top to bottom."""
 
-    places: Layout
+    places: TreeLayout
     children: Children  # of the decision nodes whose children are shown
     sizes: dict[int, tuple[float, float]]
 
@@ -221,7 +221,7 @@ def _leaf_box(tree: ObliqueTree, node: int, corner: tuple[float, float]) -> str:
 
 
 def _leaf_scores(tree: ObliqueTree) -> np.ndarray | None:
-    """What leaves are ranked by: the second class's probability, or the value; None where there is none."""
+    """The values that rank the leaves: the second class's probability, or the value; None where there is none."""
     if tree.leaf_weights is not None:
         return None
     if tree.link == "logistic" or (tree.classes is None and tree.n_outputs == 1):

@@ -1,4 +1,4 @@
-"""The command line: the only room that knows all the others. Its start imports nothing heavy."""
+"""The command line: the only package that imports all the others. Its start imports nothing heavy."""
 
 from __future__ import annotations
 

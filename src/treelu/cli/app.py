@@ -36,7 +36,7 @@ Leaves = Literal["visited", "all"]
 
 
 class MoleculeBlock(StrEnum):
-    """What molecules become; an enumeration, as typer takes no list of literals."""
+    """Encodings of molecules; an enumeration, as typer takes no list of literals."""
 
     substructures = "substructures"
     maccs = "maccs"
@@ -206,9 +206,9 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table; write the model, its tree and a report."""
-    from treelu.cli.check import Reading, check_fit
+    from treelu.cli.check import ReadOptions, check_fit
 
-    reading = Reading(delimiter, decimal, encoding)
+    reading = ReadOptions(delimiter, decimal, encoding)
     named = {"--features": features or (), "--drop": drop or (), "--text": text or (), "--numbers": numbers or ()}
     named["--groups"] = [groups] if groups else ()
     check_fit(data, out, target=target, smiles=smiles, columns=named, valid=valid, reading=reading, force=force)
@@ -268,9 +268,9 @@ def predict(
     as_json: Annotated[bool, _option("Print one JSON object per line instead of CSV.", "--json")] = False,
 ) -> None:
     """Predict the rows of a table of any size."""
-    from treelu.cli.check import Reading, check_table
+    from treelu.cli.check import ReadOptions, check_table
 
-    reading = Reading(delimiter, decimal, encoding)
+    reading = ReadOptions(delimiter, decimal, encoding)
     check_table(data, reading)
 
     from treelu.cli.predict import predict_table
@@ -330,9 +330,9 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a report page on a model, with its scores on DATA."""
-    from treelu.cli.check import Reading, check_table
+    from treelu.cli.check import ReadOptions, check_table
 
-    reading = Reading(delimiter, decimal, encoding)
+    reading = ReadOptions(delimiter, decimal, encoding)
     if data is not None:
         check_table(data, reading)
 
@@ -344,7 +344,7 @@ def report(
 Within = Annotated[
     Columns, _option("Range of a column, such as age=18..100 or job=clerk|student; repeat for others.", metavar="RANGE")
 ]
-Whole = Annotated[Columns, _option("Columns that take whole numbers only (a,b,c).", metavar="COL")]
+Whole = Annotated[Columns, _option("Columns that take integers only (a,b,c).", metavar="COL")]
 
 
 @app.command()
@@ -369,19 +369,19 @@ def ask(
     as_json: Annotated[bool, _option("Print one JSON object per line.", "--json")] = False,
 ) -> None:
     """Find the smallest change of each row that gives another answer."""
-    from treelu.cli.check import Reading, check_table
+    from treelu.cli.check import ReadOptions, check_table
 
-    reading = Reading(delimiter, decimal, encoding)
+    reading = ReadOptions(delimiter, decimal, encoding)
     check_table(data, reading)
 
     from treelu.cli.ask import ask_table
-    from treelu.cli.asked import Question
+    from treelu.cli.queried_model import QueryOptions
 
     columns = {"keep": keep, "within": within, "rise": rise, "fall": fall, "whole": whole}
     ask_table(
         model,
         data,
-        Question(want, at_least, at_most, norm, max_changes, nearest),
+        QueryOptions(want, at_least, at_most, norm, max_changes, nearest),
         columns={option: names or () for option, names in columns.items()},
         label=label,
         reading=reading,

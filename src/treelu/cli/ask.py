@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from treelu.cli.asked import Asked, Question, in_columns, json_value, shown
-from treelu.cli.check import Reading
+from treelu.cli.check import ReadOptions
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
 from treelu.cli.predict import load_table_model
+from treelu.cli.queried_model import QueriedModel, QueryOptions, in_columns, json_value, shown
 from treelu.tables import read_table
 from treelu.tables.questions import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
@@ -30,25 +30,25 @@ MAX_ROWS = 1_000  # asked about in one go
 def ask_table(
     folder: Path,
     data: str,
-    question: Question,
+    question: QueryOptions,
     *,
     columns: dict[str, Sequence[str]],
     label: str | None,
-    reading: Reading,
+    reading: ReadOptions,
     as_json: bool,
 ) -> None:
     """Print the nearest change of each row of a table that gives the wanted answer."""
-    asked = Asked(load_table_model(folder), label)
+    queried = QueriedModel(load_table_model(folder), label)
     notes = Notes(quiet=as_json)
-    frame = read_table(data, text=asked.model.encoder.text_columns, **reading.options())
+    frame = read_table(data, text=queried.model.encoder.text_columns, **reading.options())
     if len(frame) > MAX_ROWS:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
-    encoded = asked.model.encoder.encode(frame, note=notes)
+    encoded = queried.model.encoder.encode(frame, note=notes)
     X = dense(encoded.X).astype(np.float64)
-    options = asked.columns.options(**columns)
+    options = queried.columns.options(**columns)
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
-            answer = ask_row(asked, x, question, options)
+            answer = ask_row(queried, x, question, options)
             check_not_interrupted()
             if as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
@@ -92,7 +92,7 @@ class Answer:
     proved: bool = True  # whether the leaves without a way have none
 
     def lines(self) -> list[str]:
-        """What is printed."""
+        """The printed lines."""
         now = f"{self.target} is predicted {shown(self.now)}"
         if not self.ways:
             return [f"{now}; no row within the limits is predicted {self.asked_for} ({self._certainty()})"]
@@ -107,7 +107,7 @@ class Answer:
         return lines
 
     def _certainty(self) -> str:
-        return "proved" if self.proved else "none was found; not proved: too many whole numbers to look at"
+        return "proved" if self.proved else "none was found; whether there is one is not decided"
 
     def _then(self, way: Way) -> str:
         # A probability may be reached without another class.
@@ -126,25 +126,27 @@ class Answer:
         return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
 
 
-def ask_row(asked: Asked, x: np.ndarray, question: Question, options: dict[str, Any]) -> Answer:
+def ask_row(queried: QueriedModel, x: np.ndarray, question: QueryOptions, options: dict[str, Any]) -> Answer:
     """The nearest changes of one row, as short numbers where these do as well."""
-    now = plain(asked.predict(x[None])[0])
-    wanted, holds = asked.wanted(question, now)
+    now = plain(queried.predict(x[None])[0])
+    wanted, holds = queried.wanted(question, now)
     try:
         search = NearestSearch(
-            asked.tree, wanted_answer(asked.tree, **wanted).also(holds), question.norm, question.max_changes
+            queried.tree, wanted_answer(queried.tree, **wanted).also(holds), question.norm, question.max_changes
         )
         around = {name: options[name] for name in ("rise", "fall")}
-        permitted = permitted_rows(asked.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
-        permitted = permitted.around(x, [*options["keep"], *asked.columns.missing(x)], **around)
+        permitted = permitted_rows(queried.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
+        permitted = permitted.around(x, [*options["keep"], *queried.columns.missing(x)], **around)
         result = nearest_rows(search, x, permitted, question.n)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
     ways = []
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = _shortened(x, found.row, options, holds)
-        ways.append(Way(found.distance, plain(asked.predict(row[None])[0]), tuple(asked.columns.changes(x, row))))
-    return Answer(asked.name, now, _asked_for(asked, question, now), tuple(ways), question.n, not result.n_undecided)
+        ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
+    return Answer(
+        queried.name, now, _goal_text(queried, question, now), tuple(ways), question.n, not result.n_undecided
+    )
 
 
 def _shortened(x: np.ndarray, found: np.ndarray, options: dict[str, Any], holds: Any) -> np.ndarray:
@@ -168,10 +170,10 @@ def _limits(x: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndar
     return low, high
 
 
-def _asked_for(asked: Asked, question: Question, now: Any) -> str:
+def _goal_text(queried: QueriedModel, question: QueryOptions, now: Any) -> str:
     limits = [f"at least {number(question.at_least)}"] if question.at_least is not None else []
     limits += [f"at most {number(question.at_most)}"] if question.at_most is not None else []
-    if not asked.labels:
+    if not queried.labels:
         return " and ".join(limits)
     if limits:
         return f"{shown_name(question.want)} with a probability of {' and '.join(limits)}"

@@ -48,7 +48,7 @@ def correct_probabilities(estimator: Any, X: Any, y: NDArray[Any]) -> None:
 
 
 def level_shift(scores: NDArray[np.float64], frequency: float) -> float:
-    """What is to be subtracted from scores so that their mean probability is a frequency.
+    """The offset to subtract from scores so that their mean probability is a frequency.
 
     Examples
     --------

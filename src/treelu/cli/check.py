@@ -1,4 +1,4 @@
-"""What can be refused at once: a file that is not a table, a column that is not there, a folder that is not empty.
+"""Early checks of the input: a file that is not a table, a column that is not there, a folder that is not empty.
 
 Imports nothing heavy, so that a slip costs a moment.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 from treelu.cli.messages import InputError
 from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.found import check_alike, find_files, partition
 from treelu.tables.layout import check_columns_named, file_kind, look_at_text, plain_errors, split_names
+from treelu.tables.paths import check_alike, find_files, partition
 
 MANIFEST = "model.json"  # of a saved model
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How text tables are read; None is recognised."""
 
     delimiter: str | None = None
@@ -53,7 +53,7 @@ def check_folder(folder: Path, force: bool) -> None:
         raise InputError(f"--out {folder}: nothing can be written to {there} ({error.strerror})") from None
 
 
-def check_table(path: str, reading: Reading) -> tuple[str, ...] | None:
+def check_table(path: str, reading: ReadOptions) -> tuple[str, ...] | None:
     """The column names of a text table; None where only other packages can read them. Raises for bad tables."""
     options = reading.options()
     if path == "-":
@@ -72,7 +72,7 @@ def check_table(path: str, reading: Reading) -> tuple[str, ...] | None:
     return (*layout.names, *partition(path))
 
 
-def _check_first(files: Sequence[str], reading: Reading) -> tuple[str, ...] | None:
+def _check_first(files: Sequence[str], reading: ReadOptions) -> tuple[str, ...] | None:
     """The names of the columns of the first of many text tables that is not empty; all must be of one kind."""
     if check_alike(files) != "text":
         return None
@@ -92,7 +92,7 @@ def check_fit(
     smiles: str | None,
     columns: Mapping[str, Sequence[str]],
     valid: str | None,
-    reading: Reading,
+    reading: ReadOptions,
     force: bool,
 ) -> None:
     """Raise for what is wrong with a fit before it begins. `columns`: names that were given, by option."""

@@ -71,7 +71,7 @@ def fit_on_cluster(estimator: Any, table: Prepared, scheduler: str) -> None:
     """Fit the estimator on the workers."""
     kind: Any = dask_class(estimator)
     with cluster(scheduler) as client:
-        model = kind(client=client, **estimator.get_params(deep=False))._fit_parts(client, table.windows)
+        model = kind(client=client, **estimator.get_params(deep=False)).fit_windows(client, table.windows)
     estimator.__dict__.update(model.to_local().__dict__)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from treelu.cli.messages import count
-from treelu.cli.prepare import Prepared, Rows
+from treelu.cli.prepare import Prepared, TableRows
 from treelu.tables import TableModel
 
 MOST_CELLS = 3_000_000  # rows × features: what LCN trains on in less time than the small tree; more is not compared
@@ -34,13 +34,13 @@ class Size:
     score: float
 
 
-def n_cells(rows: Rows) -> int:
+def n_cells(rows: TableRows) -> int:
     """Rows times features; the stored values of sparse features."""
     return int(rows.X.nnz) if hasattr(rows.X, "nnz") else int(np.prod(rows.X.shape))
 
 
-def metric_of(model: TableModel, rows: Rows) -> str:
-    """What trees are compared by: accuracy of classes, ROC AUC where one of two is rare, R² of values."""
+def metric_of(model: TableModel, rows: TableRows) -> str:
+    """The metric that compares trees: accuracy of classes, ROC AUC where one of two is rare, R² of values."""
     if model.task != "classification":
         return "R²"
     counts = np.unique(rows.y, return_counts=True)[1]
@@ -48,12 +48,12 @@ def metric_of(model: TableModel, rows: Rows) -> str:
     return "ROC AUC" if is_rare else "accuracy"
 
 
-def _score(model: TableModel, rows: Rows, metric: str) -> float:
+def _score(model: TableModel, rows: TableRows, metric: str) -> float:
     from sklearn.metrics import r2_score, roc_auc_score
 
     if metric == "ROC AUC":
-        chances = model.estimator.predict_proba(rows.X)[:, 1]
-        return float(roc_auc_score(rows.y == model.estimator.classes_[1], chances))
+        probabilities = model.estimator.predict_proba(rows.X)[:, 1]
+        return float(roc_auc_score(rows.y == model.estimator.classes_[1], probabilities))
     answers = model.columns_of(rows.X)
     if metric == "accuracy":
         return float(np.mean(answers["prediction"] == rows.y))
@@ -91,7 +91,7 @@ def comparison_line(found: dict[str, Any]) -> str:
 
 
 def other_command(typed: Sequence[str], out: Path, method: str) -> str:
-    """What was typed, for the other kind of tree and into another folder.
+    """The command that was typed, for the other kind of tree and into another folder.
 
     Examples
     --------

@@ -6,18 +6,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from treelu.cli.check import Reading
+from treelu.cli.check import ReadOptions
 from treelu.cli.messages import InputError, Notes, say, tell, write_json
 from treelu.cli.pages import add_questions, score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
-from treelu.cli.prepare import Rows, read_rows
+from treelu.cli.prepare import TableRows, read_rows
 from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
 from treelu.cli.trees import target_of, tree_text, visited_trees
 from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
-from treelu.tables.found import find_files
+from treelu.tables.paths import find_files
 from treelu.tree import ObliqueTree
 
 
@@ -66,13 +66,13 @@ def _own_test(form: str) -> str:
 
 
 def write_report(
-    folder: Path, data: str | None, out: Path, *, label: str | None, reading: Reading, force: bool, as_json: bool
+    folder: Path, data: str | None, out: Path, *, label: str | None, reading: ReadOptions, force: bool, as_json: bool
 ) -> None:
     """Write a page on a saved model, with its scores on the rows of a table."""
     check_file(out, force, reads=[folder, *([] if data in (None, "-") else find_files(data))])
     model = load_table_model(folder)
     target = target_of(model, label)
-    rows: Rows | None = None
+    rows: TableRows | None = None
     warnings: tuple[str, ...] = ()
     rows_are: RowsAre = "given"
     if data is not None:
@@ -92,8 +92,8 @@ def write_report(
     say(f"wrote {out}; open it in a browser")
 
 
-def _seen_in_training(model: TableModel, rows: Rows) -> tuple[tuple[str, ...], RowsAre]:
-    """What to say of rows that the model was trained on, and what to call them."""
+def _seen_in_training(model: TableModel, rows: TableRows) -> tuple[tuple[str, ...], RowsAre]:
+    """A warning where the rows are training rows, and what to call them."""
     share = None if model.digest is None else model.digest.share_of(rows.X)
     if share is None or share < 0.3:
         return (), "given"

@@ -28,7 +28,7 @@ from treelu.cli.pages import (
     score_lines,
     summarize_model,
 )
-from treelu.cli.prepare import ColumnChoice, Prepared, Rows, Source, prepare_files
+from treelu.cli.prepare import ColumnChoice, Prepared, Source, TableRows, prepare_files
 from treelu.cli.trees import tree_text, visited_trees
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
@@ -113,13 +113,13 @@ class Fitted:
     """The model to be saved, the rows held out, and what another fit without these rows predicts for them."""
 
     model: TableModel
-    held_out: Rows | None
+    held_out: TableRows | None
     predictions: Predictions | None = None
 
 
 @dataclass
 class Outcome:
-    """What came of the report: its summaries, the files of the model's folder, and what ended it before its time."""
+    """The outcome of the report: its summaries, the files of the model's folder, and what ended it before its time."""
 
     summaries: Summaries
     files: list[str]
@@ -378,7 +378,7 @@ def n_rounds(estimator: Any, n_rows: int, n_features: int) -> int:
     return plan_training(n_rows, estimator.epochs, Settings.of(estimator.training).batch_size).epochs
 
 
-def _fit_carts(model: TableModel, training: Rows) -> tuple[ObliqueTree, ...]:
+def _fit_carts(model: TableModel, training: TableRows) -> tuple[ObliqueTree, ...]:
     """CART for each target; beside a small tree, with no more leaves than that has."""
     carts = []
     leaves = max([2, *(tree.n_leaves for tree in model.trees)]) if model.method == "tree" else None
@@ -462,7 +462,7 @@ def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
 
 
 def _say_failed(error: BaseException, out: Path, source: Source) -> None:
-    """That the model is saved, whatever ended the report, and how to have the report."""
+    """The message that the model is saved, whatever ended the report, and how to get the report."""
     words = "was interrupted" if isinstance(error, Interrupted | KeyboardInterrupt) else "failed"
     command = shlex.join(["treelu", "report", str(out), source.data])
     say(f"treelu: the report {words}; the model is saved in {out}, for a report: {command}")

@@ -24,7 +24,7 @@ from treelu.data.store import RowStore
 from treelu.estimators._large import SAMPLE_ROWS
 from treelu.persistence.folder import naming
 from treelu.tables.errors import TableError
-from treelu.tables.found import text_bytes
+from treelu.tables.paths import text_bytes
 from treelu.tables.reader import TableReader
 
 IN_MEMORY_BYTES = 512 * 2**20  # a table of about so many bytes of text is read as a whole

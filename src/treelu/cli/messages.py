@@ -1,4 +1,4 @@
-"""What the command line says: notes and errors on standard error, results on standard output."""
+"""Output of the command line: notes and errors on standard error, results on standard output."""
 
 from __future__ import annotations
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.cli.asked import Asked
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
+from treelu.cli.queried_model import QueriedModel
 from treelu.report import render, summarize
-from treelu.report.questions import SECONDS, Asking, Budget, page_answers
+from treelu.report.questions import SECONDS, Asking, TimeBudget, page_answers
 from treelu.report.rows import Floats
 from treelu.report.summary import RowsAre, predict
 from treelu.tables import TableModel
@@ -33,7 +33,7 @@ SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 
 
 def summarize_model(
-    model: TableModel, rows: Rows | None, *, title: str, seed: int = 0, predictions: Predictions | None = None
+    model: TableModel, rows: TableRows | None, *, title: str, seed: int = 0, predictions: Predictions | None = None
 ) -> Summaries:
     """A summary for each target, scored on rows that training did not see, or by `predictions` for these rows."""
     scored = None
@@ -51,8 +51,8 @@ def summarize_model(
     }  # fmt: skip
 
 
-def held_out_predictions(first: TableModel, rows: Rows, model: TableModel) -> Predictions:
-    """What the first fit predicts for rows held out, by target and by name, in the order of the final model's classes.
+def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) -> Predictions:
+    """Predictions of the first fit for rows held out, by target and by name, in the order of the final model's classes.
 
     As the summary does: the tree predicts where there is one.
     """
@@ -77,7 +77,7 @@ def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
 
 def summarize_target(
     model: TableModel,
-    rows: Rows | None,
+    rows: TableRows | None,
     target: str,
     *,
     title: str,
@@ -118,16 +118,16 @@ def summarize_target(
     )
 
 
-def add_questions(model: TableModel, rows: Rows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
+def add_questions(model: TableModel, rows: TableRows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
     """Add the answers about listed rows to the summary of each target; they have some seconds for all of them."""
     for target, summary in summaries.items():
         known = _of_known_target(rows, model.targets.index(target))
         if known is not None:
-            budget = Budget(seconds / len(summaries), time_limit)
+            budget = TimeBudget(seconds / len(summaries), time_limit)
             summary["questions"] = page_questions(model, target, known.X, summary, budget)
 
 
-def _of_known_target(rows: Rows | None, k: int) -> Rows | None:
+def _of_known_target(rows: TableRows | None, k: int) -> TableRows | None:
     """The rows with one of their targets; None where that is unknown in all."""
     if rows is None:
         return None
@@ -162,7 +162,7 @@ class _OneOutput:
         return self.estimator.get_params(deep)
 
 
-def _drawings(model: TableModel, rows: Rows | None) -> tuple[Callable[[int], str | None] | None, ...]:
+def _drawings(model: TableModel, rows: TableRows | None) -> tuple[Callable[[int], str | None] | None, ...]:
     """How to draw a feature and a row, where they are molecules."""
     molecules = model.encoder.smiles_column
     if molecules is None or find_spec("rdkit") is None:
@@ -205,32 +205,32 @@ def _inline(svg: str) -> str:
 
 
 def page_questions(
-    model: TableModel, target: str, X: Any, summary: dict[str, Any], budget: Budget | None = None
+    model: TableModel, target: str, X: Any, summary: dict[str, Any], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None where the model is not a tree, or too large a one."""
     if model.encoder.smiles_column is not None:
         return None  # molecules do not change bit by bit
     try:
-        asked = Asked(model, target)
+        queried = QueriedModel(model, target)
     except InputError:
         return None
-    decides = model.decided_tree(asked.tree)
-    columns = asked.columns
+    decides = model.decided_tree(queried.tree)
+    columns = queried.columns
     options = columns.options()
     discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(before, after, discrete, _same_answer(decides, asked.output, before, after))
+        row = short_numbers(before, after, discrete, _same_answer(decides, queried.output, before, after))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
-        asked.tree,
+        queried.tree,
         {name: options[name] for name in ("bounds", "whole", "groups")},
         lambda row: [*options["keep"], *columns.missing(row)],
         speak,
         [name for name, places in columns.places.items() for _ in places],
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
-        asked.output,
+        queried.output,
         decides,
     )
     return page_answers(asking, X, summary, budget)
@@ -335,7 +335,10 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
 
 
 def score_lines(
-    summaries: Summaries, model: TableModel, rows: Rows | None, where: str = "hold-out rows that training did not see"
+    summaries: Summaries,
+    model: TableModel,
+    rows: TableRows | None,
+    where: str = "hold-out rows that training did not see",
 ) -> list[str]:
     """The scores as a small table, the size of the tree, and warnings."""
     lines = [""]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from treelu.cli.check import MANIFEST, Reading
+from treelu.cli.check import MANIFEST, ReadOptions
 from treelu.cli.messages import OUTPUT, InputError, Notes, writes_unicode
 from treelu.cli.prepare import column_names
 from treelu.persistence import load
 from treelu.persistence.folder import naming, replacing, write_atomically
 from treelu.tables import TableError, TableModel, check_columns
-from treelu.tables.found import find_files
+from treelu.tables.paths import find_files
 from treelu.tables.pieces import Piece, iterate_pieces
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MAX_ROWS = 20_000
 
 
 def predict_table(
-    folder: Path, data: str, out: Path | None, *, keep: Sequence[str], reading: Reading, force: bool, as_json: bool
+    folder: Path, data: str, out: Path | None, *, keep: Sequence[str], reading: ReadOptions, force: bool, as_json: bool
 ) -> None:
     """Write predictions, a row for each row of `data`, as CSV or JSON lines."""
     if out is not None:
@@ -58,7 +58,7 @@ def predict_table(
 
 
 def _pieces(
-    data: str, rows: int, model: TableModel, reading: Reading, notes: Notes, as_text: Sequence[str]
+    data: str, rows: int, model: TableModel, reading: ReadOptions, notes: Notes, as_text: Sequence[str]
 ) -> Iterator[Piece]:
     """The rows of one table or of many, a piece at a time."""
     files = [data] if data == "-" else find_files(data)
@@ -75,7 +75,7 @@ def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str], a
     return result
 
 
-# Whole numbers that JSON's readers would change: zeros before them, more digits than a float keeps.
+# Integers that JSON's readers would change: zeros before them, more digits than a float keeps.
 _CODE = r"[+-]?(?:0[0-9]+|[0-9]{16,})"
 
 

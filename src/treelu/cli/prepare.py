@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from treelu.cli.check import Reading
+from treelu.cli.check import ReadOptions
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, step
 from treelu.data.folds import fold_numbers
@@ -32,14 +32,14 @@ from treelu.tables import (
     read_table,
     read_targets,
 )
+from treelu.tables.column_warnings import far_values
 from treelu.tables.dates import DateOrder
-from treelu.tables.doubts import far_values
-from treelu.tables.found import find_files, partition
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
+from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, draw_table, estimate_rows
 from treelu.tables.reader import TableReader
-from treelu.tables.targets import doubtful_classes
+from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ class Source:
     data: str
     targets: Sequence[str]
     columns: ColumnChoice = field(default_factory=ColumnChoice)
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadOptions = field(default_factory=ReadOptions)
     task: Task | None = None
     hold_out: float = 0.2
     valid: str | None = None
@@ -120,7 +120,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups."""
 
     X: Any
@@ -140,8 +140,8 @@ class Prepared:
     encoder: TableEncoder
     task: Task
     targets: list[str]
-    training: Rows
-    held_out: Rows | None
+    training: TableRows
+    held_out: TableRows | None
     notes: Notes = field(repr=False)
     styles: tuple[NumberFormat, ...] = ()
     digest: RowDigest | None = None
@@ -248,9 +248,9 @@ def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Pr
     notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
     y = read_targets(frame, names, source.task, notes, decimal=reading.decimal)
     table = _Table(frame, y, _read_groups(frame, columns, names, y.rows, notes))
-    doubt = doubtful_classes(names[0], table.y.y)
-    if doubt is not None:
-        notes.warn(doubt)
+    warning = suspicious_classes(names[0], table.y.y)
+    if warning is not None:
+        notes.warn(warning)
     numbers = None
     if valid is not None:
         training = table.part(np.arange(len(table.y.y)))
@@ -304,7 +304,12 @@ def _encode(
 
 
 def _warn_of_rows(
-    training: Rows, held_out: Rows | None, task: Task, names: Sequence[str], digest: RowDigest, notes: Notes
+    training: TableRows,
+    held_out: TableRows | None,
+    task: Task,
+    names: Sequence[str],
+    digest: RowDigest,
+    notes: Notes,
 ) -> None:
     """Say where a few targets outweigh all others, and where rows stand on both sides of the split."""
     for name, column in zip(names, training.y.T if training.y.ndim == 2 else [training.y], strict=True):
@@ -323,7 +328,7 @@ def _warn_of_rows(
         )
 
 
-def read_rows(model: TableModel, path: str, reading: Reading, notes: Notes) -> Rows:
+def read_rows(model: TableModel, path: str, reading: ReadOptions, notes: Notes) -> TableRows:
     """The rows of a table with targets, encoded for a fitted model."""
     encoder = model.encoder.with_decimal(reading.decimal)
     styles = None if reading.decimal else model.styles or None
@@ -355,7 +360,7 @@ class _Table:
         as_text: list[str],
         targets: list[str],
         task: Task,
-        reading: Reading,
+        reading: ReadOptions,
         styles: Sequence[NumberFormat] | None,
     ) -> _Table:
         """A table to be scored, whose target may well be constant."""
@@ -372,7 +377,7 @@ class _Table:
         targets = TableTargets(self.y.task, self.y.y[rows], self.y.rows[rows], self.y.styles)
         return replace(self, y=targets)
 
-    def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> Rows:
+    def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> TableRows:
         """Features and targets of these rows, less those with an unreadable SMILES."""
         check_columns([column.name for column in encoder.columns], self.frame, option=path)
         # A text among numbers that no training row has counts as missing, as it would in a training row.
@@ -387,7 +392,7 @@ class _Table:
         texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
         numbers = self.y.rows[encoded.rows]
         groups = None if self.groups is None else self.groups[numbers]
-        return Rows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups)
+        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups)
 
 
 def _read_groups(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from treelu.cli.messages import InputError
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
 from treelu.tables import TableModel
 from treelu.tree import ObliqueTree
@@ -22,7 +22,9 @@ def target_of(model: TableModel, label: str | None) -> str:
     return label or model.targets[0]
 
 
-def visited_trees(model: TableModel, rows: Rows | None, others: Rows | None = None) -> tuple[ObliqueTree, ...]:
+def visited_trees(
+    model: TableModel, rows: TableRows | None, others: TableRows | None = None
+) -> tuple[ObliqueTree, ...]:
     """The estimator as trees with the branches that rows, or others, reach, and how many of `rows` reach each node.
 
     A small tree is whole, and without rows keeps its own counts; networks that are not trees give none.

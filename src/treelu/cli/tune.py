@@ -15,7 +15,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from treelu import estimators
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say, step
-from treelu.cli.prepare import Rows
+from treelu.cli.prepare import TableRows
 from treelu.tables import Task
 from treelu.training.selection import choose, compare, summarise
 from treelu.tree.rows import take_rows
@@ -23,7 +23,9 @@ from treelu.tree.rows import take_rows
 DEPTHS, DROP_RATES = (2, 4, 6, 8, 12), (0.1, 0.25, 0.5)
 
 
-def tune(estimator: Any, rows: Rows, task: Task, *, fixed: dict[str, Any], folds: int, seed: int, quiet: bool) -> Any:
+def tune(
+    estimator: Any, rows: TableRows, task: Task, *, fixed: dict[str, Any], folds: int, seed: int, quiet: bool
+) -> Any:
     """The estimator with depth and drop rate chosen by cross-validation: the smallest tree within one standard error of
     the best. Parameters in `fixed` were given and are not searched.
     """
@@ -61,12 +63,12 @@ MOLECULE_SETTINGS: tuple[dict[str, Any], ...] = tuple(
 MOLECULE_FOLDS = 3
 
 
-def wants_choice(rows: Rows, given: dict[str, Any]) -> bool:
+def wants_choice(rows: TableRows, given: dict[str, Any]) -> bool:
     """Whether rows are molecules and nothing was given of what `choose_for_molecules` sets."""
     return rows.names is not None and not {*MOLECULE_SETTINGS[0], "early_stopping"} & set(given)
 
 
-def choose_for_molecules(estimator: Any, rows: Rows, task: Task, *, seed: int, quiet: bool) -> Any:
+def choose_for_molecules(estimator: Any, rows: TableRows, task: Task, *, seed: int, quiet: bool) -> Any:
     """The estimator, to be trained as long as does best on ring skeletons that it was not trained on.
 
     `rows` have their SMILES as names. Where there are too few molecules for folds the estimator stays as it was.
@@ -88,14 +90,14 @@ def choose_for_molecules(estimator: Any, rows: Rows, task: Task, *, seed: int, q
 def _losses(
     estimator: Any,
     settings: list[dict[str, Any]],
-    rows: Rows,
+    rows: TableRows,
     parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
     task: Task,
     quiet: bool,
     *,
     by_rank: bool = False,
 ) -> list[list[float]]:
-    """The loss of each setting on each fold."""
+    """The loss of each candidate on each fold."""
     words = f"tuning: {len(settings)} settings × {len(parts)} folds"
     with step(words, quiet), progress_bar("tuning", len(settings) * len(parts), quiet) as advance:
 
@@ -112,33 +114,33 @@ def _losses(
 
 def fold_loss(
     estimator: Any,
-    rows: Rows,
+    rows: TableRows,
     training: NDArray[np.int64],
     testing: NDArray[np.int64],
     task: Task,
     *,
     by_rank: bool = False,
 ) -> float:
-    """What to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
+    """The loss to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
     groups = None if rows.groups is None else rows.groups[training]
     estimator.fit(take_rows(rows.X, training), rows.y[training], groups=groups)
     X = take_rows(rows.X, testing)
     if task == "regression":
         return float(root_mean_squared_error(rows.y[testing], estimator.predict(X)))
-    chances = estimator.predict_proba(X)
+    probabilities = estimator.predict_proba(X)
     if task == "classification" and by_rank and len(estimator.classes_) == 2:
-        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], chances[:, 1]))
+        return -float(roc_auc_score(rows.y[testing] == estimator.classes_[1], probabilities[:, 1]))
     if task == "classification":
-        return float(log_loss(rows.y[testing], chances, labels=estimator.classes_))
+        return float(log_loss(rows.y[testing], probabilities, labels=estimator.classes_))
     areas = []
-    for label, chance in zip(rows.y[testing].T, chances.T, strict=True):
+    for label, probability in zip(rows.y[testing].T, probabilities.T, strict=True):
         known = ~np.isnan(label)
         if len(set(label[known])) == 2:
-            areas.append(roc_auc_score(label[known], chance[known]))
+            areas.append(roc_auc_score(label[known], probability[known]))
     return -float(np.mean(areas))
 
 
-def _parts(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _parts(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Training and testing rows of each fold; an error where there are too few."""
     least = len(rows)
     if task == "classification":
@@ -155,7 +157,7 @@ def _parts(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[
     return parts
 
 
-def _folds(rows: Rows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _folds(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Folds at random; rows of a group are in one fold, or molecules with the same ring skeleton, where there are
     enough skeletons.
     """

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from treelu.cli.asked import Asked, in_columns, json_value, shown
 from treelu.cli.messages import InputError, count, tell, write_json
 from treelu.cli.predict import load_table_model
+from treelu.cli.queried_model import QueriedModel, in_columns, json_value, shown
 from treelu.tree.names import shown_name
 from treelu.tree.questions.properties import Verdict
 from treelu.tree.questions.words import apart, number
@@ -37,8 +37,8 @@ def verify_model(
     as_json: bool,
 ) -> bool:
     """Print whether each property is proved or refuted; True where all are proved."""
-    asked = Asked(load_table_model(folder), label)
-    verdicts = [Checked(asked, claim, verdict) for claim, verdict in _verdicts(asked, claims, want, within, whole)]
+    queried = QueriedModel(load_table_model(folder), label)
+    verdicts = [Checked(queried, claim, verdict) for claim, verdict in _verdicts(queried, claims, want, within, whole)]
     if not verdicts:
         raise InputError("nothing to verify; give --rises, --falls, --independent, --at-most or --at-least")
     if as_json:
@@ -50,18 +50,18 @@ def verify_model(
 
 
 def _verdicts(
-    asked: Asked, claims: Claims, want: str | None, within: Sequence[str], whole: Sequence[str]
+    queried: QueriedModel, claims: Claims, want: str | None, within: Sequence[str], whole: Sequence[str]
 ) -> list[tuple[str, Verdict]]:
-    columns, tree = asked.columns, asked.tree
+    columns, tree = queried.columns, queried.tree
     permitted = columns.everywhere(within, whole)
-    value: dict[str, Any] = permitted | {"output": asked.output}
-    name = asked.name
-    if asked.labels:
-        k = asked.find_label(want) if want is not None else 1
-        if want is None and len(asked.labels) > 2:
-            raise InputError(f"--want is needed: {name} is {' or '.join(map(shown_name, asked.labels[:8]))}")
-        value["target"] = asked.labels[k]
-        name = f"the probability of {name} = {shown_name(asked.labels[k])}"
+    value: dict[str, Any] = permitted | {"output": queried.output}
+    name = queried.name
+    if queried.labels:
+        k = queried.find_label(want) if want is not None else 1
+        if want is None and len(queried.labels) > 2:
+            raise InputError(f"--want is needed: {name} is {' or '.join(map(shown_name, queried.labels[:8]))}")
+        value["target"] = queried.labels[k]
+        name = f"the probability of {name} = {shown_name(queried.labels[k])}"
     elif want is not None:
         raise InputError(f"--want {want}: {name} is a number")
     rising = columns.number_columns(claims.rises, "--rises")
@@ -75,8 +75,8 @@ def _verdicts(
         for column in columns.named(claims.independent, "--independent"):
             result.append(
                 (
-                    f"the predicted {asked.name} never depends on {shown_name(column)}",
-                    _independent(asked, column, permitted),
+                    f"the predicted {queried.name} never depends on {shown_name(column)}",
+                    _independent(queried, column, permitted),
                 )
             )
         if claims.at_most is not None:
@@ -88,27 +88,27 @@ def _verdicts(
     return result
 
 
-def _independent(asked: Asked, column: str, permitted: dict[str, Any]) -> Verdict:
+def _independent(queried: QueriedModel, column: str, permitted: dict[str, Any]) -> Verdict:
     """Of the class that the model decides."""
-    tree = asked.model.decided_tree(asked.tree)
-    return tree.independent(asked.columns.places[column], output=asked.output, **permitted)
+    tree = queried.model.decided_tree(queried.tree)
+    return tree.independent(queried.columns.places[column], output=queried.output, **permitted)
 
 
 @dataclass(frozen=True)
 class Checked:
     """A property and its verdict, in columns."""
 
-    asked: Asked
+    queried: QueriedModel
     claim: str
     verdict: Verdict
 
     def lines(self) -> list[str]:
-        """What is printed."""
+        """The printed lines."""
         if self.verdict:
             return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
         if not self.verdict.decided:
             return [f"not decided: {self.claim}; give narrower ranges with --within"]
-        rows = [self.asked.columns.values(row) for row in self.verdict.rows]
+        rows = [self.queried.columns.values(row) for row in self.verdict.rows]
         lines = [f"refuted: {self.claim}"]
         for place, row in enumerate(rows):
             differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
@@ -119,7 +119,7 @@ class Checked:
 
     def plain(self) -> dict[str, Any]:
         """JSON values."""
-        rows = [self.asked.columns.values(row) for row in self.verdict.rows]
+        rows = [self.queried.columns.values(row) for row in self.verdict.rows]
         return {
             "claim": self.claim,
             "proved": bool(self.verdict),

@@ -1,4 +1,4 @@
-"""What each worker of a cluster of this machine does first: it leaves Ctrl-C to the command that started it."""
+"""Preload of each worker of a local cluster: Ctrl-C is left to the command that started it."""
 
 from __future__ import annotations
 

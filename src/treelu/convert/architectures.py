@@ -90,10 +90,10 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
         hidden_layers=(2 * n_neurons, n_neurons, n_neurons, len(cubes)),
         activation=network.activation,
     )
-    directions, gaps = _separating_directions(chain, np.random.default_rng(random_state))
+    directions, margins = _separating_directions(chain, np.random.default_rng(random_state))
     standard.weight[:], standard.connection[:], standard.bias[:] = chain.weight, chain.connection, chain.bias
     _write_differences(standard, chain, directions)
-    _write_bits(standard, gaps)
+    _write_bits(standard, margins)
     _write_table(standard, cubes, network)
     return standard
 
@@ -122,7 +122,7 @@ def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.n
     scale = np.linalg.norm(forms, axis=1)
     scale[scale == 0] = 1
     directions = rng.standard_normal((_DIRECTIONS, len(forms))) / scale  # features on any scale count alike
-    chosen, gaps = np.empty((len(chain.bias), len(forms))), np.empty(len(chain.bias))
+    chosen, margins = np.empty((len(chain.bias), len(forms))), np.empty(len(chain.bias))
     for neuron in range(len(chain.bias)):
         before = np.zeros((2**neuron, len(chain.bias)), dtype=bool)
         before[:, :neuron] = all_patterns(neuron)
@@ -134,8 +134,8 @@ def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.n
         relative = np.divide(smallest, largest, out=np.zeros_like(largest), where=np.isfinite(smallest))
         best = int(relative.argmax())
         chosen[neuron] = directions[best]
-        gaps[neuron] = abs(1 - chain.slope) * smallest[best] if np.isfinite(smallest[best]) else 1.0
-    return chosen, gaps
+        margins[neuron] = abs(1 - chain.slope) * smallest[best] if np.isfinite(smallest[best]) else 1.0
+    return chosen, margins
 
 
 def _write_differences(standard: LocallyConstantNetwork, chain: Chain, directions: np.ndarray) -> None:
@@ -149,11 +149,11 @@ def _write_differences(standard: LocallyConstantNetwork, chain: Chain, direction
         head.bias[rows] = sign * own
 
 
-def _write_bits(standard: LocallyConstantNetwork, gaps: np.ndarray) -> None:
+def _write_bits(standard: LocallyConstantNetwork, margins: np.ndarray) -> None:
     """Second and third hidden layer: 1 where a neuron is inactive (|d_i| ≥ m_i), 0 where it is active (d_i = 0)."""
     ramp, complement = standard.head.hidden[:2]
     unit = np.eye(standard.depth)
-    steep = unit * (-2 / gaps)
+    steep = unit * (-2 / margins)
     ramp.weight[:], ramp.bias[:] = np.concatenate([steep, steep], axis=1), 1.5
     complement.weight[:], complement.bias[:] = -unit, 1.0
 

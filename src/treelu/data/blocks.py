@@ -45,7 +45,7 @@ class BlockRows(ABC):
     @property
     @abstractmethod
     def n_bytes(self) -> int:
-        """What the rows take on disk."""
+        """Size of the rows on disk."""
 
     @property
     @abstractmethod
@@ -203,7 +203,7 @@ class MappedRows(BlockRows):
 
     @property
     def n_bytes(self) -> int:
-        """What the rows take on disk."""
+        """Size of the rows on disk."""
         return int(self.X.nbytes)
 
     @property

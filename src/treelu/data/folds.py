@@ -13,7 +13,7 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # the rows to train on, and 
 
 @dataclass(frozen=True)
 class Folding:
-    """What the user says about the folds of a table's rows: the parameters `cv` and `groups` after checking.
+    """The user's choice of folds: the parameters `cv` and `groups` after checking.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Targets that NumPy would read as others without a word: refused."""
+"""Checks of targets: invalid ones that NumPy would convert silently raise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 
 def refuse_invalid_targets(y: Any, *, are_classes: bool) -> None:
-    """Raise for targets that NumPy would read as others without a word, and for classes that are missing.
+    """Raise for targets that NumPy would convert to others silently, and for missing classes.
 
     Examples
     --------

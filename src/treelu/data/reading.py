@@ -1,4 +1,4 @@
-"""What a fit learns of X and y, as one value: missing values, scaling, and the encoding of the targets."""
+"""Preprocessing learned from X and y, as one value: missing values, scaling, and the encoding of the targets."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class RowWeights:
 
     @classmethod
     def of(cls, encoding: ClassEncoding | ValueEncoding, y: Any, weight: NDArray[Any] | None) -> RowWeights:
-        """Those of a sample of the rows."""
+        """The weights of a sample of the rows."""
         by_class, total = None, np.ones(1) if weight is None else weight.astype(np.float64)
         if isinstance(encoding, ClassEncoding) and encoding.class_weight is not None:
             number = encode_classes(y, encoding.classes)[1]

@@ -104,7 +104,7 @@ class RowStore(BlockRows):
 
     @property
     def n_bytes(self) -> int:
-        """What the files hold."""
+        """The contents of the files."""
         return sum(os.fstat(file.fileno()).st_size for file in self._files.values())
 
     @property

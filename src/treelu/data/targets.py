@@ -1,4 +1,4 @@
-"""What a network is trained for and judged by: losses on batches of rows, scores on whole tables."""
+"""Targets of a network: losses on batches of rows, metrics on whole tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from treelu.nn.kernels import compiled
 Task = Literal["binary", "multiclass", "regression"]
 
 
-class Wanted(NamedTuple):
-    """What the kernels of the losses read; None where there is none. Of labels and y there is one."""
+class KernelTargets(NamedTuple):
+    """Arrays that the loss kernels read; None where there is none. Either labels or y is given."""
 
     labels: NDArray[np.int64] | None
     y: NDArray[Any] | None
@@ -97,7 +97,7 @@ class Targets:
             per_class=per_class,
         )
 
-    def wanted(self) -> Wanted:
+    def arrays(self) -> KernelTargets:
         """The same as kernels take it."""
         of_classes = self.y.ndim == 1
         labels = np.ascontiguousarray(self.y, np.int64) if of_classes else None
@@ -105,7 +105,7 @@ class Targets:
             None if array is None else np.ascontiguousarray(array)
             for array in (None if of_classes else self.y, self.weight, self.offset)
         )
-        return Wanted(labels, y, weight, offset, self.task == "binary")
+        return KernelTargets(labels, y, weight, offset, self.task == "binary")
 
     def loss(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The mean loss of outputs (B, n_outputs) for the rows `index`."""
@@ -115,7 +115,7 @@ class Targets:
         """`loss`, and its gradient with respect to outputs (n_outputs, B)."""
         output = np.array(output, order="C")  # the stored scores are added to it
         gradient = np.empty_like(output)
-        return compiled.mean_loss(output, *self.wanted(), np.ascontiguousarray(index, np.int64), gradient), gradient
+        return compiled.mean_loss(output, *self.arrays(), np.ascontiguousarray(index, np.int64), gradient), gradient
 
     def score(self, output: NDArray[Any], index: NDArray[np.int64]) -> float:
         """The task's score (see `METRICS`) of outputs for the rows `index`, in the units of the raw targets."""
@@ -222,7 +222,7 @@ def reordered_scores(scores: NDArray[np.float64], places: NDArray[np.int64]) -> 
 
 
 def predictions(scores: NDArray, task: Task) -> NDArray:
-    """What raw scores predict: class probabilities, or in regression the values themselves."""
+    """Predictions from raw scores: class probabilities, or in regression the values themselves."""
     return scores if task == "regression" else probabilities(scores)
 
 

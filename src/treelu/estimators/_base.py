@@ -1,4 +1,4 @@
-"""What estimators around networks share: validating, reading rows, calling a fit function, keeping its value."""
+"""Base class of estimators around networks: validating, reading rows, calling a fit function, keeping its value."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
+from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
-from treelu.data.folding import read_folding
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.rows import (
     check_same_columns,
@@ -32,6 +32,7 @@ from treelu.data.rows import (
 from treelu.data.scaling import Scaling
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._hints import ParameterHints
+from treelu.estimators._inputs import network_config, read_eval_set
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._saved import (
     NetworkState,
@@ -43,7 +44,7 @@ from treelu.estimators._saved import (
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.training import History, Settings, evaluate
-from treelu.training.config import NetworkConfig
+from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, fit_network
 from treelu.training.settings import NAMES
 from treelu.training.stream import Stream, learn_piece
@@ -119,10 +120,9 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
             dataset, reading = self._read(X, y, sample_weight, groups)
             if start is not None:
                 check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
-            validation = self._read_eval_set(eval_set, reading)
-            self.fitted_ = type(self)._fit(
-                dataset, self._config(), reading, self._seeds(1)[0], validation=validation, start=start
-            )
+            validation = read_eval_set(self, eval_set, reading)
+            (seed,) = draw_seeds(self.random_state, 1)
+            self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
             self.__dict__.pop("stream_", None)  # its rows are not these
         return self
 
@@ -150,26 +150,6 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
         return Dataset(reading.table(X), replace(targets, folding=folding)), reading
 
-    def _read_eval_set(self, eval_set: Any, reading: Reading) -> Dataset | None:
-        if eval_set is None:
-            return None
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-            raise ValueError("eval_set must be a pair (X_valid, y_valid)")
-        try:
-            X = validated_rows(self, eval_set[0], missing=reading.missing)
-            check_consistent_length(X, eval_set[1])
-            dataset = reading.dataset(X, eval_set[1])
-        except ValueError as error:
-            raise ValueError(f"eval_set: {error}") from error
-        targets = dataset.targets
-        if targets.task == "binary" and targets.y.min() == targets.y.max():
-            raise ValueError("eval_set has one class only; its AUC is not defined")
-        return replace(dataset, targets=replace(targets, weight=None))
-
-    def _seeds(self, count: int) -> list[int]:
-        """Seeds of single fits."""
-        return draw_seeds(self.random_state, count)
-
     # What was learned
 
     @property
@@ -186,7 +166,7 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     @property
     def history_(self) -> History:
-        """What happened during training."""
+        """The history of training."""
         return self._model("history_").history
 
     @property
@@ -201,7 +181,7 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     @property
     def missing_values_(self) -> MissingValues | None:
-        """What fills missing values, where ``missing="indicator"``."""
+        """The fill values of missing values, where ``missing="indicator"``."""
         return self._value.reading.missing
 
     def _rows(self, X: Any) -> Any:
@@ -273,7 +253,7 @@ class SingleNetwork(NetworkEstimator):
             self, X, first=fitted is None, missing=self.missing if fitted is None else fitted.reading.missing
         )
         check_consistent_length(X, y)
-        weight, seed = check_weight(sample_weight, X), self._seeds(1)[0]
+        weight, seed = check_weight(sample_weight, X), draw_seeds(self.random_state, 1)[0]
         encoding.targets(y, weight)  # refuses what is no target
         piece = Stream.of(X, encoding.plain(y), weight, seed, 1 if before is None else before.n_pieces + 1)
         options = {"standardize": self.standardize, "missing": self.missing}
@@ -326,27 +306,3 @@ class SingleNetwork(NetworkEstimator):
         if "stream" in fields:
             self.stream_ = restore_stream(fields.inner("stream"), arrays.under("stream"), self, reading.encoding)
         return fitted
-
-
-def draw_seeds(random_state: Any, count: int) -> list[int]:
-    """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
-    return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]
-
-
-_OF_CONFIG = (
-    "depth", "drop_connect", "hidden_layers", "epochs", "learning_rate", "weight_decay", "early_stopping",
-    "max_tree_features", "device", "n_jobs", "callbacks", "verbose",
-)  # fmt: skip
-
-
-def network_config(estimator: Any) -> NetworkConfig:
-    """The parameters of an estimator around one network, as `fit_network` takes them."""
-    kind, smoothing = type(estimator), getattr(estimator, "smoothing", 0.0)
-    return NetworkConfig(
-        kind._network_class,
-        kind._activation_kind,
-        **{name: getattr(estimator, name) for name in _OF_CONFIG},
-        smoothing=kind._default_smoothing if isinstance(smoothing, str) else float(smoothing),
-        training=Settings.of(estimator.training),
-        title=kind.__name__,
-    )

@@ -1,4 +1,4 @@
-"""What estimators around several networks share: their members, and the trees of those that are trees."""
+"""Base class of estimators around several networks: their members, and the trees of those that are trees."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from treelu.data.dataset import Dataset
 from treelu.data.reading import Reading
 from treelu.data.rows import check_weight, finite_scores, rows_that_count, validated_rows
-from treelu.estimators._base import NetworkEstimator, SingleNetwork, network_config
+from treelu.estimators._base import NetworkEstimator, SingleNetwork
+from treelu.estimators._inputs import network_config
 from treelu.estimators._labels import FittedLabels
 from treelu.estimators._saved import check_outputs, put_patterns, take_patterns
 from treelu.estimators._trees import column_importances, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.training.boosting import Ensemble
-from treelu.training.config import NetworkConfig, patience_of
-from treelu.training.counts import PatternCounts, node_counts
+from treelu.training.config import NetworkConfig, draw_seeds, patience_of
 from treelu.training.ensemble import EnsembleConfig, FittedEnsemble, fit_ensemble
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
+from treelu.training.pattern_counts import PatternCounts, node_counts
 from treelu.training.saved import describe_ensemble, restore_ensemble
 from treelu.tree import ObliqueTree
 
@@ -164,7 +165,7 @@ class SummedEnsemble(NetworkEnsemble):
         )
 
     def _first_shrinkage(self) -> float:
-        """What the first boosted member is multiplied by; a regressor has a parameter of its own for it."""
+        """The shrinkage of the first boosted member; a regressor has a parameter of its own for it."""
         return float(self.shrinkage)
 
     def n_members(self, n_features: int) -> int:
@@ -182,9 +183,8 @@ class SummedEnsemble(NetworkEnsemble):
         X, targets = rows_that_count(X, known.targets(y, weight))
         reading = Reading.learn(X, known, shared.standardize, missing) if fitted is None else fitted.reading
         config = replace(self._config(), n_estimators=1 if fitted is None else len(fitted.ensemble) + 1)
-        self.fitted_ = fit_ensemble(
-            Dataset(reading.table(X), targets), config, reading, self._seeds(1)[0], start=fitted, can_hold_out=False
-        )
+        dataset, (seed,) = Dataset(reading.table(X), targets), draw_seeds(self.random_state, 1)
+        self.fitted_ = fit_ensemble(dataset, config, reading, seed, start=fitted, can_hold_out=False)
         return self
 
     # Predicting

@@ -1,6 +1,4 @@
-"""The parts of a stack that scikit-learn grows: a random forest and boosted trees, with what they say of rows they
-have not seen.
-"""
+"""The parts of a stack that scikit-learn grows: a random forest and boosted trees, with out-of-fold predictions."""
 
 from __future__ import annotations
 
@@ -22,11 +20,11 @@ from treelu.tree.rows import dense
 
 # half of scikit-learn's rounds with steps of twice the size: as good in a stack, in less time
 BOOSTING: dict[str, Any] = {"max_iter": 50, "learning_rate": 0.2}
-OUT_OF_BAG = 0.37  # the share of a forest's trees that have not seen a row
+OUT_OF_BAG = 0.37  # the share of a forest's trees for which a row is out of bag
 
 
 class Grown(NamedTuple):
-    """Trees on the features and targets of a sample, and their outputs for its rows; NaN where they saw a row."""
+    """Trees fitted to a sample, and their out-of-fold outputs for its rows; NaN where there are none."""
 
     trees: Trees
     held_out: NDArray[np.float64]
@@ -46,9 +44,9 @@ class _Task(NamedTuple):
 def grow_forest(
     sample: Dataset, n_trees: int, seed: int, n_jobs: int | None, folds: Sequence[Fold] | None = None
 ) -> Grown:
-    """A random forest; out of bag it costs no more fits to know what it says of rows it has not seen.
+    """A random forest with its out-of-bag predictions.
 
-    With `folds`, smaller forests that leave these out say it instead.
+    With `folds`, smaller forests predict these out of fold instead.
     """
     task = _read(sample)
     settings: dict[str, Any] = {"random_state": seed % 2**32, "n_jobs": n_jobs}
@@ -59,8 +57,8 @@ def grow_forest(
         _add_out_of_bag(held_out, model, task)
     for inside, outside in [] if folds is None else _inside(folds, task, len(sample)):
         part = _forest(task, inside, max(1, round(OUT_OF_BAG * n_trees)), **settings)
-        said = part.predict_proba(task.X[outside]) if task.is_classification else part.predict(task.X[outside])
-        held_out.add(task.places[outside], _spread(said, part, task))
+        predicted = part.predict_proba(task.X[outside]) if task.is_classification else part.predict(task.X[outside])
+        held_out.add(task.places[outside], _spread(predicted, part, task))
     forest = random_forest(model)
     forest = replace(forest, values=_spread(forest.values, model, task))
     return Grown(Trees([forest], np.zeros((1, task.width)), task.is_classification), held_out.values())
@@ -79,21 +77,21 @@ def _forest(task: _Task, rows: NDArray[np.int64], n_trees: int, **settings: Any)
 
 
 def _add_out_of_bag(held_out: _Mean, model: Any, task: _Task) -> None:
-    """What trees say of the rows that they were not grown on; nothing of rows that all of them have seen."""
+    """Add the out-of-bag predictions; rows in the bag of every tree have none."""
     if task.is_classification:
-        said = model.oob_decision_function_
-        known = said.sum(axis=1) > 0.5
+        predicted = model.oob_decision_function_
+        known = predicted.sum(axis=1) > 0.5
     else:
         n_rows = len(task.y)
-        said = model.oob_prediction_.reshape(n_rows, -1)
-        known = said.any(axis=1)
-        if not known.all():  # 0 is said, or all of a few trees have seen the row
+        predicted = model.oob_prediction_.reshape(n_rows, -1)
+        known = predicted.any(axis=1)
+        if not known.all():  # 0 is predicted, or the row is in the bag of all of a few trees
             known |= np.any([np.bincount(drawn, minlength=n_rows) == 0 for drawn in model.estimators_samples_], axis=0)
-    held_out.add(task.places[known], _spread(said[known], model, task))
+    held_out.add(task.places[known], _spread(predicted[known], model, task))
 
 
 def grow_boosted(sample: Dataset, folds: Sequence[Fold], seed: int) -> Grown | None:
-    """Boosted trees on the training rows of each fold, averaged; each says something of the rows held out.
+    """Boosted trees on the training rows of each fold, averaged, with out-of-fold predictions.
 
     None where no fold has two classes, or a value, to train on and rows to hold out.
     """
@@ -112,13 +110,13 @@ def grow_boosted(sample: Dataset, folds: Sequence[Fold], seed: int) -> Grown | N
 
 
 class _Mean:
-    """The mean of what was said of each row, NaN where nothing was: folds may overlap."""
+    """The mean of what was predicted of each row, NaN where nothing was: folds may overlap."""
 
     def __init__(self, n_rows: int, width: int) -> None:
         self.total, self.count = np.zeros((n_rows, width)), np.zeros(n_rows, np.int64)
 
-    def add(self, rows: NDArray[np.int64], said: NDArray[np.float64]) -> None:
-        self.total[rows] += said
+    def add(self, rows: NDArray[np.int64], predicted: NDArray[np.float64]) -> None:
+        self.total[rows] += predicted
         self.count[rows] += 1
 
     def values(self) -> NDArray[np.float64]:
@@ -127,7 +125,7 @@ class _Mean:
 
 
 def _inside(folds: Sequence[Fold], task: _Task, n_rows: int) -> list[Fold]:
-    """Folds of a sample as places among the rows of a task; those that can be learnt from, and have rows held out."""
+    """Folds of a sample as places among the rows of a task; those that can be trained on, and have rows held out."""
     place = np.full(n_rows, -1)
     place[task.places] = np.arange(len(task.places))
     parts = ((place[train][place[train] >= 0], place[test][place[test] >= 0]) for train, test in folds)

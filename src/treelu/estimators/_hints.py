@@ -56,7 +56,7 @@ class ParameterHints:
 
 
 def advice_on(cls: type, given: Iterable[str]) -> str | None:
-    """What to write instead of a parameter that a class does not have; None where all is well or nothing is known.
+    """A hint for a parameter that a class does not have; None where all is well or nothing is known.
 
     Examples
     --------

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length
 
+from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
 from treelu.data.encoding import check_label_matrix, class_order, class_targets, weigh_classes
-from treelu.data.folding import read_folding
 from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
 from treelu.data.rows import check_same_columns, check_weight, counted_rows, validated_rows
 from treelu.nn import Table
-from treelu.training.together import together
+from treelu.training.config import draw_seeds
+from treelu.training.parallel import together
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
 
 
 def _fit(member: Any, dataset: Dataset, validation: Dataset | None, reading: Reading) -> Any:
-    start, seed = member.__dict__.get("fitted_"), member._seeds(1)[0]
+    start, seed = member.__dict__.get("fitted_"), draw_seeds(member.random_state, 1)[0]
     member.fitted_ = type(member)._fit(dataset, member._config(), reading, seed, validation=validation, start=start)
     return member
 
@@ -86,7 +87,7 @@ def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list
     else:
         members = [copy.copy(member) for member in before.estimators]
     parameters = estimator.get_params(deep=False)
-    for member, seed in zip(members, estimator._seeds(n_labels), strict=True):
+    for member, seed in zip(members, draw_seeds(estimator.random_state, n_labels), strict=True):
         member.set_params(**{**parameters, "n_jobs": None, "random_state": seed})
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):

@@ -19,7 +19,8 @@ from treelu.data.dataset import Dataset
 from treelu.data.reading import RowWeights
 from treelu.data.rows import refuse_text_columns, validated_rows
 from treelu.data.store import RowStore, checked_weight, targets_of
-from treelu.training.config import NetworkConfig
+from treelu.estimators._inputs import network_config, read_eval_set
+from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.progress import epoch_bar
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
 SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
-HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, judge the end
+HELD_OUT_ROWS, HELD_OUT_SHARE = 20_000, 0.05  # at most so many of the others, and so large a share, validate the end
 ROW_VISITS = 12_000_000  # at least so many, and at least one pass, after that
 BATCH_ROWS = 512
 
@@ -61,7 +62,7 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
 def rows_outside_memory(
     X: Any, y: Any, sample_weight: Any, *, are_classes: bool, may_miss: bool = False
 ) -> Iterator[BlockRows]:
-    """What `is_outside_memory` as rows in blocks; at least one."""
+    """Rows outside memory as blocks; at least one."""
     if isinstance(X, np.memmap):
         yield mapped(X, y, sample_weight, are_classes=are_classes)
         return
@@ -120,7 +121,7 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     Some rows are in neither: the network that all rows gave is tempered on them, and kept unless it is clearly worse
     there than that of the sample. An `eval_set` takes their place.
     """
-    rng = np.random.default_rng(estimator._seeds(1)[0])
+    rng = np.random.default_rng(draw_seeds(estimator.random_state, 1)[0])
     n_held_out = 0 if eval_set is not None else min(HELD_OUT_ROWS, int(HELD_OUT_SHARE * len(rows)))
     held_out = NO_ROWS
     if len(rows) > SAMPLE_ROWS and n_held_out:
@@ -130,13 +131,13 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     fitted = estimator.fitted_
     if len(rows) <= SAMPLE_ROWS or fitted.history.ended == "interrupted":
         return estimator
-    config, reading = estimator._config(), fitted.reading
+    config, reading = network_config(estimator), fitted.reading
     weights = RowWeights.of(reading.encoding, part.y, part.weight)
 
     def dataset(window: Window) -> Dataset:
         return weights.dataset(reading, validated_rows(estimator, window.X, missing=reading.missing), *window[1:])
 
-    validation = estimator._read_eval_set(eval_set, reading) or dataset(rows.take(held_out))
+    validation = read_eval_set(estimator, eval_set, reading) or dataset(rows.take(held_out))
     count = n_windows(rows)
     windows = (dataset(window) for window in islice(rows.windows(rng, held_out), count))
     network, history = continue_training(

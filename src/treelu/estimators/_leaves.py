@@ -1,9 +1,9 @@
-"""The small tree on rows outside memory: its questions from a sample, the values of its leaves from all rows."""
+"""The small tree on rows outside memory: its splits from a sample, the values of its leaves from all rows."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -14,50 +14,25 @@ from sklearn.base import is_classifier
 
 from treelu.data.encoding import encode_classes
 from treelu.estimators._large import SAMPLE_ROWS, refuse_folding, rows_outside_memory
-from treelu.estimators._trees import column_importances
+from treelu.estimators._monotonic import monotonic_signs
+from treelu.training.config import draw_seeds
+from treelu.training.pattern_counts import column_importances
 from treelu.training.small.finish import values_of_sums
-from treelu.training.small.leaves import STRENGTH
-from treelu.training.small.soft_tree import weighted_sums
-from treelu.tree.rows import leaf_counts
+from treelu.training.small.fit import chosen_row
+from treelu.training.small.leaves import STRENGTH, LeafSums
 
 if TYPE_CHECKING:
     from treelu.estimators.small import SmallTree
 
 
-@dataclass(frozen=True)
-class LeafSums:
-    """What the values of a tree's leaves follow from; those of several parts of the rows add up.
-
-    Attributes
-    ----------
-    sums : array of shape (leaves, K)
-        The weighted sum of the targets: weights of the classes, or values.
-    mass : array of shape (leaves,)
-        The weight of the rows.
-    counts : array of shape (leaves,)
-        The number of rows that count: of weight 0 there may be others.
-    """
-
-    sums: NDArray[np.float64]
-    mass: NDArray[np.float64]
-    counts: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | None) -> LeafSums:
-        """Those of some rows."""
-        tree = estimator.tree_
-        leaf = tree.apply(estimator._rows(X)) - tree.n_splits
-        weight = np.ones(len(leaf)) if weight is None else np.asarray(weight, np.float64)
-        if is_classifier(estimator):
-            number = encode_classes(y, estimator.classes_)[1]
-            target = np.eye(len(estimator.classes_))[number]
-        else:
-            target = np.asarray(y, np.float64).reshape(len(leaf), -1)
-        counts, _ = leaf_counts(leaf, weight, tree.n_leaves)
-        return cls(*weighted_sums(leaf, target, weight, tree.n_leaves), counts)
-
-    def __add__(self, other: LeafSums) -> LeafSums:
-        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts)
+def leaf_sums_of(estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | None) -> LeafSums:
+    """Sums of the targets in the leaves of a fitted estimator's tree."""
+    if is_classifier(estimator):
+        target = np.eye(len(estimator.classes_))[encode_classes(y, estimator.classes_)[1]]
+    else:
+        target = np.asarray(y, np.float64).reshape(len(y), -1)
+    tree = estimator.tree_
+    return LeafSums.of(estimator.apply(X) - tree.n_splits, target, weight, tree.n_leaves)
 
 
 def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
@@ -66,11 +41,11 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
     refuse_linear_leaves(estimator)
     may_miss = estimator.missing == "indicator"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
-        part = rows.sample(SAMPLE_ROWS, np.random.default_rng(estimator._seed()))
+        part = rows.sample(SAMPLE_ROWS, np.random.default_rng(draw_seeds(estimator.random_state, 1)[0]))
         estimator.fit(part.X, part.y, sample_weight=part.weight)
         if len(part.y) < len(rows):
             try:
-                parts = (LeafSums.of(estimator, *window) for window in rows.windows_in_order())
+                parts = (leaf_sums_of(estimator, *window) for window in rows.windows_in_order())
                 total = reduce(add, parts)
             except KeyboardInterrupt:
                 left = f"the values of the leaves are those of {len(part.y):,} of {len(rows):,} rows"
@@ -94,10 +69,10 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
         mass = sums.sum(axis=1)
     unit = mass.sum() / total.counts.sum()  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
-    signs = estimator._signs(tree.n_features, sums.shape[1])
+    signs = monotonic_signs(estimator, tree.n_features, sums.shape[1])
     values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
     estimator.tree_ = replace(tree, values=values).with_leaf_counts(total.counts, mass)
-    estimator.path_trees_[estimator._chosen_step] = estimator.tree_
+    estimator.path_trees_[chosen_row(estimator.path_)] = estimator.tree_
     estimator.feature_importances_ = column_importances(estimator.tree_)
 
 

@@ -14,15 +14,15 @@ from sklearn.base import is_classifier
 
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.estimators._trees import column_importances, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training import History
 from treelu.training.config import NetworkConfig
-from treelu.training.counts import PatternCounts
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import HyperParameters
+from treelu.training.pattern_counts import PatternCounts
 from treelu.training.saved import (
     describe_history,
     describe_numbers,
@@ -31,7 +31,8 @@ from treelu.training.saved import (
     restore_numbers,
     take_scaling,
 )
-from treelu.training.small.choice import COLUMNS
+from treelu.training.small.fit import chosen_row
+from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, restore_tree
@@ -50,7 +51,7 @@ class NetworkState(SaveMixin, ABC):
     n_features_in_: int
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """What was learned, as JSON; arrays go into `arrays`."""
+        """The fitted state as JSON; arrays go into `arrays`."""
         fitted = self.fitted_
         put_scaling(fitted.reading.scaling, arrays.under("scaling"))
         put_missing(fitted.reading.missing, arrays)
@@ -188,7 +189,7 @@ class PathState:
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
-            "chosen": estimator._chosen_step,
+            "chosen": chosen_row(path),
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
         }
 

@@ -18,14 +18,14 @@ from treelu.data.scaling import Scaling
 from treelu.data.targets import predictions
 from treelu.estimators._forests import Grown, grow_boosted, grow_forest
 from treelu.training.boosting import Ensemble, grow
-from treelu.training.calibration import log_shares
+from treelu.training.calibration import log_frequencies
 from treelu.training.config import NetworkConfig
-from treelu.training.counts import PatternCounts, feature_spread
 from treelu.training.crossfit import CrossFit, HeldOut, Kind
 from treelu.training.ensemble import FittedEnsemble, class_places, member_trainer, untempered
 from treelu.training.fit import choose
 from treelu.training.hyper_parameters import FOLDS
 from treelu.training.loop import Callback, evaluate
+from treelu.training.pattern_counts import PatternCounts, feature_spread
 from treelu.training.plan import rows_in_batch
 from treelu.training.progress import epoch_bar
 from treelu.training.stacking import Stack, Trees, find_weights
@@ -60,7 +60,7 @@ class Style(NamedTuple):
     batches_per_pass: int | None = None
 
 
-# A network of a low and one of a high drop rate are compared on the rows that both leave out.
+# A network of a low and one of a high drop rate are compared by their loss on the rows that both hold out.
 # Small batches: an update's time goes with its rows, and a mean of networks smooths the noise of few rows.
 USUAL = tuple(Style({"drop_connect": rate}, {}, epochs=0.75, batches_per_pass=64) for rate in (0.05, 0.3))
 # On fingerprints members that fit well do best if each sees other columns (docs/ensembles-study.md).
@@ -75,7 +75,7 @@ ON_WIDE = (
 
 @dataclass(frozen=True)
 class StackConfig:
-    """What `fit_stack` needs beside the rows and a seed; see `StackedClassifier` for the parameters.
+    """Configuration of `fit_stack`; see `StackedClassifier` for the parameters.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def fit_stack(
         mean = np.average(targets.y[dataset.rows].astype(np.float64), axis=0, weights=targets.weights(dataset.rows))
         weights, constant = find_weights(outputs, scored, rows, mean), target.center + target.scale * mean
     else:
-        constant = log_shares(targets, dataset.rows)
+        constant = log_frequencies(targets, dataset.rows)
         weights = find_weights(outputs, scored, rows, constant)
     trees = [part.trees.on_raw(reading.scaling, target) for part in grown]
     spread = feature_spread(dataset.table) * reading.scaling.scale

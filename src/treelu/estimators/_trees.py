@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
-from treelu.estimators._showing import MOST_LEAVES
+from treelu.estimators._output_methods import MOST_LEAVES
 from treelu.nn.patterns import unpack_codes
-from treelu.training.counts import node_counts
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH
+from treelu.training.pattern_counts import column_importances, node_counts
 from treelu.tree import ObliqueTree
 from treelu.tree.missing import MissingValues
 from treelu.tree.rows import node_totals
@@ -123,9 +123,3 @@ def tree_features(estimator: Any) -> list[str] | None:
 def missing_of(estimator: Any) -> MissingValues | None:
     """How a fitted estimator fills missing values; None where it does not."""
     return getattr(estimator, "missing_values_", None)
-
-
-def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
-    shares = tree.feature_importances(scale)
-    return shares if tree.missing is None else tree.missing.per_column(shares)

@@ -58,7 +58,7 @@ class LCNClassifier(TreeMixin, SingleClassifier):
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
     warm_start : bool
-        Whether `fit` goes on from the fitted network.
+        Whether `fit` continues training the fitted network.
     device : str or torch.device
         Where to train.
     n_jobs : int, optional

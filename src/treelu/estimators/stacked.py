@@ -74,11 +74,11 @@ class StackedEnsemble(NetworkEnsemble):
 
 
 class StackedClassifier(StackedEnsemble, NetworkClassifier):
-    """A stack: smooth networks (ALCN), a random forest and boosted trees, weighted by their held-out predictions.
+    """A stack: smooth networks (ALCN), a random forest and boosted trees, weighted by their out-of-fold predictions.
 
-    Each network leaves a fifth of the rows out. The forest is scikit-learn's, and is scored out of bag; the boosted
-    trees are scikit-learn's too, for two classes and fewer than 512 features. The weights are those that predict best
-    the rows that each part has not seen: see `treelu.training.stacking`. Two classes, more, or several 0/1 labels with
+    Each network holds a fifth of the rows out. The forest is scikit-learn's, and is scored out of bag; the boosted
+    trees are scikit-learn's too, for two classes and fewer than 512 features. The weights minimise the loss of
+    out-of-fold predictions: see `treelu.training.stacking`. Two classes, more, or several 0/1 labels with
     NaN where one was not observed (a stack for each).
 
     Parameters
@@ -117,7 +117,7 @@ class StackedClassifier(StackedEnsemble, NetworkClassifier):
     n_estimators_ : int
         How many networks there are.
     history_ : History
-        One record for each network: `epoch` is its number, `train_loss` its loss on the rows that it left out.
+        One record for each network: `epoch` is its number, `train_loss` its out-of-fold loss.
     classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
 

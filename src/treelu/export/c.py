@@ -24,8 +24,8 @@ from treelu.export.program import (
     Program,
     Term,
     as_program,
+    linear_splits,
     linear_terms,
-    questions,
 )
 from treelu.tree import ObliqueTree
 
@@ -174,15 +174,15 @@ class _Writer:
 
     def _tables(self) -> str:
         program = self.program
-        asked = [questions(tree) for tree in program.trees]
-        flat = [question for tree in asked for question in tree]
+        splits = [linear_splits(tree) for tree in program.trees]
+        flat = [split for tree in splits for split in tree]
         leaves = [part.leaf_outputs(tree) for part in program.parts for tree in part.trees]
         sizes = accumulate((sum(map(len, tree)) for tree in leaves), initial=0)
-        text = self._array("int", "tree_first", map(str, accumulate(map(len, asked), initial=0)))
-        text += self._term_arrays("term", [question.terms for question in flat])
-        text += self._array(self.dtype, "bias", (self._number(question.bias) for question in flat))
-        text += self._array("int", "left", (str(question.left) for question in flat))
-        text += self._array("int", "right", (str(question.right) for question in flat))
+        text = self._array("int", "tree_first", map(str, accumulate(map(len, splits), initial=0)))
+        text += self._term_arrays("term", [split.terms for split in flat])
+        text += self._array(self.dtype, "bias", (self._number(split.bias) for split in flat))
+        text += self._array("int", "left", (str(split.left) for split in flat))
+        text += self._array("int", "right", (str(split.right) for split in flat))
         text += self._array("int", "leaf_first", map(str, sizes))
         values = (self._number(value) for tree in leaves for leaf in tree for value in leaf)
         return text + self._array(self.dtype, "leaf_value", values) + self._linear_tables() + self._label_tables()
@@ -310,7 +310,7 @@ class _Writer:
         places = {"ONE": self._number(1.0), "EXP": "exp" if self.dtype == "double" else "expf", "REAL": self.dtype}
         places |= {"ABS": "fabs" if self.dtype == "double" else "fabsf", "N": str(part.n_scores)}
         template = {"logistic": source.LOGISTIC, "softmax": source.SOFTMAX}.get(part.link, source.IDENTITY)
-        kept = "outputs[k] = chances[k]" if part.only is None else f"outputs[k] = chances[{part.only}]"
+        kept = "outputs[k] = probability[k]" if part.only is None else f"outputs[k] = probability[{part.only}]"
         text = (
             fill(template, **places)
             if part.classes is not None or template is not source.IDENTITY
@@ -318,7 +318,7 @@ class _Writer:
         )
         if part.threshold is not None:
             positive, least = part.threshold
-            text += f"    label = chances[{positive}] >= {self._number(least)} ? {positive} : {1 - positive};\n"
+            text += f"    label = probability[{positive}] >= {self._number(least)} ? {positive} : {1 - positive};\n"
         return text + f"    for (k = 0; k < {len(part.outputs)}; k++) {kept};\n"
 
     def _predict(self) -> str:

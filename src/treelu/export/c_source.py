@@ -191,7 +191,7 @@ static inline int @P@_part_@NUMBER@(const @REAL@ *x, @REAL@ *outputs)
 SCORES = """\
 static inline int @P@_part_@NUMBER@(const @REAL@ *x, @REAL@ *outputs)
 {
-    @REAL@ scores[@N@] = { 0 }, chances[@N@ + 1];
+    @REAL@ scores[@N@] = { 0 }, probability[@N@ + 1];
     int tree, k, label = 0;
     for (tree = @FIRST@; tree < @LAST@; tree++) {
         int leaf = @P@_route(x, tree), place;
@@ -207,13 +207,13 @@ static inline int @P@_part_@NUMBER@(const @REAL@ *x, @REAL@ *outputs)
 """
 
 VALUES = """\
-    for (k = 0; k < @N@; k++) chances[k] = scores[k];
+    for (k = 0; k < @N@; k++) probability[k] = scores[k];
 """
 
 IDENTITY = """\
     for (k = 0; k < @N@; k++) {
         if (scores[k] > scores[label]) label = k;
-        chances[k] = scores[k];
+        probability[k] = scores[k];
     }
 """
 
@@ -221,8 +221,8 @@ LOGISTIC = """\
     {
         const @REAL@ small = @EXP@(-@ABS@(scores[0]));
         label = scores[0] > 0;
-        chances[label] = @ONE@ / (@ONE@ + small);
-        chances[1 - label] = small / (@ONE@ + small);
+        probability[label] = @ONE@ / (@ONE@ + small);
+        probability[1 - label] = small / (@ONE@ + small);
     }
 """
 
@@ -230,8 +230,8 @@ SOFTMAX = """\
     {
         @REAL@ whole = 0;
         for (k = 0; k < @N@; k++) if (scores[k] > scores[label]) label = k;
-        for (k = 0; k < @N@; k++) whole += chances[k] = @EXP@(scores[k] - scores[label]);
-        for (k = 0; k < @N@; k++) chances[k] /= whole;
+        for (k = 0; k < @N@; k++) whole += probability[k] = @EXP@(scores[k] - scores[label]);
+        for (k = 0; k < @N@; k++) probability[k] /= whole;
     }
 """
 

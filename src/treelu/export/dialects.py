@@ -1,4 +1,4 @@
-"""What SQLite, DuckDB, PostgreSQL and plain SQL write differently: numbers, names, types, blanks, exponentials."""
+"""Differences between SQLite, DuckDB, PostgreSQL and plain SQL: numbers, names, types, blanks, exponentials."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Dialect:
         return f"NULLIF({number}, CAST('NaN' AS {self.double}))" if self.has_nan else number
 
     def _spelled_date(self, reference: str) -> str:
-        """A column of dates as whole numbers, 20210304, as texts like 2021-03-04; dates of the database stay."""
+        """A column of dates as integers, 20210304, as texts like 2021-03-04; dates of the database stay."""
         text = self.trim.format(f"CAST({reference} AS {self.text})")
         whole = f"REPLACE({text}, '.0', '')"
         spelled = " || '-' || ".join(f"SUBSTR({whole}, {first}, {n})" for first, n in ((1, 4), (5, 2), (7, 2)))
@@ -204,7 +204,7 @@ def _words(column: Column) -> str:
 
 
 def _exact_digits(value: float) -> str:
-    """17 digits where SQLite reads them to the last bit, on any processor; else a whole number and powers of two.
+    """17 digits where SQLite reads them to the last bit, on any processor; else an integer and powers of two.
 
     SQLite's reader multiplies by a power of ten, which is exact up to 10^27 only.
     """

@@ -109,7 +109,7 @@ def _numbers(rng: np.random.Generator, features: list[Feature], spread: float | 
     size = unit * 10.0 ** rng.uniform(-2, 2, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)
     cells: list[Cell] = [float(f"{middle + step:.6g}") for step in size]
     if any(isinstance(feature, Missing) or getattr(feature, "fill", None) is not None for feature in features):
-        cells = [None if chance < 0.1 else cell for cell, chance in zip(cells, rng.random(_CANDIDATES), strict=True)]
+        cells = [None if draw < 0.1 else cell for cell, draw in zip(cells, rng.random(_CANDIDATES), strict=True)]
     return cells
 
 
@@ -128,7 +128,7 @@ def _dates(rng: np.random.Generator, features: list[Feature], unit: Literal["D",
         int
     )
     moments = [str(np.datetime64(int(second), "s").astype(f"datetime64[{unit}]")) for second in seconds]
-    return [None if chance < 0.1 else cell for cell, chance in zip(moments, rng.random(_CANDIDATES), strict=True)]
+    return [None if draw < 0.1 else cell for cell, draw in zip(moments, rng.random(_CANDIDATES), strict=True)]
 
 
 def encode(program: Program, rows: Sequence[Sequence[Cell]]) -> NDArray[np.float64]:

@@ -113,7 +113,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         raise ValueError(f"{unknown[0]} is not a key of a tree; they are {', '.join(_FIELDS)}")
     n_features = data["n_features"]
     if not isinstance(n_features, int) or isinstance(n_features, bool) or not 0 <= n_features <= MAX_FEATURES:
-        raise ValueError(f"n_features must be a whole number from 0 to {MAX_FEATURES}, got {n_features!r}")
+        raise ValueError(f"n_features must be an integer from 0 to {MAX_FEATURES}, got {n_features!r}")
     names, notes = data["feature_names"], data["notes"]
     if names is not None and not _is_strings(names):
         raise ValueError("feature_names must be a list of strings or null")

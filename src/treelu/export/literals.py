@@ -55,7 +55,7 @@ def identifier(text: str, fallback: str = "tree") -> str:
 
 
 def header(program: Program) -> list[str]:
-    """What stands at the top of each export: what the model is, and where it comes from; safe in comments."""
+    """The header of each export: the model and its origin; safe in comments."""
     lines = [
         f"{comment(program.name)}: {_contents(program)}",
         f"written by treelu {__version__}",

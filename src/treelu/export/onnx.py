@@ -241,15 +241,15 @@ def _classification(
 def _by_threshold(graph: _Graph, positive: int, least: float) -> str:
     """Of two classes the number of each row's."""
     place = graph.constant(np.array(positive), "positive")
-    chance = graph.node("Gather", "probabilities", place, axis=1)
-    reached = graph.node("GreaterOrEqual", chance, graph.constant(np.array(least), "threshold"))
+    probability = graph.node("Gather", "probabilities", place, axis=1)
+    reached = graph.node("GreaterOrEqual", probability, graph.constant(np.array(least), "threshold"))
     return graph.node("Where", reached, place, graph.constant(np.array(1 - positive), "negative"))
 
 
 def _labels(classes: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Classes in a type that ONNX has and that changes none of them.
 
-    Whole numbers become int64 and strings otherwise (uint64 from 2^63), floats the model's type and float64 otherwise
+    Integers become int64 and strings otherwise (uint64 from 2^63), floats the model's type and float64 otherwise
     (such as 2^24 + 1, which is no float32), all else strings.
 
     Examples
@@ -286,7 +286,7 @@ def rows_in_doubt(tree: ObliqueTree, X: Any) -> np.ndarray:
     array([ True, False])
     """
     rows: Any = tree.read_rows(X, every_column=True)
-    doubt = np.zeros(rows.shape[0], dtype=bool)
+    uncertain = np.zeros(rows.shape[0], dtype=bool)
     sizes, filled = abs(rows), rows != 0
     path = tree.decision_path(rows).tocsc()
     for node in range(tree.n_splits):
@@ -297,8 +297,8 @@ def rows_in_doubt(tree: ObliqueTree, X: Any) -> np.ndarray:
         largest = sizes[here] @ np.abs(weights) + abs(tree.biases[node])
         terms = filled[here] @ (weights != 0).astype(np.float64)
         score = node_scores(rows, here, tree.weights, tree.biases, node)
-        doubt[here] |= np.abs(score) <= (terms + 3) * 2.0**-24 * largest
-    return doubt
+        uncertain[here] |= np.abs(score) <= (terms + 3) * 2.0**-24 * largest
+    return uncertain
 
 
 @dataclass(frozen=True)
@@ -349,16 +349,16 @@ def compare_onnx(tree: ObliqueTree, model: bytes, X: Any, *, tolerance: float = 
     wanted = tree.link_outputs(tree.decision_function(rows))
     difference = np.abs(answer - wanted).max(axis=1, initial=0.0)
     other = ~(difference <= tolerance * (1 + np.abs(wanted).max(initial=0.0)))
-    doubt = rows_in_doubt(tree, rows)
-    unlike = np.zeros(len(doubt), dtype=bool)
+    uncertain = rows_in_doubt(tree, rows)
+    unlike = np.zeros(len(uncertain), dtype=bool)
     if tree.classes is not None:
         labels = tree.predict(rows)
         unlike = outputs[0] != (labels.astype(str) if outputs[0].dtype == object else labels)
     return OnnxComparison(
-        n_rows=len(doubt),
-        n_in_doubt=int(doubt.sum()),
+        n_rows=len(uncertain),
+        n_in_doubt=int(uncertain.sum()),
         n_on_other_leaf=int(other.sum()),
-        n_unexplained=int((other & ~doubt).sum()),
+        n_unexplained=int((other & ~uncertain).sum()),
         largest_difference=float(difference[~other].max(initial=0.0)),
         n_other_label=int((unlike & ~other).sum()),
     )

@@ -162,7 +162,7 @@ class _Cells:
         return self.known[column, text]
 
     def _date_part(self, feature: DatePart) -> str:
-        """A part of a date that is given as seconds since 1970, by whole numbers of microseconds."""
+        """A part of a date that is given as seconds since 1970, by integers of microseconds."""
         graph, column = self.graph, feature.column
         fill = graph.constant(np.array(float(feature.fill)), f"fill_{column}_{feature.part}")
         if (column, feature.part) not in self.dates:
@@ -181,7 +181,7 @@ class _Cells:
 
 
 class _Whole:
-    """Arithmetic of whole numbers in a graph."""
+    """Arithmetic of integers in a graph."""
 
     def __init__(self, graph: _Graph) -> None:
         self.graph = graph
@@ -224,13 +224,13 @@ def _pattern(text: str) -> str:
 
 
 def _answers(graph: _Graph, program: Program, scope: str) -> list[Any]:
-    chances, outputs = [], []
+    probabilities, outputs = [], []
     for number, part in enumerate(program.parts):
         tree = replace(part.trees[0], feature_names=None)
         scores = _scores(graph, part, f"{scope}/{number}")
         graph.scope = f"{scope}/{number}/"
         if part.only is not None:
-            chances.append(_one_label(graph, part, scores))
+            probabilities.append(_one_label(graph, part, scores))
         elif part.classes is None:
             graph.node("Identity", scores, name="variable")
             helper = graph.onnx.helper
@@ -239,9 +239,9 @@ def _answers(graph: _Graph, program: Program, scope: str) -> list[Any]:
             outputs += _classification(
                 graph, _as_votes(tree) if part.combine == "vote" else tree, scores, part.threshold
             )
-    if chances:
-        graph.node("Concat", *chances, axis=1, name="probabilities")
-        info = graph.onnx.helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(chances)])
+    if probabilities:
+        graph.node("Concat", *probabilities, axis=1, name="probabilities")
+        info = graph.onnx.helper.make_tensor_value_info("probabilities", graph.elem_type, ["rows", len(probabilities)])
         outputs.append(info)
     return outputs
 
@@ -268,5 +268,5 @@ def _one_label(graph: _Graph, part: Part, scores: str) -> str:
     """The probability of one class, (rows, 1)."""
     if part.link == "logistic":
         return graph.node("Sigmoid", scores if part.only == 1 else graph.node("Neg", scores))
-    chances = graph.node("Softmax", scores) if part.link == "softmax" else scores
-    return graph.node("Gather", chances, graph.constant(np.array([part.only]), "only"), axis=1)
+    probabilities = graph.node("Softmax", scores) if part.link == "softmax" else scores
+    return graph.node("Gather", probabilities, graph.constant(np.array([part.only]), "only"), axis=1)

@@ -1,6 +1,6 @@
-"""What an exported program computes, in a form that every language can be written from.
+"""An exported program in a neutral form, from which each language is written.
 
-The original columns of a row become features, the features answer the questions of one or several trees, the leaves
+The original columns of a row become features, the features go through the splits of one or several trees, the leaves
 give the answers. `ObliqueTree` alone is such a program with a column for each feature; models of tables add how their
 columns are encoded (`treelu.tables.programs`). A new kind of column is a new class of feature here; the type checker
 then names the writers that do not write it yet.
@@ -122,7 +122,7 @@ Combine: TypeAlias = Literal["sum", "mean", "vote"]
 Term: TypeAlias = tuple[int, float]  # a feature and its weight
 
 
-class Question(NamedTuple):
+class LinearSplit(NamedTuple):
     """A row goes right where the terms, added in this order, and then the bias are 0 or more."""
 
     terms: list[Term]
@@ -166,7 +166,7 @@ class Part:
 
     @property
     def link(self) -> str:
-        """What turns combined outputs of leaves into answers; "probability" and "identity" leave them as they are."""
+        """The link from combined outputs to predictions; "probability" and "identity" leave them as they are."""
         return "probability" if self.combine == "vote" else self.trees[0].link
 
     @property
@@ -180,7 +180,7 @@ class Part:
         return int(self.leaf_values(self.trees[0]).shape[1])
 
     def leaf_values(self, tree: ObliqueTree) -> NDArray[np.float64]:
-        """What each leaf of a tree adds to the scores (n_leaves, n_scores)."""
+        """The contribution of each leaf of a tree to the scores (n_leaves, n_scores)."""
         if self.combine != "vote":
             return tree.values
         return np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
@@ -210,7 +210,7 @@ class Part:
         return (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
 
     def leaf_outputs(self, tree: ObliqueTree) -> list[list[float]]:
-        """What is written into a tree's leaves: the answers where it is alone, else what they add to the scores."""
+        """The values of a tree's leaves: predictions where it is alone, else contributions to the scores."""
         return self.leaf_answers()[0] if self.is_lookup else self.leaf_values(tree).tolist()
 
     @property
@@ -238,7 +238,7 @@ class Program:
     columns : tuple of Column
         The original columns, in their order.
     features : tuple of Feature
-        What the trees' questions are about.
+        The inputs of the trees' splits.
     parts : tuple of Part
         One, or one for each of several labels.
     name : str
@@ -286,16 +286,16 @@ class Program:
 
     @property
     def used_columns(self) -> list[int]:
-        """The columns that some question or linear leaf reads, ascending."""
+        """The columns that some split or linear leaf reads, ascending."""
         return sorted({self.features[feature].column for feature in self.used_features})
 
     @cached_property
     def used_features(self) -> list[int]:
-        """The features that some question or linear leaf has a weight for, ascending."""
+        """The features that some split or linear leaf has a weight for, ascending."""
         return sorted({feature for tree in self.trees for feature in tree.used_features().tolist()})
 
     def compacted(self) -> Program:
-        """The same program without the features that no question reads; the columns stay."""
+        """The same program without the features that no split reads; the columns stay."""
         used = self.used_features
         if len(used) == len(self.features):
             return self
@@ -353,8 +353,8 @@ def tree_program(
     >>> program = tree_program(tree)
     >>> [column.name for column in program.columns], program.outputs
     (['height', 'age'], ('prediction',))
-    >>> questions(program.trees[0])
-    [Question(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
+    >>> linear_splits(program.trees[0])
+    [LinearSplit(terms=[(0, 1.0), (1, -1.0)], bias=0.5, left=1, right=2)]
     """
     several = (trees,) if isinstance(trees, ObliqueTree) else tuple(trees)
     if not several or not all(isinstance(tree, ObliqueTree) for tree in several):
@@ -426,12 +426,12 @@ def output_names(tree: ObliqueTree, targets: Sequence[str] = ()) -> tuple[str, .
     return tuple(f"prediction_{target}" for target in (targets or range(tree.n_outputs)))
 
 
-def questions(tree: ObliqueTree) -> list[Question]:
-    """The questions of a tree, their terms in the order in which they are added."""
-    asked = []
+def linear_splits(tree: ObliqueTree) -> list[LinearSplit]:
+    """The splits of a tree, their terms in the order in which they are added."""
+    splits = []
     for node, (left, right) in enumerate(tree.children.tolist()):
-        asked.append(Question(_terms(tree.weights, node), float(tree.biases[node]), left, right))
-    return asked
+        splits.append(LinearSplit(_terms(tree.weights, node), float(tree.biases[node]), left, right))
+    return splits
 
 
 def linear_terms(tree: ObliqueTree) -> list[list[list[Term]]] | None:

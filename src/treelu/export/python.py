@@ -18,8 +18,8 @@ from treelu.export.program import (
     Program,
     Term,
     as_program,
+    linear_splits,
     linear_terms,
-    questions,
 )
 from treelu.tree import ObliqueTree
 
@@ -99,8 +99,8 @@ def _written(terms: list[Term]) -> str:
 
 def _questions(part: Part, tree: ObliqueTree) -> str:
     return "".join(
-        f"        ({_written(asked.terms)}, {digits(asked.bias)}, {asked.left}, {asked.right}),\n"
-        for asked in questions(tree)
+        f"        ({_written(split.terms)}, {digits(split.bias)}, {split.left}, {split.right}),\n"
+        for split in linear_splits(tree)
     )
 
 

@@ -13,13 +13,13 @@ from treelu.export.program import (
     Part,
     Program,
     as_program,
-    questions,
+    linear_splits,
 )
 from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
 
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
-BLOCK = 8  # questions on a path within one expression of a query: parsers allow few levels of nesting
+BLOCK = 8  # splits on a path within one expression of a query: parsers allow few levels of nesting
 
 
 def to_sql(
@@ -213,16 +213,16 @@ class _Query:
         return steps
 
     def _first_block(self, expressions: Expressions, number: int) -> str:
-        nested = expressions.route(questions(self.program.trees[number]), 0, BLOCK, str)
+        nested = expressions.route(linear_splits(self.program.trees[number]), 0, BLOCK, str)
         return f"CASE WHEN {expressions.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
 
     def _next_block(self, expressions: Expressions, number: int, level: int) -> str:
         tree = self.program.trees[number]
-        asked, depths = questions(tree), tree.node_depths()
+        splits, depths = linear_splits(tree), tree.node_depths()
         roots = [node for node in range(tree.n_splits) if depths[node] == level]
         if not roots:
             return f"leaf_{number}"
-        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(asked, node, BLOCK, str)}" for node in roots)
+        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(splits, node, BLOCK, str)}" for node in roots)
         return f"CASE leaf_{number} {cases}\n  ELSE leaf_{number} END AS leaf_{number}"
 
     def _score(self, expressions: Expressions) -> list[list[str]]:
@@ -307,9 +307,9 @@ class _Query:
             whole = " + ".join(powers)
             columns = [f"{power} / ({whole})" for power in powers]
         if part.threshold is not None and part.classes is not None:
-            chance, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
+            p, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
             yes, no = (self.dialect.label(part.classes[k]) for k in (part.threshold[0], 1 - part.threshold[0]))
-            found = [("prediction", f"CASE WHEN {chance} >= {least} THEN {yes} WHEN {chance} < {least} THEN {no} END")]
+            found = [("prediction", f"CASE WHEN {p} >= {least} THEN {yes} WHEN {p} < {least} THEN {no} END")]
         kept = columns if part.only is None else [columns[part.only]]
         return found + list(zip(part.outputs, kept, strict=True))
 

@@ -1,4 +1,4 @@
-"""Sums, questions and answers of a program as SQL expressions."""
+"""Sums, splits and predictions of a program as SQL expressions."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from treelu.export.program import (
     Category,
     DatePart,
     Feature,
+    LinearSplit,
     Missing,
     Number,
     Other,
     Part,
     Program,
-    Question,
     Term,
+    linear_splits,
     linear_terms,
-    questions,
 )
 from treelu.tree import ObliqueTree
 
-MAX_NESTING = 14  # questions on a path where all must be one expression: parsers allow few levels of nesting
+MAX_NESTING = 14  # splits on a path where all must be one expression: parsers allow few levels of nesting
 _LARGEST = 1e308
 
 
 @dataclass(frozen=True)
 class Expressions:
-    """Sums, questions and answers as expressions; `cells` are the columns' values, NULL where one is missing."""
+    """Sums, splits and predictions as expressions; `cells` are the columns' values, NULL where one is missing."""
 
     program: Program
     dialect: Dialect
@@ -76,16 +76,16 @@ class Expressions:
         return " + ".join([*parts, self.dialect.number(last)])
 
     def route(
-        self, asked: list[Question], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
+        self, splits: list[LinearSplit], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
     ) -> str:
-        """Nested questions from a node on, as many levels as given; below them what `leaf` says of a node."""
-        if node >= len(asked) or levels == 0:
+        """Nested splits from a node on, as many levels as given; below them `leaf(node)`."""
+        if node >= len(splits) or levels == 0:
             return leaf(node)
-        question = asked[node]
+        split = splits[node]
         inner = indent + "  "
-        right = self.route(asked, question.right, levels - 1, leaf, inner)
-        left = self.route(asked, question.left, levels - 1, leaf, inner)
-        test = f"CASE WHEN {self.total(question.terms, question.bias)} >= 0"
+        right = self.route(splits, split.right, levels - 1, leaf, inner)
+        left = self.route(splits, split.left, levels - 1, leaf, inner)
+        test = f"CASE WHEN {self.total(split.terms, split.bias)} >= 0"
         return f"{test}\n{indent}THEN {right}\n{indent}ELSE {left} END"
 
     # One expression an answer
@@ -111,23 +111,23 @@ class Expressions:
 
     def _lookups(self, part: Part) -> dict[str, str]:
         tree = part.trees[0]
-        asked = questions(tree)
+        splits = linear_splits(tree)
         outputs, labels = part.leaf_answers()
         found = {}
         if part.classes is not None and labels is not None:
             texts = [self.dialect.label(part.classes[label]) for label in labels]
-            found["prediction"] = self.route(asked, 0, MAX_NESTING, lambda node: texts[node - len(asked)])
+            found["prediction"] = self.route(splits, 0, MAX_NESTING, lambda node: texts[node - len(splits)])
         for output, name in enumerate(part.outputs):
             values = [self.dialect.number(leaf[output]) for leaf in outputs]
-            found[name] = self.route(asked, 0, MAX_NESTING, lambda node, values=values: values[node - len(asked)])  # type: ignore[misc]
+            found[name] = self.route(splits, 0, MAX_NESTING, lambda node, values=values: values[node - len(splits)])  # type: ignore[misc]
         return found
 
     def _sum_of_trees(self, part: Part, output: int) -> str:
         sums = []
         for tree in part.trees:
-            asked = questions(tree)
+            splits = linear_splits(tree)
             values = self.leaf_outputs(part, tree, output)
-            sums.append(self.route(asked, 0, MAX_NESTING, lambda node, a=asked, v=values: v[node - len(a)]))  # type: ignore[misc]
+            sums.append(self.route(splits, 0, MAX_NESTING, lambda node, a=splits, v=values: v[node - len(a)]))  # type: ignore[misc]
         total = sums[0] if len(sums) == 1 else " +\n  ".join(f"({text})" for text in sums)
         return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
 

@@ -1,6 +1,6 @@
 """The activation of a neuron and its derivative: ReLU, leaky ReLU, softplus, and what lies between.
 
-One formula covers all of them. With slope s below zero and annealing λ,
+One formula covers all of them. With negative slope s and annealing λ,
 
     a(z) = s·z + (1 − s)·(λ·max(0, z) + (1 − λ)·log(1 + exp z))
 
@@ -31,15 +31,15 @@ class Activation:
     negative_slope : float
         The slope below zero; must be 0 unless `kind` is "leaky_relu".
     straight_through : bool
-        Let the gradients of the slope o be those of softplus for any λ, so that a neuron whose slope is a step still
-        learns where to step. Values are the same.
+        Let the gradients of the derivative o be those of softplus for any λ, so that a neuron whose derivative is
+        a step still learns where to step. Values are the same.
 
     Examples
     --------
-    >>> value, slope = Activation("leaky_relu", 0.1)(np.array([-2.0, 0.0, 3.0]))
+    >>> value, derivative = Activation("leaky_relu", 0.1)(np.array([-2.0, 0.0, 3.0]))
     >>> value
     array([-0.2,  0. ,  3. ])
-    >>> slope
+    >>> derivative
     array([0.1, 1. , 1. ])
     """
 
@@ -68,7 +68,7 @@ class Activation:
         return 1.0 if self.is_piecewise_linear else 0.0
 
     def bend(self, annealing: float) -> float:
-        """The share of softplus's curvature that gradients of the slope o have: 1 − λ, or all of it."""
+        """The share of softplus's curvature that gradients of the derivative o have: 1 − λ, or all of it."""
         return 1.0 if self.straight_through else 1.0 - annealing
 
     def __call__(self, z: NDArray[Any], annealing: float | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -76,11 +76,11 @@ class Activation:
         lam = self.default_annealing if annealing is None else annealing
         s = self.negative_slope
         active = (z >= 0).astype(z.dtype)
-        value, slope = lam * active * z, lam * active
+        value, derivative = lam * active * z, lam * active
         if lam != 1.0:
             value = value + (1 - lam) * np.logaddexp(0, z)
-            slope = slope + (1 - lam) * _sigmoid(z)
-        return s * z + (1 - s) * value, s + (1 - s) * slope
+            derivative = derivative + (1 - lam) * _sigmoid(z)
+        return s * z + (1 - s) * value, s + (1 - s) * derivative
 
 
 def _sigmoid(z: NDArray[Any]) -> NDArray[Any]:

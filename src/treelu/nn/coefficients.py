@@ -6,7 +6,7 @@ Each gradient ∇ₓa_i of the paper's dynamic programme (§3.7) is a combinatio
     C_i = o_i (e_i + Σ_{k<i} u_ik C_k)          J = C Wᵀ            c_i = a_i − J_i·x = a_i − C_i·s
 
 with s_i = w_i·x. The Jacobian J (batch × M × D) is never built. Shapes: B rows, D features, M neurons. What stands here
-serves leaves, whose slopes o are given; `treelu.nn.cpu` carries out the rest.
+serves leaves, whose derivatives o are given; `treelu.nn.cpu` carries out the rest.
 """
 
 from __future__ import annotations

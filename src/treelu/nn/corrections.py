@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class LeafCorrections:
-    """What is added to the outputs of the leaves with given patterns; nothing to all others.
+    """Constants added to the outputs of the leaves with given patterns; 0 for all others.
 
     Parameters
     ----------

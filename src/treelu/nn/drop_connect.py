@@ -49,7 +49,7 @@ class DropConnect:
 
     @property
     def scale(self) -> float:
-        """What the surviving weights are multiplied by."""
+        """The factor of the surviving weights."""
         return 1.0 / (1.0 - self.rate)
 
     def row_keys(self, n_rows: int) -> NDArray[np.uint64]:

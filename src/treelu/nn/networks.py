@@ -404,7 +404,7 @@ class LocallyConstantNetwork(NeuronChain):
         return self._pattern_values(patterns)[inverse.reshape(-1)]
 
     def _known_leaves(self, n_rows: int) -> _Leaves:
-        """What is kept until a parameter changes; all 2^M leaf values once so many rows have come that they pay."""
+        """The cache until a parameter changes; all 2^M leaf values once so many rows have come that they pay."""
         now = list(self.arrays().values())
         kept, slope = self._leaves, self.activation.negative_slope
         if kept is None or kept.slope != slope or not _same(kept.parameters, now):

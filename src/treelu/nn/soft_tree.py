@@ -25,14 +25,14 @@ class Sample(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What training leaves as it is."""
+    """The fixed part of a soft tree."""
 
     children: Any  # (S, 2)
     allowed: Any  # (S, D + 1): weights where it is 0 must be 0 and stay so
 
 
 class Parameters(NamedTuple):
-    """What is trained, or the gradient by it."""
+    """The trained parameters, or their gradient."""
 
     questions: Any  # (S, D + 1)
     values: Any  # (S + 1, K)

@@ -15,7 +15,8 @@ write fitting checksums: these protect from accidents, the checks on every value
 
 What is not saved: functions (``callbacks``, a ``schedule`` of your own) and generators of random numbers
 (``random_state``), which only training uses: saving warns and keeps the parameter's default. What is saved beside the
-model after ``partial_fit``: the rows it keeps (``stream_``), with which it goes on; delete that attribute to save none.
+model after ``partial_fit``: the rows it keeps (``stream_``), with which it continues training; delete that
+attribute to save none.
 """
 
 from treelu.persistence.files import FORMAT_VERSION, dumps, load, loads, save

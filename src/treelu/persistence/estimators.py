@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from treelu import estimators
-from treelu.persistence.older import SEARCHES, today
+from treelu.persistence.migration import SEARCHES, today
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.training import Settings
 from treelu.tree.check import MAX_FEATURES

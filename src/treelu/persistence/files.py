@@ -113,7 +113,7 @@ def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, byt
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """What the model in a folder consists of, besides its manifest: the arrays' file, and the files beside them."""
+    """The files of the model in a folder, besides its manifest: the arrays' file, and the files beside them."""
 
     arrays: str | None = None
     beside: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ def own_files(folder: Path) -> OwnFiles:
 
 
 def _beside_in_first_version(manifest: dict[str, Any]) -> list[str]:
-    """What `treelu fit` 0.1 wrote beside a model, which its manifest does not list."""
+    """Files that `treelu fit` 0.1 wrote beside a model, which its manifest does not list."""
     model = manifest["model"]
     if manifest["treelu"] != "0.1.0" or model["kind"] != "TableModel":
         return []

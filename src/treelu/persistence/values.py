@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_NUMBER = 2**53  # whole numbers beyond this are not counts
+MAX_NUMBER = 2**53  # integers beyond this are not counts
 # Labels are class names and the like: JSON keeps the values, and with them their NumPy type.
 LABEL_TYPES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "str",
@@ -23,16 +23,14 @@ class ModelFileError(ValueError):
 class ArrayWriter:
     """Collects the arrays of a model under names such as ``network/weight``, and what could not be saved."""
 
-    def __init__(self) -> None:
-        self.arrays: dict[str, NDArray[Any]] = {}
-        self.left_out: dict[str, str] = {}  # parameter → what is saved instead
-        self._prefix = ""
+    def __init__(self, outer: ArrayWriter | None = None, prefix: str = "") -> None:
+        self.arrays: dict[str, NDArray[Any]] = {} if outer is None else outer.arrays
+        self.left_out: dict[str, str] = {} if outer is None else outer.left_out  # parameter → what is saved instead
+        self._prefix = prefix
 
     def under(self, name: str) -> ArrayWriter:
         """A writer into the same collection, whose names begin with ``name/``."""
-        inner = ArrayWriter()
-        inner.arrays, inner.left_out, inner._prefix = self.arrays, self.left_out, f"{self._prefix}{name}/"
-        return inner
+        return ArrayWriter(self, f"{self._prefix}{name}/")
 
     def put(self, name: str, array: Any) -> None:
         """Add one array; safetensors wants its numbers in one piece."""
@@ -57,16 +55,14 @@ class ArrayWriter:
 class ArrayReader:
     """Hands out the arrays of a saved model, each with its type and shape checked."""
 
-    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: dict[str, NDArray[Any]], taken: set[str] | None = None, prefix: str = "") -> None:
         self.arrays = arrays
-        self.taken: set[str] = set()
-        self._prefix = ""
+        self.taken: set[str] = set() if taken is None else taken
+        self._prefix = prefix
 
     def under(self, name: str) -> ArrayReader:
         """A reader of the same collection, whose names begin with ``name/``."""
-        inner = ArrayReader(self.arrays)
-        inner.taken, inner._prefix = self.taken, f"{self._prefix}{name}/"
-        return inner
+        return ArrayReader(self.arrays, self.taken, f"{self._prefix}{name}/")
 
     def has(self, name: str) -> bool:
         """Whether there is such an array."""
@@ -101,7 +97,7 @@ class ArrayReader:
         return array
 
     def error(self, text: str) -> ModelFileError:
-        """What to raise where arrays do not fit together."""
+        """The error where arrays do not fit together."""
         return ModelFileError(text)
 
     def check_all_taken(self) -> None:
@@ -174,14 +170,14 @@ class Fields:
         return labels
 
     def error(self, text: str) -> ModelFileError:
-        """What to raise where values do not fit together."""
+        """The error where values do not fit together."""
         return ModelFileError(f"{self.where}: {text}")
 
     def whole(self, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
-        """A whole number within bounds."""
+        """An integer within bounds."""
         value = self.any(name)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ModelFileError(f"{self.where}: {name} must be a whole number from {low}, got {_shown(value)}")
+            raise ModelFileError(f"{self.where}: {name} must be an integer from {low}, got {_shown(value)}")
         return value
 
     def number(self, name: str) -> float:

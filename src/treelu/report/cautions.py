@@ -1,4 +1,4 @@
-"""What a reader of scores should be warned of: too good, a class never predicted, rare classes, training rows."""
+"""Warnings about scores: too good, a class never predicted, rare classes, training rows."""
 
 from __future__ import annotations
 
@@ -104,21 +104,21 @@ def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positiv
     """
     lines = []
     for leaf in sorted(leaves, key=lambda leaf: -(leaf["n"] or 0)):
-        chances, observed = leaf["prediction"], leaf["observed"]
-        if chances is None or observed is None or leaf["n"] < ENOUGH_LEAF_ROWS:
+        predicted, observed = leaf["prediction"], leaf["observed"]
+        if predicted is None or observed is None or leaf["n"] < ENOUGH_LEAF_ROWS:
             continue
-        decided = likely = int(np.argmax(chances))
+        decided = likely = int(np.argmax(predicted))
         if len(names) == 2 and threshold != 0.5:
-            decided = positive if chances[positive] >= threshold else 1 - positive
+            decided = positive if predicted[positive] >= threshold else 1 - positive
         common = int(np.argmax(observed))
         share = observed[common] / leaf["n"]
         if common in (decided, likely) or share < CLEAR_SHARE:  # another class than the likely one is meant
             continue
         remedy = ""
         if len(names) == 2 and common == positive:
-            remedy = f"; a threshold of {np.floor(100 * chances[positive]) / 100:g} would call them so"
+            remedy = f"; a threshold of {np.floor(100 * predicted[positive]) / 100:g} would call them so"
         lines.append(
-            f"leaf {leaf['node']} predicts {names[decided]!r} ({chances[decided]:.0%}), although {share:.0%} of its "
+            f"leaf {leaf['node']} predicts {names[decided]!r} ({predicted[decided]:.0%}), although {share:.0%} of its "
             f"{leaf['n']:,} rows here are {names[common]!r}{remedy}"
         )
     return lines[:2]

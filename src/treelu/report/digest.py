@@ -40,7 +40,7 @@ class RowDigest:
 
     def share_of(self, X: Any) -> float | None:
         """The share of the rows of X that are among those of the digest; None where it cannot be told."""
-        if self.n_different < 0.5 * self.n_rows:  # rows of few different values agree by chance
+        if self.n_different < 0.5 * self.n_rows:  # rows of few different values agree by coincidence
             return None
         hashes = row_hashes(X)
         if self.n_different > len(self.hashes):  # the sample speaks of small hashes only

@@ -1,8 +1,7 @@
-"""What the page says of questions: the nearest change, margin and shares of listed rows, and properties of the tree."""
+"""Queries on the page: the nearest change, margin and shares of listed rows, and properties of the tree."""
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -41,7 +40,7 @@ class OutOfTimeError(BaseException):
     """An answer took too long; no handler of errors on the way takes it for one of its own."""
 
 
-class Budget:
+class TimeBudget:
     """Seconds that the answers of a page may take together, and a share of them that one may take.
 
     Parameters
@@ -52,7 +51,7 @@ class Budget:
 
     Examples
     --------
-    >>> Budget(0.0).of_one() is None, Budget(60.0).of_one() is None
+    >>> TimeBudget(0.0).of_one() is None, TimeBudget(60.0).of_one() is None
     (True, False)
     """
 
@@ -68,7 +67,7 @@ class Budget:
         return None if left <= 0 else self.interrupt(min(left, ONE_ANSWER * self.seconds))
 
     def answer(self, what: Callable[[], Answer], share: float = 1.0) -> Answer | None:
-        """What a function returns; None where there is no time for it."""
+        """The result of a function; None where there is no time for it."""
         context = self.of_one(share)
         if context is None:
             return None
@@ -130,7 +129,7 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
 
 def page_answers(
-    asking: Asking, X: Any, summary: Mapping[str, Any], budget: Budget | None = None
+    asking: Asking, X: Any, summary: Mapping[str, Any], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None for a tree or a table that is too large."""
     X = X if hasattr(X, "shape") else np.asarray(X)
@@ -149,7 +148,7 @@ def _too_large(tree: ObliqueTree) -> bool:
 
 
 def answer_questions(
-    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: Budget | None = None
+    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
@@ -162,10 +161,10 @@ def answer_questions(
         All rows: their ranges are those of the properties, some of them are the background of the shares.
     importances : sequence of int
         Features, the most important first.
-    budget : Budget, optional
+    budget : TimeBudget, optional
         The time that all of it may take; an answer that is not computed is absent from its row.
     """
-    tree, budget = asking.tree, budget or Budget()
+    tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
         return None
     step = None if tree.is_classifier else prediction_step(tree, X, asking.output)
@@ -183,7 +182,7 @@ def answer_questions(
     }
 
 
-def _row_answers(about: _RowAnswers, listed: Floats, budget: Budget) -> list[dict[str, Any]]:
+def _row_answers(about: _RowAnswers, listed: Floats, budget: TimeBudget) -> list[dict[str, Any]]:
     """Shares and changes of all rows, then margins: with categories a margin takes far longer than a change."""
     rows = [budget.answer(partial(about.shares, row)) or {} for row in listed]
     for row, answers in zip(listed, rows, strict=True):
@@ -207,11 +206,6 @@ def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | No
     """
     half = float(tree.decision_function(X)[:, output].std()) / 2
     return float(f"{half:.2g}") if half > 0 else None
-
-
-def _limited(query: Callable[..., Any], seconds: float) -> dict[str, Any]:
-    """The keyword argument that limits the time of a query, where it takes one."""
-    return {"budget_seconds": seconds} if "budget_seconds" in inspect.signature(query).parameters else {}
 
 
 class _RowAnswers:
@@ -258,8 +252,7 @@ class _RowAnswers:
             asked = [{"output": self.asking.output} | end for end in ends]
         for question in asked:
             with suppress(ValueError):  # no leaf has that answer
-                limit = _limited(NearestSearch, self.seconds)
-                yield NearestSearch(tree, wanted_answer(tree, **question), norm, **limit)
+                yield NearestSearch(tree, wanted_answer(tree, **question), norm, budget_seconds=self.seconds)
 
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
@@ -294,7 +287,7 @@ class _RowAnswers:
 
 
 def _now(asking: Asking, row: Floats) -> Any:
-    """What a row is predicted: a label, or the value that is asked about."""
+    """The prediction for a row: a label, or the queried value."""
     prediction = predicted(asking.answering, row)
     return float(np.atleast_1d(prediction)[asking.output]) if not asking.tree.is_classifier else prediction
 
@@ -306,7 +299,9 @@ def _shown(prediction: Any) -> str:
 # Properties
 
 
-def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: Budget) -> list[dict[str, Any] | None]:
+def _properties(
+    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget
+) -> list[dict[str, Any] | None]:
     """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
 
     Empty where neither is proved nor refuted, None where there was no time; the rows have half of it.
@@ -319,11 +314,11 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: B
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
     what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
-    limit = _limited(tree.rises, ONE_ANSWER * budget.seconds)
+    options |= {"output": asking.output, "budget_seconds": ONE_ANSWER * budget.seconds}
 
     def direction(place: int) -> dict[str, Any]:
-        rising: Verdict = tree.rises(place, output=asking.output, **options, **limit)
-        falling = tree.falls(place, output=asking.output, **options, **limit)
+        rising: Verdict = tree.rises(place, **options)
+        falling = tree.falls(place, **options)
         if not (rising or falling) and not (rising.decided and falling.decided):
             return {}
         words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
@@ -333,7 +328,7 @@ def _properties(asking: Asking, X: Floats, importances: Sequence[int], budget: B
 
 
 def property_words(what: str, column: str, rises: bool, falls: bool) -> str:
-    """What was proved of a column, in a sentence.
+    """The proved property of a column, as a sentence.
 
     Examples
     --------

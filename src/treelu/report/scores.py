@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 Scorer = Callable[[Floats], float]
 
 
-class Metric(NamedTuple):
+class PageMetric(NamedTuple):
     """One score: its key, its name on the page, which way is better, and how it is computed."""
 
     key: str
@@ -53,7 +53,7 @@ def _mean_of(values: Floats) -> Scorer:
 
 
 def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
-    """Area under the ROC curve: the chance that a positive row outranks a negative one, ties counting half."""
+    """Area under the ROC curve: the probability that a positive row outranks a negative one, ties counting half."""
     order = np.argsort(score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
     positive = positive[order]
@@ -180,7 +180,7 @@ def _mae(target: NDArray[Any], prediction: Floats) -> Scorer:
     return _mean_of(np.abs(target - prediction))
 
 
-def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metric, ...]:
+def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[PageMetric, ...]:
     """The scores of a classifier; of two classes, class 1 is the positive one."""
     mean = "" if n_classes == 2 else "Mean "
 
@@ -191,22 +191,22 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Metr
         return (mean + name).capitalize() if mean else name
 
     return (
-        Metric("auc", "ROC AUC", True, _each(_binary_auc), "chance that a positive row is ranked above a negative one"),
-        Metric(
+        PageMetric("auc", "ROC AUC", True, _each(_binary_auc), "probability that a positive row outranks a negative"),
+        PageMetric(
             "average_precision", named("Average precision"), True, _each(_binary_average_precision),
             "precision averaged over all thresholds; the better score where positives are rare",
         ),
-        Metric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
-        Metric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
-        Metric("precision", named("Precision"), True, cut(_precision), "share of the rows called positive that are"),
-        Metric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
+        PageMetric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
+        PageMetric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
+        PageMetric("precision", named("Precision"), True, cut(_precision), "share of positives among rows called so"),
+        PageMetric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
     )  # fmt: skip
 
 
 REGRESSION = (
-    Metric("rmse", "RMSE", False, _rmse, "root of the mean squared error"),
-    Metric("r2", "R²", True, _r2, "share of the variance that is explained"),
-    Metric("mae", "Mean absolute error", False, _mae, "mean size of the error"),
+    PageMetric("rmse", "RMSE", False, _rmse, "root of the mean squared error"),
+    PageMetric("r2", "R²", True, _r2, "share of the variance that is explained"),
+    PageMetric("mae", "Mean absolute error", False, _mae, "mean size of the error"),
 )
 
 
@@ -247,7 +247,7 @@ def _with_interval(value: float, resampled: Floats) -> dict[str, float | None]:
 def score_models(
     target: NDArray[Any],
     predictions: Mapping[str, Floats],
-    metrics: Sequence[Metric],
+    metrics: Sequence[PageMetric],
     random_state: int,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def score_models(
         Class numbers or real targets.
     predictions : mapping of name to ndarray
         Probabilities (n_rows, n_classes) or predicted values (n_rows,); the first is the model of the report.
-    metrics : sequence of Metric
+    metrics : sequence of PageMetric
     random_state : int
     groups : int array of shape (n_rows,), optional
         Rows of a group are not independent, and are resampled together.
@@ -297,7 +297,7 @@ def score_models(
 
 
 def _one_against_rest(target: NDArray[Any], probability: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
-    """(class, rows of it, their chances): of two classes the second, else each; a curve needs rows of both kinds."""
+    """(class, its rows, its probabilities): of two classes the second, else each; a curve needs rows of both kinds."""
     n_classes = probability.shape[1]
     for k in [1] if n_classes == 2 else range(n_classes):
         positive = target == k
@@ -319,9 +319,9 @@ def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200)
     [{'class': 1, 'auc': 1.0, 'false_positive': [0.0, 0.0, 1.0], 'true_positive': [0.0, 1.0, 1.0]}]
     """
     curves = []
-    for k, positive, chance in _one_against_rest(target, probability):
-        fpr, tpr, _ = roc_curve(positive, chance)
-        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, chance)(np.ones(len(target)))
+    for k, positive, score in _one_against_rest(target, probability):
+        fpr, tpr, _ = roc_curve(positive, score)
+        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, score)(np.ones(len(target)))
         curves.append(
             {"class": k, "auc": auc, "false_positive": fpr[keep].tolist(), "true_positive": tpr[keep].tolist()}
         )
@@ -337,31 +337,31 @@ def precision_recall_curves(target: NDArray[Any], probability: Floats, max_point
     [{'class': 1, 'average_precision': 1.0, 'recall': [1.0, 1.0, 0.0], 'precision': [0.5, 1.0, 1.0]}]
     """
     curves = []
-    for k, positive, chance in _one_against_rest(target, probability):
-        precision, recall, _ = precision_recall_curve(positive, chance)
+    for k, positive, score in _one_against_rest(target, probability):
+        precision, recall, _ = precision_recall_curve(positive, score)
         keep = _some(len(recall), max_points)
-        area = _binary_average_precision(positive, chance)(np.ones(len(target)))
+        area = _binary_average_precision(positive, score)(np.ones(len(target)))
         points = {"recall": recall[keep].tolist(), "precision": precision[keep].tolist()}
         curves.append({"class": k, "average_precision": area} | points)
     return curves
 
 
-def threshold_counts(target: NDArray[Any], chance: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
-    """Rows of each kind at each predicted chance of the positive class, ascending: what a threshold moves.
+def threshold_counts(target: NDArray[Any], probability: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
+    """Rows of each kind at each predicted probability of the positive class, ascending: what a threshold moves.
 
     Examples
     --------
     >>> threshold_counts(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
-    {'chance': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
+    {'probability': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
     """
-    chances, which = np.unique(chance, return_inverse=True)
-    if len(chances) > max_steps:  # a row's chance is then given as the least of its step
-        edges = np.unique(np.quantile(chances, np.linspace(0, 1, max_steps), method="lower"))
-        which = np.searchsorted(edges, chance, side="right") - 1
-        chances = edges
-    positive = np.bincount(which, weights=target == 1, minlength=len(chances)).astype(int)
-    negative = np.bincount(which, weights=target != 1, minlength=len(chances)).astype(int)
-    return {"chance": chances.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
+    levels, which = np.unique(probability, return_inverse=True)
+    if len(levels) > max_steps:  # a row's probability is then given as the least of its step
+        edges = np.unique(np.quantile(levels, np.linspace(0, 1, max_steps), method="lower"))
+        which = np.searchsorted(edges, probability, side="right") - 1
+        levels = edges
+    positive = np.bincount(which, weights=target == 1, minlength=len(levels)).astype(int)
+    negative = np.bincount(which, weights=target != 1, minlength=len(levels)).astype(int)
+    return {"probability": levels.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
 
 
 def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) -> list[list[int]]:
@@ -378,10 +378,10 @@ def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) 
 
 
 def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> dict[str, Any]:
-    """How often the predicted chance comes true, in ``n_bins`` bins of equal width.
+    """Reliability diagram: observed frequency against predicted probability, in ``n_bins`` bins of equal width.
 
-    Two classes: the chance of the second. More classes: the chance of the predicted class. ``ece`` is the
-    expected calibration error, the mean over rows of |share − chance| of their bin; bounds are Wilson's.
+    Two classes: the probability of the second. More classes: that of the predicted class. ``ece`` is the
+    expected calibration error, the mean over rows of |frequency − probability| of their bin; bounds are Wilson's.
 
     Examples
     --------
@@ -390,14 +390,14 @@ def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> 
     (0.25, [1, 1])
     """
     if probability.shape[1] == 2:
-        chance, happened = probability[:, 1], target == 1
+        confidence, happened = probability[:, 1], target == 1
     else:
-        chance, happened = probability.max(axis=1), target == probability.argmax(axis=1)
-    which = np.minimum((chance * n_bins).astype(int), n_bins - 1)
+        confidence, happened = probability.max(axis=1), target == probability.argmax(axis=1)
+    which = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     bins, gap = [], 0.0
     for b in np.unique(which):
         rows = which == b
-        n, predicted, share = int(rows.sum()), float(chance[rows].mean()), float(happened[rows].mean())
+        n, predicted, share = int(rows.sum()), float(confidence[rows].mean()), float(happened[rows].mean())
         low, high = wilson_interval(share, n)
         bins.append({"n": n, "predicted": predicted, "observed": share, "low": low, "high": high})
         gap += n * abs(share - predicted)

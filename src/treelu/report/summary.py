@@ -252,7 +252,7 @@ def _feature_names(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | Non
 def _model_entry(
     name: str, model: Any, tree: ObliqueTree | None, scale: Floats, rows: HoldOut | None, max_weights: int
 ) -> dict[str, Any]:
-    """What the page says of one model, its predictions aside."""
+    """The entry of one model on the page, without its predictions."""
     described = None if tree is None else describe_tree(tree, scale, rows, max_weights)
     importances = None
     if tree is not None and described is not None and (described["n"] or described["weight"]):
@@ -385,26 +385,26 @@ def _add_classes(
     flip = len(classes) == 2 and positive == 0
     shares = np.bincount(target, minlength=len(classes)) / len(target)
     always = f"always {shown_name(labels[int(shares.argmax())])}"
-    asked = predictions | {always: np.tile(shares, (len(target), 1))}
+    predicted = predictions | {always: np.tile(shares, (len(target), 1))}
     if flip:
         target, labels = 1 - target, labels[::-1]
-        asked = {name: chances[:, ::-1] for name, chances in asked.items()}
+        predicted = {name: probabilities[:, ::-1] for name, probabilities in predicted.items()}
     metrics = scores.classification_metrics(len(classes), threshold)
-    result = scores.score_models(target, asked, metrics, random_state, groups)
+    result = scores.score_models(target, predicted, metrics, random_state, groups)
     number = (lambda k: 1 - k) if flip else (lambda k: k)
     for entry in entries:
-        chances = asked[entry["name"]]
-        entry["roc"] = [curve | {"class": number(curve["class"])} for curve in scores.roc_curves(target, chances)]
-        curves = scores.precision_recall_curves(target, chances)
+        probabilities = predicted[entry["name"]]
+        entry["roc"] = [curve | {"class": number(curve["class"])} for curve in scores.roc_curves(target, probabilities)]
+        curves = scores.precision_recall_curves(target, probabilities)
         entry["precision_recall"] = [curve | {"class": number(curve["class"])} for curve in curves]
-        entry["calibration"] = scores.reliability(target, chances)
+        entry["calibration"] = scores.reliability(target, probabilities)
         if len(classes) == 2:
-            entry["thresholds"] = scores.threshold_counts(target, chances[:, 1])
+            entry["thresholds"] = scores.threshold_counts(target, probabilities[:, 1])
         elif len(classes) <= MAX_CONFUSED:
-            entry["confusion"] = scores.confusion(target, scores.decide(chances), len(classes))
+            entry["confusion"] = scores.confusion(target, scores.decide(probabilities), len(classes))
     found = cautions.classification_cautions(
         target,
-        asked[entries[0]["name"]],
+        predicted[entries[0]["name"]],
         labels,
         threshold=threshold,
         weighted=bool(entries[0]["parameters"].get("class_weight")),
@@ -417,7 +417,7 @@ def _add_classes(
 
 
 def _scored(
-    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.Metric], baseline: str
+    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.PageMetric], baseline: str
 ) -> dict[str, Any]:
     for entry in entries:
         entry["scores"] = result["scores"][entry["name"]]
@@ -449,8 +449,8 @@ def _add_dependence(
     def predict_rows(X: Any) -> Floats:
         if hasattr(rows.given, "columns") and not isinstance(model, ObliqueTree):
             X = type(rows.given)(X, columns=rows.given.columns)
-        chances = predict(entry["name"], model, X, classes)
-        return chances if k is None else chances[:, k]
+        probabilities = predict(entry["name"], model, X, classes)
+        return probabilities if k is None else probabilities[:, k]
 
     entry["dependence"] = partial_dependence(predict_rows, rows.X, features, random_state=random_state)
 

@@ -75,7 +75,7 @@ class NumberColumn:
         if found is not None and column.notna().any():
             raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
         if found is not None:
-            column = column.astype(object)  # gaps alone
+            column = column.astype(object)  # missing values alone
         if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
             column = column.mask(to_texts(column).isin(self.strays))
         values, strays = to_numbers(column, self.style)
@@ -127,12 +127,12 @@ class TextColumn:
     name: str
     indicator: ClassVar[bool] = False  # missing values are a category
     categories: tuple[str, ...]
-    other: bool  # whether there is a feature for all further categories
+    other: bool  # whether there is a feature for all other categories
     missing: bool  # whether there is one for missing values
 
     @property
     def answers(self) -> list[str]:
-        """What each of its features stands for."""
+        """The meaning of each of its features."""
         return [*self.categories, *[OTHER] * self.other, *[MISSING] * self.missing]
 
     @property
@@ -169,7 +169,7 @@ class TextColumn:
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
         places = {category: place for place, category in enumerate(self.categories)}
-        if column.dtype.kind in "iuf":  # a gap makes floats of whole numbers: 120.0 is the category 120
+        if column.dtype.kind in "iuf":  # a missing value makes floats of integers: 120.0 is the category 120
             texts = texts.map({text: _other_writing(text, places) for text in texts.dropna().unique()})
         place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
         unseen = (place < 0) & ~absent
@@ -339,7 +339,6 @@ class SmilesColumn:
             raise ValueError(f"column {name!r}: n_bits must be from 1 to {MAX_BITS}")
         kind: Any = MolecularFeatures if "blocks" in parameters else MorganFingerprint
         fingerprint = kind.from_dict(memory | {"parameters": parameters | {"invalid": "drop"}} | _NO_ROWS)
-        fingerprint._check_parameters()
         return cls(name, fingerprint)
 
 
@@ -370,7 +369,7 @@ KINDS: dict[str, Any] = {kind.kind: kind for kind in (NumberColumn, TextColumn, 
 
 
 def _written(column: pd.Series, style: NumberFormat) -> str:
-    """What is said of numbers that are not written as in Python, by an example."""
+    """The note about numbers that are not written as in Python, with an example."""
     texts = [str(text) for text in to_texts(column).dropna()]
     example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
     value = style.parse(example)

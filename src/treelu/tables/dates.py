@@ -95,11 +95,11 @@ def mixed_dates(column: pd.Series) -> tuple[str, str] | None:
 
 
 COMPACT = "%Y%m%d"  # 20210304
-_LEAST_COMPACT = 3  # different values: fewer may be dates by chance
+_LEAST_COMPACT = 3  # different values: fewer may look like dates by coincidence
 
 
 def recognise_compact_date(column: pd.Series) -> str | None:
-    """The format of dates that are written as whole numbers, 20210304; None unless every value is such a date.
+    """The format of dates that are written as integers, 20210304; None unless every value is such a date.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def recognise_compact_date(column: pd.Series) -> str | None:
 
 
 def whole_texts(column: pd.Series) -> pd.Series:
-    """Values as texts; whole numbers without decimals, even where missing ones have made them floats."""
+    """Values as texts; integers without decimals, even where missing ones have made them floats."""
     texts = to_texts(column)
     return texts.str.removesuffix(".0") if column.dtype.kind in "fO" else texts
 

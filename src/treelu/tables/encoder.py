@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.tables.column_warnings import warn_of_outliers, warn_of_rounding, warn_of_spellings
 from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
-from treelu.tables.doubts import warn_of_outliers, warn_of_rounding, warn_of_spellings
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named
 from treelu.tables.numbers import NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
@@ -286,7 +286,7 @@ def _learn_column(
 
 
 def _codes_note(column: pd.Series, zeros: tuple[str, ...]) -> str:
-    """What is said of whole numbers with zeros before them; two that are the same number are different codes."""
+    """The note about integers with leading zeros; two that are the same number are different codes."""
     name = quote(str(column.name))
     if len(zeros) == 2:
         words = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers (--numbers {name} if they are)"

@@ -144,7 +144,7 @@ def _read_text(
         def again() -> Any:
             return io.BytesIO(content.getvalue()) if content is not None else open_bytes(path)
 
-        points = _doubtful(frame) if decimal is None else []
+        points = _ambiguous(frame) if decimal is None else []
         whole = [name for name in frame.columns if _is_whole(frame[name])]
         codes = whole if whole and _has_codes(again(), layout) else []
         if points or codes:
@@ -187,13 +187,13 @@ def _read_csv(file: Any, layout: Layout, decimal: str | None, text: Collection[s
     )
 
 
-def _doubtful(frame: pd.DataFrame) -> list[str]:
+def _ambiguous(frame: pd.DataFrame) -> list[str]:
     """Columns that were read with a decimal point, which may be a thousands point."""
     return [name for name in frame.columns if frame[name].dtype.kind == "f" and reads_two_ways(frame[name].to_numpy())]
 
 
 def _is_whole(column: pd.Series) -> bool:
-    """Whether a column was read as whole numbers, perhaps with gaps."""
+    """Whether a column was read as integers, perhaps with missing values."""
     if column.dtype.kind in "iu":
         return True
     if column.dtype.kind != "f":
@@ -258,7 +258,7 @@ def _named(frame: pd.DataFrame, path: str | Path) -> pd.DataFrame:
 
 @contextmanager
 def reader_errors(path: str | Path) -> Iterator[None]:
-    """What pandas and pyarrow say of a bad file, as a `TableError` that says what to do."""
+    """Turn errors of pandas and pyarrow about a bad file into a `TableError` with the remedy."""
     with plain_errors(path):
         try:
             with warnings.catch_warnings():

@@ -261,7 +261,7 @@ def check_distinct(names: Sequence[str], path: str | Path) -> None:
 
 
 def _wrong_delimiter(header: str, path: str | Path, delimiter: str | None) -> str | None:
-    """What to say of a header that is a single name, with another delimiter in it."""
+    """The message about a header that is a single name with another delimiter in it."""
     for other, word in DELIMITERS.items():
         if other in header and other != delimiter:
             option = "$'\\t'" if other == "\t" else f"'{other}'"
@@ -313,7 +313,7 @@ def split_names(values: Sequence[str], names: Sequence[str], option: str) -> lis
 
 
 def file_kind(path: str | Path) -> FileKind:
-    """What a file is, by its first bytes; a `TableError` for archives and old spreadsheets."""
+    """The kind of a file, by its first bytes; a `TableError` for archives and old spreadsheets."""
     if str(path) == "-":
         return "text"
     with open(path, "rb") as file:
@@ -365,7 +365,7 @@ def base_suffix(path: str | Path) -> str:
 
 @contextmanager
 def plain_errors(path: str | Path) -> Iterator[None]:
-    """What the system says of a bad file, as a `TableError` that says what to do."""
+    """Turn errors of the system about a bad file into a `TableError` with the remedy."""
     try:
         yield
     except (TableError, ImportError):
@@ -385,7 +385,7 @@ def plain_errors(path: str | Path) -> Iterator[None]:
 
 
 def _where_it_might_be(path: Path) -> str:
-    """What to do about a file that is not there: one with nearly the same name, or a look at the path."""
+    """The remedy for a missing file: a similar name, or a look at the path."""
     from difflib import get_close_matches
 
     try:

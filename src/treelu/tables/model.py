@@ -117,26 +117,26 @@ class TableModel:
     def columns_of(self, X: Any) -> dict[str, NDArray[Any]]:
         """Predictions and probabilities for features X, by the names of the output's columns."""
         if self.task == "labels":
-            chances = self.estimator.predict_proba(X)
-            return {f"probability_{name}": chances[:, k] for k, name in enumerate(self.targets)}
+            probabilities = self.estimator.predict_proba(X)
+            return {f"probability_{name}": probabilities[:, k] for k, name in enumerate(self.targets)}
         if self.task == "regression":
             predicted = self.estimator.predict(X)
             if predicted.ndim == 1:
                 return {"prediction": predicted}
             return {f"prediction_{name}": predicted[:, k] for k, name in enumerate(self.targets)}
-        chances = self.estimator.predict_proba(X)
-        predicted = self.decide(chances) if self.has_threshold else self.estimator.predict(X)
+        p = self.estimator.predict_proba(X)
+        predicted = self.decide(p) if self.has_threshold else self.estimator.predict(X)
         classes = self.estimator.classes_.tolist()
-        return {"prediction": predicted} | {f"probability_{name}": chances[:, k] for k, name in enumerate(classes)}
+        return {"prediction": predicted} | {f"probability_{name}": p[:, k] for k, name in enumerate(classes)}
 
     @property
     def has_threshold(self) -> bool:
         """Whether the class follows from `threshold` instead of the larger probability."""
         return self.task == "classification" and len(self.estimator.classes_) == 2 and self.threshold != 0.5
 
-    def decide(self, chances: NDArray[np.float64]) -> NDArray[Any]:
+    def decide(self, probabilities: NDArray[np.float64]) -> NDArray[Any]:
         """The class of each row by the threshold, from its probabilities."""
-        chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        chosen = np.where(probabilities[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return np.asarray(self.estimator.classes_)[chosen]
 
     def decided_tree(self, tree: ObliqueTree) -> ObliqueTree:
@@ -151,14 +151,14 @@ class TableModel:
                 raise ValueError(f"linear leaves of link {tree.link!r} have no score that a threshold could shift")
             level = self.threshold if self.positive == 1 else 1 - self.threshold
             return replace(tree, values=tree.values - logit(level))
-        chances = tree.link_outputs(tree.values[:, 0] if tree.link == "logistic" else tree.values)
-        chosen = np.where(chances[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
+        probabilities = tree.link_outputs(tree.values[:, 0] if tree.link == "logistic" else tree.values)
+        chosen = np.where(probabilities[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         one_hot = np.eye(2)[chosen]
         return replace(tree, values=one_hot[:, 1:] - one_hot[:, :1] if tree.link == "logistic" else one_hot)
 
     @property
     def unused_columns(self) -> frozenset[str]:
-        """Columns that no question uses: `predict` does not need them. Known where the fitted model is a tree."""
+        """Columns that no split uses: `predict` does not need them. Known where the fitted model is a tree."""
         trees = [vars(member).get("tree_") for member in self.members]
         if not all(isinstance(tree, ObliqueTree) for tree in trees):
             return frozenset()
@@ -233,7 +233,7 @@ class TableModel:
             raise ValueError("trained must be a text")
         for name in ("n_rows", "n_rows_scored"):
             if type(data[name]) is not int or data[name] < 0:
-                raise ValueError(f"{name} must be a whole number from 0, got {data[name]!r}")
+                raise ValueError(f"{name} must be an integer from 0, got {data[name]!r}")
         styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
@@ -264,7 +264,7 @@ class TableModel:
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:
-    """What a fitted estimator predicts, and how many targets it has."""
+    """The task of a fitted estimator and its number of targets."""
     if not is_classifier(estimator):
         return "regression", getattr(estimator, "n_outputs_", None) or 1
     if isinstance(estimator.classes_, list):

@@ -129,7 +129,7 @@ def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[
     if style.is_plain:
         try:
             values = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan, copy=True)
-        except OverflowError:  # a whole number of more than 308 digits, which pandas does not coerce
+        except OverflowError:  # an integer of more than 308 digits, which pandas does not coerce
             values = _parsed(column, style)
     else:
         values = _parsed(column, style)
@@ -169,7 +169,7 @@ class _Evidence:
     dot_thousands: str = ""
     dot_open: str = ""
     grouped: str = ""  # "1 234" or "1'234": the mark
-    small: str = ""  # plain whole numbers below 1000, and above
+    small: str = ""  # plain integers below 1000, and above
     large: str = ""
     padded: str = ""  # 2.500: an open one with an unneeded zero
 
@@ -183,7 +183,7 @@ def _evidence(cores: Iterable[str]) -> _Evidence:
 
 
 def _kinds(core: str) -> list[tuple[str, str]]:
-    """What one value shows."""
+    """The evidence of one value."""
     if re.fullmatch(r"\d+", core):
         return [("small" if len(core.lstrip("0")) < 4 else "large", core)]
     spaced = re.fullmatch(r"\d{1,3}(?:([ '])\d{3})(?:\1\d{3})*([.,]\d*)?", core)
@@ -205,7 +205,7 @@ def _kinds(core: str) -> list[tuple[str, str]]:
 
 
 def decimal_marks(frame: pd.DataFrame) -> set[str]:
-    """The decimal marks that a table's values show beyond doubt.
+    """The decimal marks that a table's values show unambiguously.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def _ambiguous(name: Any, example: str) -> TableError:
 
 
 def beyond_floats(column: pd.Series) -> NDArray[Any]:
-    """The whole numbers of a column that have more digits than a float keeps.
+    """The integers of a column that have more digits than a float keeps.
 
     Examples
     --------
@@ -382,7 +382,7 @@ def beyond_floats(column: pd.Series) -> NDArray[Any]:
 
 
 def leading_zeros(column: pd.Series) -> tuple[str, ...]:
-    """Whole numbers with zeros before them, as codes have: an example; two of them where they are the same number.
+    """Integers with zeros before them, as codes have: an example; two of them where they are the same number.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from treelu.data.blocks import MOST_CLASSES
 from treelu.data.store import RowStore
 from treelu.tables.errors import EmptyTableError, TableError
 from treelu.tables.files import iterate_table, parquet_file, read_table, reader_errors
-from treelu.tables.found import check_alike, find_files, partition, text_bytes
 from treelu.tables.layout import open_bytes, plain_errors
+from treelu.tables.paths import check_alike, find_files, partition, text_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +202,7 @@ def draw_table(
 
 
 def draw_rows(pieces: Iterable[pd.DataFrame], n_rows: int, seed: int, *, classes: str | None = None) -> Drawn:
-    """Draw rows from a stream of unknown length, each set of `n_rows` rows with the same chance.
+    """Draw rows from a stream of unknown length, each set of `n_rows` rows with the same probability.
 
     Each row gets a random number; those with the smallest are kept.
 

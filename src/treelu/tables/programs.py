@@ -113,7 +113,7 @@ def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, t
 
 
 def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
-    """What is read of a column, and its features, in the order of its encoding."""
+    """The inputs of a column, and its features, in the order of its encoding."""
     match column:
         case NumberColumn():
             return _number(column, place)

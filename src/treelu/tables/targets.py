@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Task = Literal["classification", "regression", "labels"]
-MAX_INFERRED_CLASSES = 10  # whole numbers with more different values than this are taken for quantities
+MAX_INFERRED_CLASSES = 10  # integers with more different values than this are taken for quantities
 MAX_CLASSES = 100
 
 
@@ -74,7 +74,7 @@ def read_targets(
     names : sequence of str
         Columns of `frame`.
     task : {"classification", "regression", "labels"} or None
-        None: several columns of 0 and 1 are labels; texts, truth values and up to ten different whole numbers are
+        None: several columns of 0 and 1 are labels; texts, truth values and up to ten different integers are
         classes; other numbers are values.
     note : callable
         Called with what was decided and which rows are left out.
@@ -139,12 +139,12 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
     return unit_format(column, decimal, marks)
 
 
-def doubtful_classes(name: str, y: NDArray[Any]) -> str | None:
-    """What may be wrong with the names of classes, in a sentence; None where nothing is.
+def suspicious_classes(name: str, y: NDArray[Any]) -> str | None:
+    """A warning about suspicious class names; None where there is nothing to warn of.
 
     Examples
     --------
-    >>> doubtful_classes("y", np.array(["yes", "no", "Yes"]))
+    >>> suspicious_classes("y", np.array(["yes", "no", "Yes"]))
     "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
     """
     if y.dtype.kind != "U" or y.ndim != 1:
@@ -160,7 +160,7 @@ def doubtful_classes(name: str, y: NDArray[Any]) -> str | None:
 
 
 def _are_codes(column: pd.Series, task: Task | None) -> bool:
-    """Whether whole numbers are names of classes: "01" is not 1, and floats keep sixteen digits only."""
+    """Whether integers are names of classes: "01" is not 1, and floats keep sixteen digits only."""
     if task == "regression" or not (len(beyond_floats(column)) or leading_zeros(column)):
         return False
     return task == "classification" or to_texts(column).nunique() <= MAX_INFERRED_CLASSES

@@ -110,7 +110,7 @@ def _singular(unit: str) -> str:
 
 
 def _check_units(name: object, found: Sequence[_Quantity], plain: Sequence[str]) -> None:
-    """Raise where units are mixed beyond doubt: with each other, or with numbers that have none."""
+    """Raise where units are clearly mixed: with each other, or with numbers that have none."""
     counts = Counter(_singular(quantity.unit) for quantity in found)
     (usual, most), *others = counts.most_common()
     sure = all(unit in KNOWN for unit in counts) and any(_is_clear(quantity) for quantity in found)

@@ -86,8 +86,8 @@ class Combination:
         """Count one more member in."""
         self.n_members += 1
         if self.combine == "vote":
-            chances = log_probabilities(self.start + part)
-            self.total = chances if self.n_members == 1 else np.logaddexp(self.total, chances)
+            log_p = log_probabilities(self.start + part)
+            self.total = log_p if self.n_members == 1 else np.logaddexp(self.total, log_p)
         else:
             self.total = self.total + part
 
@@ -249,14 +249,14 @@ class Sums:
 
 
 class Maker(Protocol):
-    """What makes members: a `Recipe`, or a `CrossFit` for stacks."""
+    """A maker of members: a `Recipe`, or a `CrossFit` for stacks."""
 
     def make(self, number: int, ensemble: Ensemble, sums: Any, /) -> tuple[Member, NeuronChain, EpochRecord]:
         """Train member `number` = 1, 2, … of an ensemble; with it its network in training form and its last epoch."""
 
 
 class Tally(Protocol):
-    """What counts members in: `Sums`, or `HeldOut` for stacks."""
+    """The running total of members: `Sums`, or `HeldOut` for stacks."""
 
     sample: Dataset
 
@@ -292,7 +292,7 @@ def grow(
         The size to grow to.
     recipe : Recipe or CrossFit
     sums : Sums or HeldOut
-        The training rows and what members say of them.
+        The training rows and the members' predictions for them.
     validation : Sums, optional
         Scored after each member; the members after the best score are dropped at the end.
     patience : int, optional

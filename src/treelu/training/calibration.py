@@ -16,15 +16,15 @@ from treelu.training.loop import evaluate
 
 CLEARLY = 2.0  # standard errors that a difference must exceed
 COLDEST = 0.05  # the temperature of scores that are far less sure than they could be
-HOTTEST = 20.0  # the temperature of scores that say no more than the classes' shares do
+HOTTEST = 20.0  # the temperature of scores that are no better than the class frequencies
 OUTLIERS = 1e-4  # ε: the proportion of rows whose class the scores say nothing about
-LEAST_SLOPE = 0.05  # as for classes: a temperature of 20
+LEAST_FACTOR = 0.05  # as for classes: a temperature of 20
 GRID = 25  # temperatures or factors tried before the best of them is refined
 STEPS = 50  # of the fixed-point iteration; each divides the error by a constant
 
 
 def refine_leaves(network: NeuronChain, sample: Dataset, strength: float) -> None:
-    """Move each visited leaf's output to where its own rows want it, held back by `strength` pseudo-rows.
+    """Refit each visited leaf's output to its own rows, shrunk towards the network's by `strength` pseudo-rows.
 
     A leaf with n rows moves n / (n + strength) of the way to its best constant for squared error, and likewise for
     cross entropy, so that rare leaves stay where the network, which knows of all rows, put them. Linear leaves move
@@ -69,19 +69,19 @@ def _leaf_shifts(
     for _ in range(1 if targets.task == "regression" else STEPS):
         moved = scores + shift[leaf]
         if targets.task == "regression":
-            slope = moved - y
+            residual = moved - y
         elif targets.task == "binary":
-            slope = probabilities(moved)[:, 1:] - y
+            residual = probabilities(moved)[:, 1:] - y
         else:
-            slope = probabilities(moved)
-            slope[np.arange(len(y)), y] -= 1
-        gradient = np.column_stack([np.bincount(leaf, weight * column, n_leaves) for column in slope.T])
+            residual = probabilities(moved)
+            residual[np.arange(len(y)), y] -= 1
+        gradient = np.column_stack([np.bincount(leaf, weight * column, n_leaves) for column in residual.T])
         shift -= (gradient + strength * bound * shift) / (bound * mass)
     return shift
 
 
 def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Raw scores (L,) of the shares of the classes among rows, with half a row more of each; of regression, 0.
+    """Raw scores (L,) of the class frequencies among rows, with half a row more of each; of regression, 0.
 
     Examples
     --------
@@ -90,19 +90,19 @@ def prior_scores(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float6
     """
     if targets.task == "regression":
         return np.zeros(targets.n_outputs)
-    scores = log_shares(targets, rows)
+    scores = log_frequencies(targets, rows)
     return scores if targets.task == "multiclass" else scores[1:] - scores[:1]
 
 
-def log_shares(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The logarithms of the classes' shares among rows, by weight, with half a row more of each."""
+def log_frequencies(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The logarithms of the class frequencies among rows, by weight, with half a row more of each."""
     number = targets.class_numbers(rows).astype(np.int64)
     mass = np.bincount(number, targets.weights(rows), targets.n_columns) + 0.5
     return np.log(mass / mass.sum())
 
 
 class Tempering(NamedTuple):
-    """How raw scores are made as sure as they should be: divided by a temperature, or drawn to the classes' shares.
+    """Calibration of raw scores: divided by a temperature, or shrunk towards the class frequencies.
 
     Examples
     --------
@@ -115,11 +115,11 @@ class Tempering(NamedTuple):
     to_shares: bool = False
 
     def of(self, scores: NDArray[np.float64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The scores (n, L), tempered; `prior` (L,) are the scores of the classes' shares."""
+        """The scores (n, L), tempered; `prior` (L,) are the scores of the class frequencies."""
         return scores / self.temperature + self.shift(prior)
 
     def shift(self, prior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is added to the scores divided by the temperature."""
+        """The constant added to the scores divided by the temperature."""
         return (1 - 1 / self.temperature) * prior if self.to_shares else np.zeros_like(prior)
 
 
@@ -133,10 +133,10 @@ class Tempered(NamedTuple):
 def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> Tempered:
     """Find the tempering of the raw scores (n, L) of held-out `rows`: a temperature from 0.05 to 20 for classes.
 
-    Scores that are right no more often than the majority class, or lose no less than the classes' shares, are drawn
-    to these shares: what is not known better than by chance becomes the majority class, not a draw between all. In
-    regression the temperature is 1 or more: outputs that spread further than the held-out targets justify are shrunk
-    towards 0, the mean of scaled targets, as far as these rows say clearly. Losses are those of `row_losses`, which
+    Scores that are right no more often than the majority class, or lose no less than the class frequencies, are
+    shrunk towards these frequencies: what is predicted no better than by guessing becomes the majority class. In
+    regression the temperature is 1 or more: outputs that spread wider than the held-out targets justify are shrunk
+    towards 0, the mean of scaled targets, as far as these rows clearly show. Losses are those of `row_losses`, which
     outliers cannot dominate.
 
     Examples
@@ -149,8 +149,8 @@ def temper(scores: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64
     """
     weight = targets.weights(rows)
     if targets.task == "regression":
-        slope = _slope(scores, targets, rows)
-        return Tempered(Tempering(1 / slope), row_losses(slope * scores, targets, rows))
+        factor = _best_factor(scores, targets, rows)
+        return Tempered(Tempering(1 / factor), row_losses(factor * scores, targets, rows))
     prior = prior_scores(targets, rows)
 
     def tempered(log_temperature: float, to_shares: bool) -> Tempered:
@@ -204,18 +204,18 @@ def within_range(outputs: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.fl
     return np.clip(outputs, y.min(axis=0), y.max(axis=0))
 
 
-def _slope(outputs: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> float:
+def _best_factor(outputs: NDArray[np.float64], targets: Targets, rows: NDArray[np.int64]) -> float:
     """The factor of the outputs with the least bounded squared error, 1 where it is not clearly less.
 
     Outputs that remain outside the range of the targets do not enter the least-squares fit.
     """
-    factors = np.geomspace(LEAST_SLOPE, 1.0, GRID)
+    factors = np.geomspace(LEAST_FACTOR, 1.0, GRID)
     near = min(factors[::-1], key=lambda factor: row_losses(factor * outputs, targets, rows).mean())
     inside = near * outputs == within_range(near * outputs, targets.y)
     y, weight = targets.y[rows], inside * targets.weights(rows)[:, None]
     size = (weight * outputs**2).sum()
     if not size > 0:
         return 1.0
-    slope = (weight * outputs * y).sum() / size
-    error = np.sqrt((weight * (y - slope * outputs) ** 2).mean() / size)
-    return float(np.clip(slope + CLEARLY * error, LEAST_SLOPE, 1.0))
+    factor = (weight * outputs * y).sum() / size
+    error = np.sqrt((weight * (y - factor * outputs) ** 2).mean() / size)
+    return float(np.clip(factor + CLEARLY * error, LEAST_FACTOR, 1.0))

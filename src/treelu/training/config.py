@@ -12,9 +12,9 @@ import numpy as np
 from treelu.data.dataset import Dataset
 from treelu.nn import Activation, LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind
-from treelu.training.counts import unseen_features
 from treelu.training.hyper_parameters import HyperParameters, candidates_for
 from treelu.training.loop import Callback, KernelStepper, MakeStepper
+from treelu.training.pattern_counts import unseen_features
 from treelu.training.settings import Settings
 
 PATIENCE = 10  # epochs, for early_stopping=True
@@ -29,7 +29,7 @@ def patience_of(early_stopping: bool | int) -> int | None:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What `fit_network` needs beside the rows and a seed; see `LCNClassifier` for the parameters.
+    """Configuration of `fit_network`; see `LCNClassifier` for the parameters.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class NetworkConfig:
         return network
 
     def make_stepper(self) -> MakeStepper:
-        """What makes updates: the kernels, or torch where another device is asked for."""
+        """The stepper that makes updates: the kernels, or torch where another device is asked for."""
         if not isinstance(self.device, str) and type(self.device).__module__ != "torch":
             raise ValueError(f"device must be a string such as 'cpu' or a torch.device, got {self.device!r}")
         device = str(self.device)
@@ -115,3 +115,10 @@ class NetworkConfig:
 
         check_device(device)
         return partial(TorchStepper, device=device)
+
+
+def draw_seeds(random_state: Any, count: int) -> list[int]:
+    """Seeds of single fits, the same for the same number; a `RandomState` is advanced, as scikit-learn does it."""
+    from sklearn.utils import check_random_state
+
+    return [int(seed) for seed in check_random_state(random_state).randint(2**31 - 1, size=count)]

@@ -31,9 +31,9 @@ class Kind:
 
 
 class HeldOut:
-    """What members say of the rows that they left out; the counterpart of `Sums` for stacks.
+    """Out-of-fold predictions of the members; the counterpart of `Sums` for stacks.
 
-    Member 1, 2, … leaves out the folds in turn; with no folds, none leaves a row out.
+    Members 1, 2, … hold out the folds in turn; with no folds, no row is held out.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class HeldOut:
         self._loss = float("nan")
 
     def fold(self, number: int) -> Fold:
-        """The places of the rows that member 1, 2, … is trained on, and of those that it leaves out."""
+        """The places of the rows that member 1, 2, … is trained on, and of those that it holds out."""
         if not self.folds:
             return np.arange(len(self.sample)), np.arange(0)
         return self.folds[(number - 1) % len(self.folds)]
@@ -70,19 +70,19 @@ class HeldOut:
         self._loss = targets.loss(scores.astype(np.float32), rows)
 
     def loss_as_part(self, member: Member, network: NeuronChain, number: int) -> float:
-        """The loss of a member on the rows that it left out, as a part of a stack, which is never certain.
+        """The out-of-fold loss of a member as a part of a stack, which is never certain.
 
-        Infinity where it left none out.
+        Infinity where no row is out of its fold.
         """
         rows = self.sample.rows[self.fold(number)[1]]
         if not len(rows):
             return float("inf")
         targets, y = self.sample.targets, self.sample.targets.y[rows]
-        said = predictions(self._scores(member, network, rows), targets.task)
+        predicted = predictions(self._scores(member, network, rows), targets.task)
         if targets.task == "regression":
-            losses = ((within_range(said, targets.y) - y) ** 2).mean(axis=1)
+            losses = ((within_range(predicted, targets.y) - y) ** 2).mean(axis=1)
         else:
-            losses = -np.take_along_axis(logs(said), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
+            losses = -np.take_along_axis(logs(predicted), y.reshape(-1, 1).astype(np.int64), axis=1)[:, 0]
         weights = targets.weights(rows)
         return float(np.average(losses, weights=weights)) if weights.any() else float("inf")
 
@@ -90,12 +90,12 @@ class HeldOut:
         return evaluate(network, self.sample.table.columns(member.features), rows).astype(np.float64)
 
     def outputs(self) -> NDArray[np.float64]:
-        """Mean probabilities, or values; NaN where no member left a row out."""
+        """Mean probabilities, or values; NaN where no member held the row out."""
         with np.errstate(invalid="ignore"):
             return self.totals / self.counts[:, None]
 
     def loss(self) -> float:
-        """The loss of the last member on the rows that it left out."""
+        """The out-of-fold loss of the last member."""
         return self._loss
 
 
@@ -106,10 +106,10 @@ class CrossFit:
     Attributes
     ----------
     kinds : sequence of Kind
-        Of several, each trains a first member, and the one whose member does best on the rows left out makes the
+        Of several, each trains a first member, and the one whose member has the least out-of-fold loss makes the
         others; from then on it is the only one here.
     bootstrap : bool
-        Whether each member sees as many rows drawn with replacement from those it does not leave out.
+        Whether each member sees as many rows drawn with replacement from those it does not hold out.
     seed : int
         Member e depends on (seed, e), and on the kind, only.
     """

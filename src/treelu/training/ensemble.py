@@ -15,17 +15,17 @@ from treelu.data.scaling import Scaling
 from treelu.nn import LocallyConstantNetwork
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, TrainMember, grow
 from treelu.training.config import NetworkConfig
-from treelu.training.counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.fit import choose, hold_out, loop_options, trained
 from treelu.training.hyper_parameters import HyperParameters
 from treelu.training.loop import Callback, History, train
+from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.progress import epoch_bar
 from treelu.training.sparsity import proximal_step
 
 
 @dataclass(frozen=True)
 class EnsembleConfig:
-    """What `fit_ensemble` needs beside the rows and a seed; see `ELCNClassifier` for the parameters.
+    """Configuration of `fit_ensemble`; see `ELCNClassifier` for the parameters.
 
     Attributes
     ----------

@@ -22,14 +22,14 @@ from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.config import NetworkConfig, patience_of
-from treelu.training.counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.hyper_parameters import Choice, HyperParameters, choose_candidate, trial_lines, trial_share
 from treelu.training.loop import History, best_fit, evaluate, train
+from treelu.training.parallel import together
+from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
 from treelu.training.plan import plan_training
 from treelu.training.progress import epoch_bar
 from treelu.training.settings import Settings
 from treelu.training.sparsity import choose_features, path_step, proximal_step
-from treelu.training.together import together
 
 PATH_SHARE = 1 / 6  # of the epochs, for each penalty on the way to max_tree_features
 REFINEMENT = 10.0  # pseudo-rows of a leaf, for refine_leaves=True

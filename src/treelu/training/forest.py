@@ -23,7 +23,7 @@ FEW_ROWS = 256  # not worth a thread
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees whose questions are "is feature j at least t?"; its scores are the sum of the trees' leaf values.
+    """Trees whose splits are "is feature j at least t?"; its scores are the sum of the trees' leaf values.
 
     Attributes
     ----------

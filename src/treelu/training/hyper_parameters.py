@@ -21,7 +21,7 @@ from treelu.nn import NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
 from treelu.training.loop import evaluate
-from treelu.training.together import in_order
+from treelu.training.parallel import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
@@ -202,7 +202,7 @@ def _in_threads(score: Callable[[HyperParameters], T], candidates: Sequence[Hype
 def clearly_worse(
     losses: NDArray[np.float64], best: NDArray[np.float64], groups: NDArray[np.int64] | None = None
 ) -> bool:
-    """Whether losses on the same rows are higher by more than chance makes them; chance is that of whole groups."""
+    """Whether losses on the same rows are significantly higher; with groups, the standard error is over groups."""
     difference = by_group(losses - best, groups)
     return bool(difference.mean() > CLEARLY * difference.std() / np.sqrt(len(difference)))
 

@@ -21,7 +21,7 @@ from treelu.nn.cpu.passes import TrainingPass
 from treelu.nn.cpu.threads import one_blas_thread
 from treelu.nn.networks import views
 from treelu.training.optimizers import Optimizer
-from treelu.training.together import check_not_stopped
+from treelu.training.parallel import check_not_stopped
 
 Schedule = Literal["step", "cosine", "constant"] | Callable[[int, int], float]
 FUSED_OUTPUTS = 32  # with more outputs BLAS multiplies faster than the kernels, which run without Python
@@ -46,7 +46,7 @@ AfterStep = Callable[[NeuronChain, dict[str, NDArray[Any]], float], None]
 
 
 class Trainable(Protocol):
-    """What the loop asks of a network."""
+    """The protocol of a network that the loop trains."""
 
     activation: Activation
     out_features: int
@@ -73,7 +73,7 @@ MakeStepper = Callable[[Any, Dataset, str, float], Stepper]
 
 @dataclass
 class History:
-    """What happened during training.
+    """The history of a training.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class History:
 
 
 def learning_rate_factor(schedule: Schedule, epoch: int, epochs: int) -> float:
-    """What multiplies the learning rate in epoch 1 … epochs.
+    """The factor of the learning rate in epoch 1 … epochs.
 
     "step" is the paper's: × 0.1 after each third. A callable gets (epoch, epochs).
 
@@ -195,7 +195,7 @@ class KernelStepper:
         if not self.in_one_go:
             return self._one_by_one(batches, keys, annealing, rate)
         step, self.optimizer.n_steps = self.optimizer.next_step(rate), self.optimizer.n_steps + len(keys)
-        targets = self.sample.targets.wanted()
+        targets = self.sample.targets.arrays()
         return self.passes.updates(self.sample.table, batches, keys, annealing, targets, step)
 
     def _one_by_one(
@@ -316,7 +316,7 @@ def train(
     annealing : float in [0, 1]
         Where the activation is piece-wise linear, λ grows to 1 within this share of the epochs (§3.7: within all).
     validation : Dataset, optional
-        Judged after each epoch; the best epoch's parameters are restored at the end.
+        Scored after each epoch; the best epoch's parameters are restored at the end.
     patience : int, optional
         Stop after this many epochs without a better validation score.
     callbacks : sequence of callables

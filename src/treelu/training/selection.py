@@ -22,7 +22,7 @@ def compare(
     keep: Callable[[dict[Candidate, list[Result]]], Iterable[Candidate]] | None = None,
     run: Callable[[list[Job[Fold, Candidate]]], Iterable[Sequence[Result]]] | None = None,
 ) -> dict[Candidate, list[Result]]:
-    """What each candidate comes to on each fold.
+    """The loss of each candidate on each fold.
 
     Parameters
     ----------

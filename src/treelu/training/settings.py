@@ -26,8 +26,8 @@ class Settings:
         Share of the epochs in which softplus turns into ReLU (§3.7); in the rest the network is the tree itself. 1 is
         the paper's, 0 trains the tree from the start.
     straight_through : bool
-        Let gradients pass a neuron's decision as if it were smooth, so that the tree's decisions go on moving while it
-        is a tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a decision moves.
+        Straight-through gradients: those of the smooth activation, so that the tree's splits keep moving while it is a
+        tree. False takes the exact gradients, as the paper does: the nearer to ReLU, the less a split moves.
     negative_slope : float
         Slope of the activation below zero; 0 is ReLU.
     n_init : int
@@ -61,7 +61,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         _check("batch_size", self.batch_size, _is_count(self.batch_size) or _is(self.batch_size, "auto"),
-               "a whole number from 1, or 'auto'")  # fmt: skip
+               "an integer from 1, or 'auto'")  # fmt: skip
         _check("optimizer", self.optimizer, _is(self.optimizer, "amsgrad", "sgd"), "'amsgrad' or 'sgd'")
         known = callable(self.schedule) or _is(self.schedule, "cosine", "step", "constant")
         _check("schedule", self.schedule, known, "'cosine', 'step', 'constant' or a callable")
@@ -69,7 +69,7 @@ class Settings:
         _check("annealing", self.annealing, share, "a number from 0 to 1")
         _check("straight_through", self.straight_through, _is_flag(self.straight_through), "True or False")
         _check("negative_slope", self.negative_slope, _is_number(self.negative_slope), "a number")
-        _check("n_init", self.n_init, _is_count(self.n_init), "a whole number from 1")
+        _check("n_init", self.n_init, _is_count(self.n_init), "an integer from 1")
         positive = _is_number(self.feature_penalty) and self.feature_penalty >= 0
         _check("feature_penalty", self.feature_penalty, positive, "a number from 0")
         strength = _is_flag(self.refine_leaves) or (_is_number(self.refine_leaves) and self.refine_leaves >= 0)

@@ -52,14 +52,14 @@ def shrink_features(network: NeuronChain, amount: float | NDArray[Any]) -> None:
 
 
 def proximal_step(penalty: float) -> AfterStep | None:
-    """What the training loop does after each update where a penalty is given by hand; None without one."""
+    """The callback of the training loop after each update for a given penalty; None without one."""
     if penalty == 0:
         return None
     return lambda network, gradients, rate: shrink_features(network, penalty * rate)
 
 
 def path_step(penalty: float, optimizer: str) -> AfterStep:
-    """What the training loop does after each update on the way to few features.
+    """The callback of the training loop after each update on the path to few features.
 
     AMSGrad does not step along the loss's gradient but divides it by its root mean square r, so that features that
     matter and features that do not move alike. Here the penalty is divided too, by one r_d for each feature: a feature
@@ -105,8 +105,8 @@ class _RootMeanSquares:
 def choose_features(network: NeuronChain, n_features: int, train_with: Callable[[float], object]) -> NDArray[np.int64]:
     """The features that remain as the penalty grows until at most `n_features` do, in ascending order.
 
-    `train_with(penalty)` goes on training `network` with that penalty. Where the last step of the path drops too many,
-    the strongest of the step before fill up.
+    `train_with(penalty)` continues training `network` with that penalty. Where the last step of the path drops too
+    many, the strongest of the step before fill up.
     """
     before = feature_norms(network)
     penalty = FIRST_PENALTY

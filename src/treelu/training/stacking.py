@@ -1,16 +1,16 @@
-"""Stacking: parts of different kinds, each weighted by how well it predicts rows that it was not fitted to.
+"""Stacking: parts of different kinds, with weights fitted to out-of-fold predictions.
 
 Two classes and more: the probabilities are a product of the parts' own,
 
     p(y | x) ∝ Π_c p̃_c(y | x)^(b_c),   b_c ≥ 0,   p̃ = (1 − ε) p + ε / K
 
-with the shares of the classes as one part, so that parts that know nothing are drawn to these. Values: a sum,
+with the class frequencies as one part, so that uninformative parts are shrunk towards these. Values: a sum,
 
     v(x) = ȳ + Σ_c b_c (v_c(x) − ȳ),   b_c ≥ 0.
 
 The weights minimise cross entropy, or squared error, of rows held out, values clipped to the range of the targets, so
-that no single row decides; both problems are convex. Weights of classes are held a little to equal ones, so that parts
-that make no error on few rows are not taken to be certain.
+that no single row decides; both problems are convex. A small l2 penalty shrinks the weights of classes
+towards equal ones, so that parts that make no error on few rows are not taken to be certain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 FLOOR = 0.01  # ε: no part is ever certain
-HOLD = 2.0  # rows' worth of loss that a weight pays for being 1 away from an equal share
+PENALTY = 2.0  # l2 penalty on the distance of the weights from equal ones, in rows
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Stack:
     weights : array of shape (1 + n_groups + n_trees,)
         b of the constant (in regression 0) and of each part.
     constant : array
-        The classes' log shares, or the mean target.
+        The classes' log frequencies, or the mean target.
     """
 
     task: Task
@@ -119,7 +119,7 @@ class Stack:
         return combined(self.parts(table), self.weights, self.constant, self.task)
 
     def parts(self, table: Table) -> list[NDArray[np.float64]]:
-        """What each part says of raw rows: probabilities (n, classes), or values (n, L)."""
+        """The predictions of each part for raw rows: probabilities (n, classes), or values (n, L)."""
         found: list[NDArray[np.float64]] = []
         for group in range(self.n_groups):
             total: NDArray[np.float64] | float = 0.0
@@ -133,7 +133,7 @@ class Stack:
 def combined(
     parts: Sequence[NDArray[np.float64]], weights: NDArray[np.float64], constant: NDArray[np.float64], task: Task
 ) -> NDArray[np.float64]:
-    """Raw scores, or values, from what parts say; for two classes one column of log-odds.
+    """Raw scores, or values, from the parts' predictions; for two classes one column of log-odds.
 
     Examples
     --------
@@ -150,9 +150,9 @@ def combined(
     return total[:, 1:] - total[:, :1] if task == "binary" else total
 
 
-def logs(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def logs(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """log p̃ of probabilities (n, classes)."""
-    return np.log((1 - FLOOR) * chances + FLOOR / chances.shape[1])
+    return np.log((1 - FLOOR) * p + FLOOR / p.shape[1])
 
 
 def find_weights(
@@ -163,11 +163,11 @@ def find_weights(
     Parameters
     ----------
     parts : sequence of arrays
-        What each part, without having seen a row, says of it; NaN where it saw the row.
+        Out-of-fold predictions of each part; NaN where there are none.
     targets, rows
-        The targets, and the rows of the table that `parts` speak of.
+        The targets, and the rows of the table that `parts` predict.
     constant : array
-        The classes' log shares, or the mean target.
+        The classes' log frequencies, or the mean target.
 
     Examples
     --------
@@ -198,14 +198,14 @@ def _least_cross_entropy(
     logarithms: NDArray[np.float64], y: NDArray[np.int64], weight: NDArray[np.float64], start: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The weights of the parts' log-probabilities (parts, n, classes) with the least loss; `weight` adds up to 1."""
-    at, hold = np.arange(len(y)), HOLD / len(y)
+    at, penalty = np.arange(len(y)), PENALTY / len(y)
 
     def loss_and_gradient(b: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        log_chances = log_softmax(np.tensordot(b, logarithms, 1), axis=1)
-        slope = np.exp(log_chances)
-        slope[at, y] -= 1
-        loss = hold * float(((b - start) ** 2).sum()) - float(weight @ log_chances[at, y])
-        return loss, np.tensordot(logarithms, weight[:, None] * slope, 2) + 2 * hold * (b - start)
+        log_p = log_softmax(np.tensordot(b, logarithms, 1), axis=1)
+        residual = np.exp(log_p)
+        residual[at, y] -= 1
+        loss = penalty * float(((b - start) ** 2).sum()) - float(weight @ log_p[at, y])
+        return loss, np.tensordot(logarithms, weight[:, None] * residual, 2) + 2 * penalty * (b - start)
 
     bounds = [(0.0, None)] * len(start)
     return np.asarray(minimize(loss_and_gradient, start, jac=True, bounds=bounds, method="L-BFGS-B").x)

@@ -61,11 +61,11 @@ def _whole_numbers(name: str, value: Any) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:  # lists of unlike lengths
-        raise ValueError(f"{name} must be a vector of whole numbers: {error}") from None
+        raise ValueError(f"{name} must be a vector of integers: {error}") from None
     if array.size == 0 and array.ndim == 1:
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be a vector of whole numbers, got {array.dtype} of shape {array.shape}")
+        raise ValueError(f"{name} must be a vector of integers, got {array.dtype} of shape {array.shape}")
     if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
         raise ValueError(f"{name} must be below 2**63")
     return array.astype(np.int64)
@@ -182,7 +182,7 @@ def node_children(children: Any, n_splits: int) -> np.ndarray:
 
 
 def labels(classes: Any) -> np.ndarray:
-    """Classes as an array; whole numbers from 2^63 on, of which NumPy makes floats where others are below, stay whole.
+    """Classes as an array; integers from 2^63 on, of which NumPy makes floats where others are below, stay whole.
 
     Examples
     --------

@@ -28,10 +28,10 @@ class MissingValues:
 
     Examples
     --------
-    >>> gaps = MissingValues.of(np.array([[1.0, 5.0], [np.nan, 7.0], [3.0, 6.0], [9.0, 6.0]]))
-    >>> gaps.fill(np.array([[np.nan, 1.0]]))
+    >>> missing = MissingValues.of(np.array([[1.0, 5.0], [np.nan, 7.0], [3.0, 6.0], [9.0, 6.0]]))
+    >>> missing.fill(np.array([[np.nan, 1.0]]))
     array([[3., 1., 1.]])
-    >>> gaps.names(["age", "size"])
+    >>> missing.names(["age", "size"])
     ['age', 'size', 'age is missing']
     """
 
@@ -57,7 +57,7 @@ class MissingValues:
         return np.arange(len(self.fills), self.n_columns)
 
     def fill(self, X: Any) -> NDArray[Any]:
-        """Rows with gaps filled, followed by the indicator columns."""
+        """Rows with missing values filled, followed by the indicator columns."""
         absent = _absent(X)
         filled = np.where(absent, self.fills.astype(X.dtype), X) if absent.any() else X
         return np.hstack([filled, absent[:, self.gaps].astype(X.dtype)])

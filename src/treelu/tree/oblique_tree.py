@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import check, rows
-from treelu.tree.doors import Doors
 from treelu.tree.missing import MissingValues
+from treelu.tree.output_methods import OutputMethods
 from treelu.tree.questions.methods import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ObliqueTree(Doors, Questions):
+class ObliqueTree(OutputMethods, Questions):
     """A binary decision tree whose nodes test linear combinations of the features.
 
     A row x goes right at a node where ``weights @ x + bias >= 0`` and left elsewhere. Decision nodes
@@ -46,7 +46,7 @@ class ObliqueTree(Doors, Questions):
         The total weight of these rows; None where it is their number.
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
-        predict: texts and pictures rank a question's terms by |weight| × spread, their effect.
+        predict: texts and pictures rank a split's terms by |weight| × spread, their effect.
     missing : MissingValues, optional
         How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
         missing values, computed from the columns before them: rows are given either with these columns alone, in
@@ -176,7 +176,7 @@ class ObliqueTree(Doors, Questions):
         return f"x{feature}" if self.feature_names is None else self.feature_names[feature]
 
     def effect_scale(self) -> np.ndarray:
-        """What a weight is multiplied by to give its effect: the features' spreads, or ones where they are not known.
+        """The factors that turn weights into effects: the features' spreads, or ones where they are not known.
 
         Examples
         --------
@@ -187,7 +187,7 @@ class ObliqueTree(Doors, Questions):
         return np.ones(self.n_features) if self.spreads is None else self.spreads
 
     def used_features(self) -> np.ndarray:
-        """The features that some question, or some linear leaf, weighs: their indices, in order.
+        """The features that some split, or some linear leaf, weighs: their indices, in order.
 
         Examples
         --------
@@ -206,7 +206,7 @@ class ObliqueTree(Doors, Questions):
 
     @property
     def max_terms(self) -> int:
-        """Features in the longest question; 0 for a tree of one leaf."""
+        """Features in the longest split; 0 for a tree of one leaf."""
         weights: Any = self.weights
         return int(np.asarray((weights != 0).sum(axis=1)).max(initial=0))
 

@@ -38,7 +38,7 @@ def leaf_ranks(tree: ObliqueTree) -> np.ndarray | None:
 def leaf_colors(tree: ObliqueTree) -> list[str]:
     """A colour for each leaf as ``#rrggbb``: by class and its probability, or by rank from blue to red.
 
-    Two leaves of the same class never differ in hue: the nearer its probability is to chance, the paler a leaf is.
+    Two leaves of the same class never differ in hue: the nearer its probability is to uniform, the paler a leaf is.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def leaf_colors(tree: ObliqueTree) -> list[str]:
 
 
 def _class_color(probability: np.ndarray) -> str:
-    chance = 1 / len(probability)
+    uniform = 1 / len(probability)
     best = int(probability.argmax())
-    return _mix(_MIDDLE, _CLASS_COLORS[best % len(_CLASS_COLORS)], (probability[best] - chance) / (1 - chance))
+    return _mix(_MIDDLE, _CLASS_COLORS[best % len(_CLASS_COLORS)], (probability[best] - uniform) / (1 - uniform))
 
 
 def _ramp(share: float) -> str:

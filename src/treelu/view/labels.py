@@ -13,7 +13,7 @@ from treelu.tree.rows import node_totals
 from treelu.view.layout import depth_that_fits
 
 MAX_LEAVES = 256  # ends of branches in a text
-FEW = 6  # a question of so many terms is shown whole
+FEW = 6  # a split of so many terms is shown whole
 STRONGEST = 3  # terms shown of a longer one
 
 
@@ -97,7 +97,7 @@ def _append(text: str, term: str, negative: bool) -> str:
 def leaf_words(
     tree: ObliqueTree, leaf: int, top: int | None = None, digits: int = 3, scale: np.ndarray | None = None
 ) -> str:
-    """What leaf ``leaf`` (counted from 0) answers: a value, a class with its probability, or a linear form.
+    """The prediction of leaf ``leaf`` (counted from 0): a value, a class with its probability, or a linear form.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def rows_words(tree: ObliqueTree, node: int) -> str:
 
 
 def hidden_words(n_leaves: int) -> str:
-    """What a collapsed branch hides.
+    """The contents of a collapsed branch.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def cut_depth(tree: ObliqueTree, max_leaves: int | None) -> int:
 
 
 def cut_words(tree: ObliqueTree, depth: int) -> str:
-    """What is left out of a tree that is cut at a depth, and how to get it; nothing where it is whole.
+    """The note about a tree that is cut at a depth, and how to get the rest; nothing where it is whole.
 
     Examples
     --------

@@ -15,7 +15,7 @@ Children = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class TreeLayout:
     """Positions of nodes: `level` counts from the root, `centre` is the middle of a node's box along its level.
 
     All boxes together reach from 0 to `extent`.
@@ -26,7 +26,7 @@ class Layout:
     extent: float
 
 
-def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0, root: int = 0) -> Layout:
+def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0, root: int = 0) -> TreeLayout:
     """Place the boxes of a tree: a parent half way between its two children, no two boxes of a level overlapping.
 
     The boxes below a node take a strip of their own along the levels; strips of siblings lie beside each other.
@@ -62,7 +62,7 @@ def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0
     for node in parents:
         first, second = children[node]
         centre[first], centre[second] = centre[node] - apart[node] / 2, centre[node] + apart[node] / 2
-    return Layout(level, centre, before[root] + after[root])
+    return TreeLayout(level, centre, before[root] + after[root])
 
 
 def _levels(children: Children, root: int) -> dict[int, int]:

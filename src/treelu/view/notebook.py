@@ -1,4 +1,4 @@
-"""What notebooks show: a tree as a picture, a report page in a frame."""
+"""Representations for notebooks: a tree as a picture, a report page in a frame."""
 
 from __future__ import annotations
 

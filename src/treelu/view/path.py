@@ -1,4 +1,4 @@
-"""The way of one row through a tree: each question, its answer and what the terms contribute; in words and as HTML."""
+"""The path of one row through a tree: each split, its answer and the contributions of its terms; as text and HTML."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from treelu.tree.names import shown_name
 from treelu.tree.rows import dense_row, node_scores, one_row_table
 from treelu.view.labels import FEW, leaf_words, number, strongest_terms
 
-_NAMED = 5  # contributions named of a question with more than six
+_NAMED = 5  # contributions named of a split with more than six
 
 
 @dataclass(frozen=True)
-class Step:
-    """One question on the way: its score, and the parts that add up to it with the words for each."""
+class PathStep:
+    """One split on the way: its score, and the parts that add up to it with the words for each."""
 
     node: int
     score: float
@@ -33,18 +33,18 @@ class Step:
 class DescribedPath(str):
     """Text that a notebook shows as a table; otherwise a string like any other."""
 
-    _html: str
+    html: str
 
     def __new__(cls, text: str, html: str) -> DescribedPath:
         path = super().__new__(cls, text)
-        path._html = html
+        path.html = html
         return path
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # for pickle and copy
-        return str(self), self._html
+        return str(self), self.html
 
     def _repr_html_(self) -> str:
-        return self._html
+        return self.html
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -56,7 +56,7 @@ def describe_path(tree: ObliqueTree, x: Any, *, top: int | None = None, digits: 
     node, steps = 0, []
     while node < tree.n_splits:
         score = float(node_scores(row[None, :], np.array([0]), tree.weights, tree.biases, node)[0])
-        steps.append(Step(node, score, _parts(tree, node, row, top, digits)))
+        steps.append(PathStep(node, score, _parts(tree, node, row, top, digits)))
         node = int(tree.children[node, int(score >= 0)])
     end = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits)}"
     here = _linear_output(tree, row, digits)
@@ -71,9 +71,9 @@ def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
 
 
 def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:
-    """What adds up to a node's score: the largest contributions (weight times value), the others' sum, the bias.
+    """The parts of a node's score: the largest contributions (weight times value), the others' sum, the bias.
 
-    A question of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
+    A split of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
     """
     weights = tree.node_weights(node)
     parts = weights * row
@@ -95,7 +95,7 @@ def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digit
 
 
 def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
-    """What a linear leaf answers for this row; nothing for constant leaves, which say it themselves."""
+    """The prediction of a linear leaf for this row; nothing for constant leaves, which show it themselves."""
     if tree.leaf_weights is None:
         return ""
     output = tree.link_outputs(tree.decision_function(row[None, :]).reshape(1, -1))[0]
@@ -107,7 +107,7 @@ def _signed(value: float, digits: int) -> str:
     return f"{value + 0.0:+.{digits}g}"
 
 
-def _as_text(steps: list[Step], end: str, here: str, digits: int) -> str:
+def _as_text(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     lines = []
     for step in steps:
         lines.append(f"node {step.node}: {number(step.score, digits)} >= 0? {step.answer}")
@@ -120,15 +120,15 @@ def _as_text(steps: list[Step], end: str, here: str, digits: int) -> str:
 # The same as a table, without scripts and style sheets: notebooks keep only plain elements and their styles.
 _CELL = 'style="text-align: {}; padding: 1px 8px; border: 0"'
 _PLUS, _MINUS = "#c2502e", "#2f62a8"
-_BAR = 120  # pixels of the largest contribution of a question
+_BAR = 120  # pixels of the largest contribution of a split
 
 
-def _as_html(steps: list[Step], end: str, here: str, digits: int) -> str:
+def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     left, right = _CELL.format("left"), _CELL.format("right")
     rows = []
     for step in steps:
-        question = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
-        rows.append(f'<tr style="background: none"><td {left} colspan="3">{question}</td></tr>')
+        split = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
+        rows.append(f'<tr style="background: none"><td {left} colspan="3">{split}</td></tr>')
         longest = max(abs(value) for value, _ in step.parts) or 1.0
         for value, words in step.parts:
             color = _PLUS if value > 0 else _MINUS

@@ -1,4 +1,4 @@
-"""The tree in the style of the paper's Fig. 3: each question's strongest terms, leaves by the rank of their output."""
+"""The tree in the style of the paper's Fig. 3: each split's strongest terms, leaves by the rank of their output."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ def plot_tree(
     scale: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the tree from left to right; at each question "no" goes up and "yes" goes down.
+    """Draw the tree from left to right; at each split "no" goes up and "yes" goes down.
 
-    A node shows its question: the strongest terms with their weights, how many more there are, the threshold that
+    A node shows its split: the strongest terms with their weights, how many more there are, the threshold that
     their sum has to reach for a yes, and the rows that come here where known. The length of a bar is a term's
-    effect (|weight| × spread) as a share of the effects of all the question's terms (the paper's Fig. 3). A leaf
+    effect (|weight| × spread) as a share of the effects of all the split's terms (the paper's Fig. 3). A leaf
     shows its class and a probability, or the rank of its output among all leaves (1 is the lowest) and the output.
 
     Parameters
     ----------
     tree : ObliqueTree
     top : int, optional
-        Terms shown of a question, the strongest first. None: all where there are at most six, else three.
+        Terms shown of a split, the strongest first. None: all where there are at most six, else three.
     max_depth : int, optional
         Cut the picture at this depth; a branch cut off becomes one box that counts its leaves. None: as deep as
         ``max_leaves`` allows.
@@ -253,7 +253,7 @@ class _Picture:
 
 @dataclass(frozen=True)
 class _Card:
-    """What is shown of a question: its strongest terms, and how much of the effect they and the others have."""
+    """The shown part of a split: its strongest terms, and how much of the effect they and the others have."""
 
     features: list[int]
     weights: list[float]
@@ -275,7 +275,7 @@ class _Card:
 
 
 def caption(tree: ObliqueTree) -> str:
-    """What the leaves' words mean."""
+    """The legend of the leaves."""
     leaves = "1 leaf" if tree.n_leaves == 1 else f"{tree.n_leaves:,} leaves"
     if tree.n_visited_leaves not in (None, tree.n_leaves):
         leaves += f" ({tree.n_visited_leaves:,} visited)"

@@ -1,4 +1,4 @@
-"""Score or loss against size: the path of trees that a fit has walked, and which of them it chose."""
+"""Score or loss against size: the path of trees of a fit, and the chosen one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plot_sizes(
     leaves : array of shape (n_trees,)
         Leaves of each tree.
     terms : array of shape (n_trees,)
-        The most terms that a question of the tree has.
+        The most terms that a split of the tree has.
     scores, standard_errors : array of shape (n_trees,)
         Cross-validated score and its standard error.
     chosen : int, optional
@@ -99,7 +99,7 @@ def plot_sizes(
 def _whole(name: str, value: Any, length: int | None) -> np.ndarray:
     array = float_array(name, value, (length,))
     if (array != np.round(array)).any() or (array < 0).any():
-        raise ValueError(f"{name} must be whole numbers from 0, got {array.tolist()}")
+        raise ValueError(f"{name} must be integers from 0, got {array.tolist()}")
     return array.astype(np.int64)
 
 
@@ -133,7 +133,7 @@ def _draw_lines(
 
 
 def _terms_words(least: int, most: int) -> str:
-    """The terms of a line's questions.
+    """The terms of a line's splits.
 
     Examples
     --------

@@ -35,13 +35,13 @@ def export_text(
 ) -> str:
     """The tree as indented text, one node a line; what is deeper than 40 levels goes on in blocks below.
 
-    A question with the same weights as one above it in the text refers to that one: ``(terms of node 0) - 3 >= 0``.
+    A split with the same weights as one above it in the text refers to that one: ``(terms of node 0) - 3 >= 0``.
 
     Parameters
     ----------
     tree : ObliqueTree
     top : int, optional
-        Terms shown of a question, the strongest (|weight| × spread) first; the others are counted. None: all where
+        Terms shown of a split, the strongest (|weight| × spread) first; the others are counted. None: all where
         there are at most six, else three.
     max_depth : int, optional
         Branches below this depth are shown as one line with their number of leaves. None: as deep as ``max_leaves``
@@ -81,7 +81,7 @@ def export_text(
         max_depth = cut_depth(tree, max_leaves)
         note = cut_words(tree, max_depth)
     below, spread = leaves_below(tree), check_scale(tree, scale)
-    shown: dict[bytes, int] = {}  # digests of questions' weights, and the first node that has these
+    shown: dict[bytes, int] = {}  # digests of splits' weights, and the first node that has these
     later = [(0, 0)]  # nodes with a block of their own, and their depths
     for root, depth in later:
         if lines:

@@ -213,7 +213,7 @@ def test_limits():
     endless = tree.at_most(1e5)
     assert tree.predict(endless.rows)[0] > 1e5
     assert str(endless).splitlines()[0] == "refuted: the prediction is at most 100,000"
-    assert str(tree.at_least(0, bounds=within)) == "proved: the prediction is at least 0 (1 programme)"
+    assert str(tree.at_least(0, bounds=within)) == "proved: the prediction is at least 0 (0 programmes)"
 
 
 def test_verdicts_in_words():

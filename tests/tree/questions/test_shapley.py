@@ -107,6 +107,7 @@ def test_words_and_what_is_refused():
 # Beside shap
 
 
+@pytest.mark.slow
 def test_shaps_exact_explainer():
     shap = pytest.importorskip("shap")
     rng = np.random.default_rng(2)

@@ -20,6 +20,7 @@ def applicants() -> tuple[pd.DataFrame, pd.Series]:
     return X, pd.Series(y)
 
 
+@pytest.mark.slow
 def test_they_rise_and_fall_for_all_rows() -> None:
     X, y = applicants()
     quick: dict[str, Any] = {"max_leaf_nodes": 5, "n_updates": 60, "random_state": 0}

@@ -33,7 +33,7 @@ class Router:
     ----------
     weight, connection, bias : arrays of shape (D, M), (M, M), (M,)
     slope : float
-        The activation's slope below zero.
+        The activation's negative slope.
     """
 
     def __init__(self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float) -> None:
@@ -93,9 +93,9 @@ def linear_outputs(network: LocallyLinearNetwork, rows: Rows, annealing: float) 
 # The kernels' arguments from networks and rows, in the order of their signatures
 
 
-def network_on_rows(network: NeuronChain, rows: Rows, annealing: float, *further: NDArray[Any]) -> tuple[Any, ...]:
-    """Rows and neurons, with `further` columns (D, ·) of weights beside those of the neurons."""
-    packed = packed_weight(network.weight, *further)
+def network_on_rows(network: NeuronChain, rows: Rows, annealing: float, *others: NDArray[Any]) -> tuple[Any, ...]:
+    """Rows and neurons, with `others`, columns (D, ·) of weights beside those of the neurons."""
+    packed = packed_weight(network.weight, *others)
     neurons = packed, network.connection, network.bias
     return *entries_of(rows.table), rows.index, *neurons, *activation_of(network.activation, annealing)
 
@@ -106,7 +106,7 @@ def entries_of(table: Table) -> tuple[Any, ...]:
 
 
 def activation_of(activation: Activation, annealing: float) -> tuple[float, float, float]:
-    """λ, the slope below zero, and the share of softplus's curvature in gradients of the slope."""
+    """λ, the negative slope, and the share of softplus's curvature in gradients of the derivative."""
     return annealing, activation.negative_slope, activation.bend(annealing)
 
 

@@ -20,15 +20,15 @@ def activate(activation: Activation, z: Tensor, annealing: float | None = None) 
     s = activation.negative_slope
     # not torch.relu, whose gradient at 0 is 0
     active = (z >= 0).to(z.dtype)
-    value, slope = lam * active * z, lam * active
+    value, derivative = lam * active * z, lam * active
     if activation.bend(lam):
         smooth = torch.sigmoid(z)
-        slope = slope + (1 - lam) * smooth
+        derivative = derivative + (1 - lam) * smooth
         if activation.straight_through:
-            slope = slope + lam * (smooth - smooth.detach())  # adds nothing but a gradient
+            derivative = derivative + lam * (smooth - smooth.detach())  # adds nothing but a gradient
     if lam != 1.0:
         value = value + (1 - lam) * F.softplus(z)
-    return s * z + (1 - s) * value, s + (1 - s) * slope
+    return s * z + (1 - s) * value, s + (1 - s) * derivative
 
 
 def row_keys(drop: DropConnect, n_rows: int, device: torch.device | str = "cpu") -> Tensor:

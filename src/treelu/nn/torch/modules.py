@@ -34,7 +34,7 @@ class ChainModule(nn.Module):
     def _neurons(
         self, x: Tensor | Rows, annealing: float | None, drop: DropConnect | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Projections s, activations a and slopes o; masks act inside the pre-activations only."""
+        """Projections s, activations a and derivatives o; masks act inside the pre-activations only."""
         check_annealing(annealing)
         if x.shape[1] != self.in_features:
             raise ValueError(f"x must have {self.in_features} features, got {x.shape[1]}")

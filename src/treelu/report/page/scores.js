@@ -56,7 +56,7 @@ function showPerformance(summary) {
   show("performance");
   const box = byId("performance-charts");
   if (summary.classes) {
-    byId("performance-about").textContent = "Which rows are found and missed, how well rows are ranked, and how far predicted chances come true.";
+    byId("performance-about").textContent = "Which rows are found and missed, how well rows are ranked, and how far predicted probabilities come true.";
     if (summary.classes.length === 2) box.append(thresholdFigure(summary));
     else if (summary.models[0].confusion) box.append(confusionFigure(summary));
     if (summary.models.some((model) => model.roc.length)) box.append(precisionRecallFigure(summary), rocFigure(summary));
@@ -117,16 +117,16 @@ function rocFigure(summary) {
 
 function calibrationFigure(summary) {
   const models = summary.models.map((model, i) => ({ ...model.calibration, name: model.name, colour: modelColour(i), dash: modelDash(i) }));
-  const chance = Boolean(summary.classes);
-  const legend = models.map((model) => ({ ...model, note: chance ? `error ${score(model.ece)}` : null }));
+  const isClassifier = Boolean(summary.classes);
+  const legend = models.map((model) => ({ ...model, note: isClassifier ? `error ${score(model.ece)}` : null }));
   const all = models.flatMap((model) => model.bins.flatMap((bin) => [bin.low, bin.high, bin.predicted]));
-  const span = chance ? [0, 1] : range(all);
-  const what = summary.classes?.length === 2 ? `chance of ${named(summary, summary.classes[summary.positive])}` : chance ? "chance of the predicted class" : summary.target;
-  const remark = chance
-    ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, chances are right; the larger a dot, the more rows.`
+  const span = isClassifier ? [0, 1] : range(all);
+  const what = summary.classes?.length === 2 ? `probability of ${named(summary, summary.classes[summary.positive])}` : isClassifier ? "probability of the predicted class" : summary.target;
+  const remark = isClassifier
+    ? `Observed share against predicted ${what}, in tenths${models.length > 1 ? "" : `; expected calibration error ${score(models[0].ece)}`}. On the diagonal, probabilities are right; the larger a dot, the more rows.`
     : "Mean observed against mean predicted, by tenths of the prediction. On the diagonal, predictions are right on average; the larger a dot, the more rows.";
   return figure("Calibration", remark, legend, (width) => axes({
-    width, height: Math.min(360, Math.max(260, width * 0.8)), x: span, y: span, xLabel: `Predicted ${chance ? "chance" : "value"}`, yLabel: `Observed ${chance ? "share" : "mean"}`,
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: span, y: span, xLabel: `Predicted ${isClassifier ? "probability" : "value"}`, yLabel: `Observed ${isClassifier ? "share" : "mean"}`,
     label: "Calibration: observed against predicted",
     plot: (x, y) => [
       line([[span[0], span[0]], [span[1], span[1]]], x, y, "var(--line)", "2 4", 1.5),
@@ -198,7 +198,7 @@ function showDependence(summary) {
   const curves = summary.models[0].dependence ?? [];
   if (!curves.length) return;
   byId("dependence").hidden = false;
-  const what = summary.classes ? `chance of ${named(summary, summary.classes[summary.positive])}` : summary.target;
+  const what = summary.classes ? `probability of ${named(summary, summary.classes[summary.positive])}` : summary.target;
   byId("dependence-about").textContent = `Mean predicted ${what} if the feature had the value in all rows and the others stayed as they are. Where features go together, such rows may not exist.`;
   const span = range(curves.flatMap((curve) => curve.means), 0.08);
   byId("dependence-charts").append(...curves.map((curve) => {

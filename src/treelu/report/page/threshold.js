@@ -1,9 +1,9 @@
 // The confusion matrix: of two classes with a threshold that can be moved, of more as it is.
 
 /** Rows found and missed at a threshold: {tp, fp, fn, tn}. */
-function confusionAt({ chance, positive, negative }, threshold) {
+function confusionAt({ probability, positive, negative }, threshold) {
   const sums = { tp: 0, fp: 0, fn: 0, tn: 0 };
-  chance.forEach((value, i) => {
+  probability.forEach((value, i) => {
     const called = value >= threshold;
     sums[called ? "tp" : "fn"] += positive[i];
     sums[called ? "fp" : "tn"] += negative[i];

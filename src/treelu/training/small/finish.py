@@ -3,62 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.training.small.idle import without_idle_terms
+from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
-from treelu.training.small.soft_tree import Rows, SoftTree, weighted_sums
+from treelu.training.small.redundant import without_redundant_terms
+from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
+from treelu.training.small.soft_tree import SoftTree, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
 from treelu.tree.prune import rebuilt
 from treelu.tree.rows import leaf_counts
 
 DIGITS = 12  # at most, of rounded weights
-ROUNDING = 1e-6  # of weights in float32, as a share of them
+ROUNDING = 1e-6  # the relative error of weights in float32
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Which raw columns the trained tree reads, and their means and spreads.
+def finished_tree(
+    tree: SoftTree, prepared: PreparedData, leaf_rows: TrainingRows, config: SmallTreeConfig, strength: float
+) -> ObliqueTree:
+    """The tree on the raw features: rounded, with leaf values and counts of all rows, in the units of the targets.
 
-    Attributes
-    ----------
-    columns : int array of shape (D,)
-    mean, spread : float64 arrays of shape (D,)
-    n_features : int
-        Of the raw rows.
+    `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage.
     """
+    data, scale = prepared.data, prepared.scale
+    raw = raw_tree(tree, scale, data.X)
+    if config.round_weights is not None:
+        raw = rounded(raw, data.X, config.round_weights)
+    raw = without_small_leaves(raw, data.X, config.min_samples_leaf)
+    raw = with_leaf_values(raw, data.X, data.target, data.weight, strength, data.is_classifier, data.signs)
+    if leaf_rows.linear:
+        values, weights = linear_outputs(raw, data.X, leaf_rows, scale, strength)
+        raw = replace(raw, values=values, leaf_weights=weights)
+    return prepared.decoded(raw)
 
-    columns: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    spread: NDArray[np.float64]
-    n_features: int
 
+def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any) -> ObliqueTree:
+    """The splits on raw features, in float64, without redundant terms; leaf values are zero.
 
-def raw_tree(tree: SoftTree, scale: Scale, X: Any) -> ObliqueTree:
-    """The questions on raw features, in float64, without idle terms; leaf values are zero.
-
-    A question of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
-    X that reach it. Any other question is divided by the spread of its value over the rows. Questions that only the
+    A split of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
+    X that reach it. Any other split is divided by the spread of its value over the rows. Splits that only the
     rounding of float32 parts have the very same weights, so that a reader meets them once.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
-    weights[:, scale.columns] = tree.questions[:, :-1] / scale.spread
-    biases = tree.questions[:, -1] - weights[:, scale.columns] @ scale.mean
+    weights[:, scale.columns] = tree.splits[:, :-1] / scale.spread
+    biases = tree.splits[:, -1] - weights[:, scale.columns] @ scale.mean
     reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
     spread[scale.columns] = scale.spread
-    for nodes, sizes in _alike(tree.questions[:, :-1].astype(np.float64)):  # scaled: no unit is too large
+    for nodes, sizes in _alike(tree.splits[:, :-1].astype(np.float64)):  # scaled: no unit is too large
         used = np.flatnonzero(weights[nodes[0]])
         tables = [_columns(X, reached[node], used) for node in nodes]
         biases[nodes] *= sizes[0] / sizes
-        common, biases[nodes] = without_idle_terms(weights[nodes[0], used], biases[nodes], spread[used], tables)
+        common, biases[nodes] = without_redundant_terms(weights[nodes[0], used], biases[nodes], spread[used], tables)
         weights[np.ix_(nodes, used)] = common
         left = np.flatnonzero(common)
         if len(left) != 1:
@@ -87,12 +90,12 @@ def _reached(
     return reached
 
 
-def _alike(questions: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Questions (S, D) of the same direction, and the lengths of their weights."""
-    sizes = np.linalg.norm(questions, axis=1)
+def _alike(splits: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Splits (S, D) of the same direction, and the lengths of their weights."""
+    sizes = np.linalg.norm(splits, axis=1)
     sizes[sizes == 0] = 1.0
-    directions = questions / sizes[:, None]
-    waiting = np.arange(len(questions))
+    directions = splits / sizes[:, None]
+    waiting = np.arange(len(splits))
     while len(waiting):
         same = np.isclose(directions[waiting], directions[waiting[0]], rtol=ROUNDING, atol=0).all(axis=1)
         yield waiting[same], sizes[waiting[same]]
@@ -156,14 +159,14 @@ def values_of_sums(
 
 
 def linear_outputs(
-    tree: ObliqueTree, X: Any, rows: Rows, scale: Scale, strength: float
+    tree: ObliqueTree, X: Any, rows: TrainingRows, scale: FeatureScale, strength: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Values (leaves, K) and weights (leaves, K, n_features) of linear leaves, on the raw features."""
     models = linear_leaves(tree.children, tree.apply(X) - tree.n_splits, rows, strength)
-    slopes = models[:, :, :-1] / scale.spread
-    weights = np.zeros((*slopes.shape[:2], scale.n_features))
-    weights[:, :, scale.columns] = slopes
-    return models[:, :, -1] - slopes @ scale.mean, weights
+    coefficients = models[:, :, :-1] / scale.spread
+    weights = np.zeros((*coefficients.shape[:2], scale.n_features))
+    weights[:, :, scale.columns] = coefficients
+    return models[:, :, -1] - coefficients @ scale.mean, weights
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:

@@ -1,4 +1,4 @@
-"""Trees grown best first, from which small trees start: questions of linear regressions, or of pairs of features."""
+"""Trees grown best first, from which training starts: splits of linear regressions, or of pairs of features."""
 
 from __future__ import annotations
 
@@ -11,56 +11,59 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.training.small.soft_tree import FLOAT, Rows, SoftTree, impurity, no_values, one_leaf, with_values
+from treelu.training.small.rows import FLOAT, TrainingRows
+from treelu.training.small.soft_tree import SoftTree, impurity, no_values, one_leaf, with_values
 
-RIDGE = 0.01  # a row, beside features of spread 1
-LEAST_ROWS = 3  # on either side of a question that is grown
+RIDGE = 0.01  # a row, for features of standard deviation 1
+LEAST_ROWS = 3  # on either side of a split
 
 # Pairs of features at a node: which are tried, and how
 LIKELY_FEATURES = 64  # most correlated with a target
-FIRST_FEATURES = 6  # with the best thresholds of their own: all pairs of these
+FIRST_FEATURES = 6  # with the best single thresholds: all pairs of these
 LIKELY_PAIRS = 64  # that explain most of the targets, as many for each
 COMPARED_ROWS = 2_000
 BINS = 64
-EXACT_CUTS = 6
+EXACT_SPLITS = 6
 
 
-class Cut(NamedTuple):
-    """A question w·x + b ≥ 0 of a node, and by how much it lowers the loss of the rows there."""
+class NodeSplit(NamedTuple):
+    """A split w·x + b ≥ 0 of a node: its weights and bias (D + 1,), and by how much it lowers the loss there."""
 
     gain: float
-    question: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
 
-# features, targets and weights of the rows at a node, and whether they are classes → its question, if any gains
-FindCut = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], bool], Cut | None]
+# features, targets and weights of the rows at a node, and whether they are classes → its split, if any gains
+FindSplit = Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], bool], NodeSplit | None]
 
 
-def linear_tree(rows: Rows, max_leaves: int, max_depth: int | None = None) -> SoftTree:
-    """A tree whose questions are thresholds of linear regressions on the rows that reach them.
+def linear_tree(rows: TrainingRows, max_leaves: int, max_depth: int | None = None) -> SoftTree:
+    """A tree whose splits are thresholds of linear regressions on the rows that reach them.
 
     At each node every target (each class against the others) is regressed on the features, and the regression with
-    the best threshold, by entropy or squared error, becomes the question.
+    the best threshold, by entropy or squared error, becomes the split.
     """
-    tree = grown(rows, max_leaves, max_depth, linear_cut)
+    tree = grown(rows, max_leaves, max_depth, linear_split)
     return replace(tree, allowed=np.ones_like(tree.allowed))
 
 
-def pair_tree(rows: Rows, max_leaves: int, max_depth: int | None = None) -> SoftTree:
-    """A tree whose questions are the best thresholds found of one or two features (`pair_cut`)."""
-    return grown(rows, max_leaves, max_depth, pair_cut)
+def pair_tree(rows: TrainingRows, max_leaves: int, max_depth: int | None = None) -> SoftTree:
+    """A tree whose splits are the best thresholds found of one or two features (`pair_split`)."""
+    return grown(rows, max_leaves, max_depth, pair_split)
 
 
-def grown(rows: Rows, max_leaves: int, max_depth: int | None, find_cut: FindCut) -> SoftTree:
-    """A tree grown best first: the node whose question gains most is split next; other weights than its are 0."""
-    return next(growing(rows, [max_leaves], max_depth, find_cut))
+def grown(rows: TrainingRows, max_leaves: int, max_depth: int | None, find_split: FindSplit) -> SoftTree:
+    """A tree grown best first: the node with the largest gain is split next."""
+    return next(growing(rows, [max_leaves], max_depth, find_split))
 
 
-def growing(rows: Rows, sizes: Sequence[int], max_depth: int | None, find_cut: FindCut) -> Iterator[SoftTree]:
+def growing(
+    rows: TrainingRows, sizes: Sequence[int], max_depth: int | None, find_split: FindSplit
+) -> Iterator[SoftTree]:
     """The tree as `grown` leaves it at each of some numbers of leaves, of which the smallest comes first."""
     X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
     reached, depth = [np.arange(len(X))], [0]
-    cuts: dict[int, NDArray[np.float64]] = {}
+    found: dict[int, NDArray[np.float64]] = {}
     children: dict[int, tuple[int, int]] = {}
     waiting: list[tuple[float, int]] = []  # minus the gain, and the node
 
@@ -68,55 +71,57 @@ def growing(rows: Rows, sizes: Sequence[int], max_depth: int | None, find_cut: F
         part = reached[node]
         if depth[node] == max_depth or len(part) < 2 * LEAST_ROWS:  # None: no limit
             return
-        cut = find_cut(X[part], target[part], weight[part], rows.is_classifier)
-        if cut is not None:
-            cuts[node] = cut.question
-            heappush(waiting, (-cut.gain, node))
+        split = find_split(X[part], target[part], weight[part], rows.is_classifier)
+        if split is not None:
+            found[node] = split.weights
+            heappush(waiting, (-split.gain, node))
 
     consider(0)
     for max_leaves in sizes:
         while waiting and len(children) < max_leaves - 1:
             _, node = heappop(waiting)
-            right = X[reached[node]] @ cuts[node][:-1] + cuts[node][-1] >= 0
+            right = X[reached[node]] @ found[node][:-1] + found[node][-1] >= 0
             children[node] = len(reached), len(reached) + 1
             reached += [reached[node][~right], reached[node][right]]
             depth += [depth[node] + 1] * 2
             for child in children[node]:
                 consider(child)
-        yield _tree_of(rows, children, cuts)
+        yield _tree_of(rows, children, found)
 
 
-def _tree_of(rows: Rows, children: dict[int, tuple[int, int]], cuts: dict[int, NDArray[np.float64]]) -> SoftTree:
-    """The tree of some nodes' children and questions, questions before leaves."""
+def _tree_of(
+    rows: TrainingRows, children: dict[int, tuple[int, int]], found: dict[int, NDArray[np.float64]]
+) -> SoftTree:
+    """The tree of some nodes' children and splits, which are numbered before the leaves."""
     if not children:
         return one_leaf(rows)
-    splits = sorted(children)
+    nodes = sorted(children)
     leaves = sorted(child for pair in children.values() for child in pair if child not in children)
-    number = {node: place for place, node in enumerate([*splits, *leaves])}
-    pairs = np.array([[number[child] for child in children[node]] for node in splits], np.int64)
-    questions = np.array([cuts[node] for node in splits], FLOAT)
-    allowed = (questions != 0).astype(FLOAT)
+    number = {node: place for place, node in enumerate([*nodes, *leaves])}
+    pairs = np.array([[number[child] for child in children[node]] for node in nodes], np.int64)
+    splits = np.array([found[node] for node in nodes], FLOAT)
+    allowed = (splits != 0).astype(FLOAT)
     allowed[:, -1] = 1
-    return with_values(SoftTree(pairs, questions, no_values(len(splits), rows), allowed), rows)
+    return with_values(SoftTree(pairs, splits, no_values(len(splits), rows), allowed), rows)
 
 
-def linear_cut(
+def linear_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
-) -> Cut | None:
-    """The best threshold of a linear regression, scaled to spread 1; None where no question gains anything."""
+) -> NodeSplit | None:
+    """The best threshold of a linear regression, scaled to standard deviation 1; None if no split lowers the loss."""
     moments, products = ridge_moments(X, target, weight)
-    slopes: Any = np.linalg.solve(moments, products)  # (D, K)
-    return best_of(slopes.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
+    coefficients: Any = np.linalg.solve(moments, products)  # (D, K)
+    return best_of(coefficients.T[_distinct(target, is_classifier)], X, target, weight, is_classifier)
 
 
-def pair_cut(
+def pair_split(
     X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
-) -> Cut | None:
-    """The best threshold of one feature or of a combination of two, scaled to spread 1; None where none gains anything.
+) -> NodeSplit | None:
+    """The best threshold of one feature or a combination of two, scaled to standard deviation 1; None if none helps.
 
     Combinations are the regressions of a target on two features that explain most of it, and sums and differences of
-    these and of the features with the best thresholds of their own. Their thresholds are first compared on some of
-    the rows and at a few places; the best few then exactly.
+    these and of the features with the best single thresholds. They are first compared on some of the rows at a few
+    thresholds; the best few then exactly.
     """
     some = np.random.default_rng(len(X)).permutation(len(X))[:COMPARED_ROWS]
     sample = X[some], target[some], weight[some], is_classifier
@@ -124,61 +129,61 @@ def pair_cut(
     likely = np.sort(np.argsort(-(products**2).sum(axis=1) / np.diag(moments), kind="stable")[:LIKELY_FEATURES])
     singles = np.eye(X.shape[1])[likely]
     first = likely[np.argsort(-rough_gains(singles, *sample), kind="stable")[:FIRST_FEATURES]]
-    slopes = [singles]
+    coefficients = [singles]
     pairs = set(combinations(np.sort(first).tolist(), 2))
-    goals = products.T[_distinct(target, is_classifier)]
-    for goal in goals:
-        regressed = pair_regressions(moments, goal, likely, -(-LIKELY_PAIRS // len(goals)))
-        slopes.append(regressed)
+    distinct = products.T[_distinct(target, is_classifier)]
+    for product in distinct:
+        regressed = pair_regressions(moments, product, likely, -(-LIKELY_PAIRS // len(distinct)))
+        coefficients.append(regressed)
         pairs |= {(used[0], used[-1]) for used in map(np.flatnonzero, regressed) if len(used) == 2}
     for i, j in sorted(pairs):
         both = np.zeros((2, X.shape[1]))
         both[:, i], both[:, j] = 1.0, (1.0, -1.0)
-        slopes.append(both)
-    tried = np.concatenate(slopes)
-    best = np.argsort(-rough_gains(tried, *sample), kind="stable")[:EXACT_CUTS]
+        coefficients.append(both)
+    tried = np.concatenate(coefficients)
+    best = np.argsort(-rough_gains(tried, *sample), kind="stable")[:EXACT_SPLITS]
     return best_of(tried[best], X, target, weight, is_classifier)
 
 
 def pair_regressions(
-    moments: NDArray[np.float64], goal: NDArray[np.float64], likely: NDArray[np.int64], n_pairs: int
+    moments: NDArray[np.float64], product: NDArray[np.float64], likely: NDArray[np.int64], n_pairs: int
 ) -> NDArray[np.float64]:
     """Slopes (pairs, D) of the regressions on two of the likely features that explain most, the best first.
 
-    `moments` (D, D) are those of the features, `goal` (D,) their products with the target.
+    `moments` (D, D) are those of the features, `product` (D,) their products with the target.
     """
     i, j = (likely[place] for place in np.triu_indices(len(likely), 1))
     a, b, c = moments[i, i], moments[j, j], moments[i, j]
     determinant = a * b - c * c
-    by_i, by_j = (b * goal[i] - c * goal[j]) / determinant, (a * goal[j] - c * goal[i]) / determinant
-    best = np.argsort(-(by_i * goal[i] + by_j * goal[j]), kind="stable")[:n_pairs]
-    slopes = np.zeros((len(best), len(moments)))
-    slopes[np.arange(len(best)), i[best]], slopes[np.arange(len(best)), j[best]] = by_i[best], by_j[best]
-    return slopes
+    by_i, by_j = (b * product[i] - c * product[j]) / determinant, (a * product[j] - c * product[i]) / determinant
+    best = np.argsort(-(by_i * product[i] + by_j * product[j]), kind="stable")[:n_pairs]
+    coefficients = np.zeros((len(best), len(moments)))
+    coefficients[np.arange(len(best)), i[best]], coefficients[np.arange(len(best)), j[best]] = by_i[best], by_j[best]
+    return coefficients
 
 
 def rough_gains(
-    slopes: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
     X: NDArray[np.float64],
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     is_classifier: bool,
 ) -> NDArray[np.float64]:
-    """By how much each slope (C, D) lowers the loss with the best of `BINS` − 1 thresholds within three spreads."""
-    z = slopes @ X.T  # (C, n)
+    """How much each linear function (C, D) lowers the loss with the best of `BINS` − 1 thresholds."""
+    z = coefficients @ X.T  # (C, n)
     z -= z.mean(axis=1, keepdims=True)
     z /= np.maximum(z.std(axis=1, keepdims=True), 1e-12)
     place = np.clip((z + 3) * (BINS / 6), 0, BINS - 1).astype(np.int64)
-    place += BINS * np.arange(len(slopes))[:, None]
+    place += BINS * np.arange(len(coefficients))[:, None]
     columns = [np.broadcast_to(column, z.shape).ravel() for column in (*(target * weight[:, None]).T, weight)]
-    sums = np.stack([np.bincount(place.ravel(), column, BINS * len(slopes)) for column in columns], axis=-1)
-    left: NDArray[np.float64] = np.cumsum(sums.reshape(len(slopes), BINS, -1), axis=1)  # (C, BINS, K + 1)
+    sums = np.stack([np.bincount(place.ravel(), column, BINS * len(coefficients)) for column in columns], axis=-1)
+    left: NDArray[np.float64] = np.cumsum(sums.reshape(len(coefficients), BINS, -1), axis=1)  # (C, BINS, K + 1)
     right = left[:, -1:] - left
     lost = [
         impurity(part[..., :-1].reshape(-1, target.shape[1]), part[..., -1].ravel(), is_classifier)
         for part in (left[:, :-1], right[:, :-1], left[:1, -1])
     ]
-    return lost[2] - (lost[0] + lost[1]).reshape(len(slopes), -1).min(axis=1)
+    return lost[2] - (lost[0] + lost[1]).reshape(len(coefficients), -1).min(axis=1)
 
 
 def ridge_moments(
@@ -186,34 +191,37 @@ def ridge_moments(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Moments of the features (D, D), with a ridge, and their products with the targets (D, K), all centred."""
     total = weight.sum()
-    centred, goal = X - weight @ X / total, target - weight @ target / total
+    centred, centred_target = X - weight @ X / total, target - weight @ target / total
     scaled = centred * weight[:, None]
-    return scaled.T @ centred + ridge * total * np.eye(X.shape[1]), scaled.T @ goal
+    return scaled.T @ centred + ridge * total * np.eye(X.shape[1]), scaled.T @ centred_target
 
 
 def _distinct(target: NDArray[np.float64], is_classifier: bool) -> slice:
-    """Targets that say something of their own: of two classes, the second."""
+    """The independent targets: of two classes, the second."""
     return slice(1, 2) if is_classifier and target.shape[1] == 2 else slice(None)
 
 
 def best_of(
-    slopes: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
     X: NDArray[np.float64],
     target: NDArray[np.float64],
     weight: NDArray[np.float64],
     is_classifier: bool,
     keep_class: bool = False,
-) -> Cut | None:
-    """Of some slopes (C, D), the one whose best threshold gains most, scaled to spread 1; `keep_class` as below."""
+) -> NodeSplit | None:
+    """Of some linear functions (C, D) the one whose best threshold gains most, scaled to standard deviation 1.
+
+    `keep_class` is that of `best_threshold`.
+    """
     best = None
-    for slope in slopes:
-        z = X @ slope
+    for weights in coefficients:
+        z = X @ weights
         unit = z.std()
         if unit <= 1e-9:
             continue
         gain, threshold = best_threshold(z / unit, target, weight, is_classifier, keep_class)
         if gain > max(1e-9, 0.0 if best is None else best.gain):
-            best = Cut(gain, np.append(slope / unit, -threshold))
+            best = NodeSplit(gain, np.append(weights / unit, -threshold))
     return best
 
 
@@ -224,9 +232,9 @@ def best_threshold(
     is_classifier: bool,
     keep_class: bool = False,
 ) -> tuple[float, float]:
-    """By how much the best threshold of z lowers the loss, and the threshold; no gain where there is none.
+    """How much the best threshold of z lowers the loss, and the threshold; a gain of 0 where there is none.
 
-    With `keep_class`, only thresholds count on both sides of which most rows have the class that most of all have.
+    With `keep_class`, the majority class of all rows must be that of both sides.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Values of a tree's leaves: means of the rows, drawn towards those of the nodes above."""
+"""Leaf values: means of the rows, shrunk towards those of the nodes above; and the losses of trees."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,46 @@ from numpy.typing import NDArray
 
 from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
-from treelu.training.small.soft_tree import Rows, SoftTree, leaf_sums, node_sums, reached_rows
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import SoftTree, leaf_sums, node_sums, reached_rows, weighted_sums
+from treelu.tree.rows import leaf_counts
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
 STRENGTH = 3.0  # of the shrinkage while trees are compared
-OWN_ROW = 0.5  # how many rows the chances of the node above count for in a leaf
-NOISE = 0.1  # of a teacher's answers, as a share of that of targets: linear leaves are shrunk the less
-LEAST = 1e-4  # chances below are taken for this
+PARENT_ROWS = 0.5  # pseudo-rows of the parent's probabilities in a leaf
+NOISE = 0.1  # of soft targets relative to the rows' own: linear leaves are shrunk the less
+LEAST = 1e-4  # probabilities are clipped to this from below
+
+
+@dataclass(frozen=True)
+class LeafSums:
+    """The sums from which leaf values follow; those of several parts of the rows add up.
+
+    Attributes
+    ----------
+    sums : array of shape (leaves, K)
+        The weighted sum of the targets: weights of the classes, or values.
+    mass : array of shape (leaves,)
+        The weight of the rows.
+    counts : array of shape (leaves,)
+        The number of rows with a positive weight.
+    """
+
+    sums: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls, leaf: NDArray[np.int64], target: NDArray[np.float64], weight: NDArray[Any] | None, n_leaves: int
+    ) -> LeafSums:
+        """The sums of rows whose leaves, from 0, and targets (n, K) are given."""
+        weight = np.ones(len(leaf)) if weight is None else np.asarray(weight, np.float64)
+        counts, _ = leaf_counts(leaf, weight, n_leaves)
+        return cls(*weighted_sums(leaf, target, weight, n_leaves), counts)
+
+    def __add__(self, other: LeafSums) -> LeafSums:
+        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts)
 
 
 def shrunk_means(
@@ -30,8 +64,8 @@ def shrunk_means(
 
         value(child) = value(parent) + (mean(child) − mean(parent)) / (1 + strength / rows(parent))
 
-    That is all for values. Of classes a leaf with a single row would still be nearly certain, so that the chances of
-    the node above it count for half a row in it.
+    For classes, a leaf with a single row would still be nearly certain: its parent's probabilities count for half a row
+    more.
 
     Parameters
     ----------
@@ -54,8 +88,8 @@ def shrunk_means(
     --------
     >>> shrunk_means(np.array([[1, 2]]), np.array([[0.0], [10.0]]), np.array([10.0, 10.0]), 20.0, False).tolist()
     [[0.25], [0.75]]
-    >>> shares = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
-    >>> shrunk_means(np.array([[1, 2]]), shares, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
+    >>> counts = np.array([[1.0, 0.0], [0.0, 99.0]])  # one row of the first class, 99 of the second
+    >>> shrunk_means(np.array([[1, 2]]), counts, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
     [[0.663, 0.337], [0.0, 1.0]]
     """
     sums, mass = node_sums(children, sums, mass)
@@ -72,16 +106,16 @@ def shrunk_means(
     if not is_classifier or not strength or not n_splits:
         return leaves
     above, own = value[parent[n_splits:]], mass[n_splits:, None]
-    return above + own / (own + OWN_ROW) * (leaves - above)
+    return above + own / (own + PARENT_ROWS) * (leaves - above)
 
 
 def shrunk_values(
-    tree: SoftTree, rows: Rows, strength: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
+    tree: SoftTree, rows: TrainingRows, strength: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
 ) -> NDArray[np.float64]:
-    """The shrunk means of a tree's leaves, in order where the rows ask for it; `found` is `leaf_sums` of the rows."""
+    """The shrunk means of a tree's leaves, in order for monotonic features; `found` is `leaf_sums` of the rows."""
     sums, mass = found
     values = shrunk_means(tree.children, sums, mass, strength, rows.is_classifier)
-    return values if rows.signs is None else in_order(tree.children, tree.questions[:, :-1], rows.signs, values, mass)
+    return values if rows.signs is None else in_order(tree.children, tree.splits[:, :-1], rows.signs, values, mass)
 
 
 def in_order(
@@ -97,9 +131,9 @@ def in_order(
 
 
 def linear_leaves(
-    children: NDArray[np.int64], leaf: NDArray[np.int64], rows: Rows, strength: float
+    children: NDArray[np.int64], leaf: NDArray[np.int64], rows: TrainingRows, strength: float
 ) -> NDArray[np.float64]:
-    """A linear function in each leaf, drawn to that of the node above: an array (S + 1, K, D + 1) on scaled features.
+    """A linear function in each leaf, shrunk towards that of its parent: an array (S + 1, K, D + 1) on scaled features.
 
         θ(child) = θ(parent) + (XᵀX + strength · I)⁻¹ Xᵀ (y − X θ(parent))      over the child's rows, weighted
 
@@ -108,11 +142,11 @@ def linear_leaves(
     children : int array of shape (S, 2)
     leaf : int array of shape (n,)
         The leaf of each row, from 0.
-    rows : Rows
+    rows : TrainingRows
     strength : float
-        As of `shrunk_means`, for targets as noisy as the rows' own; above the root stands 0.
+        As of `shrunk_means`, for targets as noisy as the rows' own; the root is shrunk towards 0.
     """
-    strength *= NOISE if rows.taught else 1.0
+    strength *= NOISE if rows.soft else 1.0
     n_splits, width = len(children), rows.X.shape[1]
     models = np.zeros((2 * n_splits + 1, width, rows.target.shape[1]))
     reached = reached_rows(children, leaf)
@@ -131,11 +165,11 @@ def linear_leaves(
 
 
 def outputs_by_strength(
-    tree: SoftTree, train: Rows, X: NDArray[np.float32], strengths: Sequence[float]
+    tree: SoftTree, train: TrainingRows, X: NDArray[np.float32], strengths: Sequence[float]
 ) -> Iterator[NDArray[np.float64]]:
     """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths.
 
-    Those of linear leaves are clipped to the range of the training targets, so that no single row far out decides.
+    Those of linear leaves are clipped to the range of the training targets, so that no outlier decides.
     """
     leaf, of_train = tree.apply(X), tree.apply(train.X)
     found = None if train.linear else leaf_sums(tree, train, of_train)
@@ -147,29 +181,29 @@ def outputs_by_strength(
             yield within_range(np.einsum("nkd,nd->nk", models[leaf], X), train.target)
 
 
-def row_losses(outputs: NDArray[np.float64], test: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each test row 1 where its class is missed, and its squared error; in regression the latter twice."""
+def row_losses(outputs: NDArray[np.float64], test: TrainingRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each test row 1 where its class is wrong, and its squared error; in regression the latter twice."""
     squared = ((outputs - test.target) ** 2).sum(axis=1)
     if not test.is_classifier:
         squared /= test.target.shape[1]
         return squared, squared
-    missed = outputs.argmax(axis=1) != test.target.argmax(axis=1)
-    return missed.astype(np.float64), squared
+    error = outputs.argmax(axis=1) != test.target.argmax(axis=1)
+    return error.astype(np.float64), squared
 
 
-def combined(missed: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What trees are compared by, for each row: half of the missed classes, half of the squared error."""
-    return (missed + squared) / 2
+def combined(error: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The loss of each row by which trees are compared: half the error rate and half the squared error."""
+    return (error + squared) / 2
 
 
-def mean_loss(tree: SoftTree, train: Rows, test: Rows) -> float:
-    """What trees are compared by, in the mean over the test rows, with leaves fitted to the training rows."""
+def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
+    """The mean of `combined` over the test rows, with leaves fitted to the training rows."""
     (outputs,) = outputs_by_strength(tree, train, test.X, [STRENGTH])
     return float(np.average(combined(*row_losses(outputs, test)), weights=test.weight))
 
 
-def total_loss(outputs: NDArray[np.float64], test: Rows) -> float:
-    """What strengths are compared by: the weighted sum of the test rows' log-losses, or of their squared errors."""
+def total_loss(outputs: NDArray[np.float64], test: TrainingRows) -> float:
+    """The loss by which strengths are compared: the weighted sum of log-losses, or of squared errors."""
     if test.is_classifier:
         loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
     else:

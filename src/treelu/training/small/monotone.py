@@ -1,6 +1,6 @@
 """Leaf values in order, so that the output only rises (or falls) with some features.
 
-A tree rises with a feature if, at each question that has it, the weight has the feature's sign and no leaf on the left
+A tree rises with a feature if, at each split that has it, the weight has the feature's sign and no leaf on the left
 is above a leaf on the right: of two rows that differ in the feature only, the higher one stays on the same path or
 leaves it to the right. This suffices; it is not necessary.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 def directions(weights: NDArray[np.floating], signs: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Of each question 1 if its right side must not be below its left, −1 for the reverse, 0 if it is free.
+    """Of each split 1 if its right side must not be below its left, −1 for the reverse, 0 if it is free.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def ordered_values(
     values: NDArray[np.float64],
     mass: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Leaf values (S + 1,) clipped so that each question keeps its direction.
+    """Leaf values (S + 1,) clipped so that each split keeps its direction.
 
-    The bound between the two sides of a question is half way between their means, within the bounds from above.
+    The bound between the two sides of a split is half way between their means, within the bounds from above.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Fewer leaves: the weakest questions of a tree in training go."""
+"""Fewer leaves: the weakest splits of a tree in training are removed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import (
-    Rows,
     SoftTree,
     impurity,
     leaf_sums,
@@ -19,41 +19,43 @@ from treelu.training.small.soft_tree import (
     with_values,
 )
 
-RIDGE = 1e-3  # of the linear functions that questions are compared by
+RIDGE = 1e-3  # of the linear functions that splits are compared by
 LEAST_WEIGHT = 0.5  # of a leaf, where rows have weight 1 in the mean
 
 
-def pruned(tree: SoftTree, rows: Rows, max_leaves: int, min_samples: float = 1.0, *, linear: bool = False) -> SoftTree:
-    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows: the weakest questions go.
+def pruned(
+    tree: SoftTree, rows: TrainingRows, max_leaves: int, min_samples: float = 1.0, *, linear: bool = False
+) -> SoftTree:
+    """The tree with at most `max_leaves` leaves, none with fewer than `min_samples` rows.
 
-    A question above two leaves becomes a leaf where that costs least on the rows: with a constant in each leaf or, if
+    A split above two leaves becomes a leaf where that costs least on the rows: with a constant in each leaf or, if
     `linear`, with a linear function. A leaf with too few rows is taken away, and its sibling moves up to their parent's
     place.
     """
-    cut = _Cut(tree, rows, linear)
-    while (question := cut.above_a_small_leaf(min_samples)) is not None:
-        cut.lift(*question)
-    while cut.n_splits() >= max_leaves:
-        cut.close()
-    return cut.result()
+    pruning = _Pruning(tree, rows, linear)
+    while (split := pruning.above_a_small_leaf(min_samples)) is not None:
+        pruning.lift(*split)
+    while pruning.n_splits() >= max_leaves:
+        pruning.close()
+    return pruning.result()
 
 
-def linear_losses(tree: SoftTree, rows: Rows, leaf: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What each node loses with a linear function of the features in it: weighted squared errors."""
+def linear_losses(tree: SoftTree, rows: TrainingRows, leaf: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The weighted squared errors of a linear function of the features at each node."""
     reached = reached_rows(tree.children, leaf)
     losses = np.zeros(len(reached))
     for node, index in enumerate(reached):
         X, y = rows.X[index].astype(np.float64), rows.target[index].astype(np.float64)
         weighted = X.T * rows.weight[index]
-        slopes = np.linalg.solve(weighted @ X + RIDGE * np.eye(X.shape[1]), weighted @ y)
-        losses[node] = ((y - X @ slopes) ** 2 * rows.weight[index, None]).sum()
+        coefficients = np.linalg.solve(weighted @ X + RIDGE * np.eye(X.shape[1]), weighted @ y)
+        losses[node] = ((y - X @ coefficients) ** 2 * rows.weight[index, None]).sum()
     return losses
 
 
-class _Cut:
-    """A tree from which questions are taken: which nodes have become leaves, and which stand in another's place."""
+class _Pruning:
+    """A tree being pruned: which nodes have become leaves, and which have replaced their parent."""
 
-    def __init__(self, tree: SoftTree, rows: Rows, linear: bool) -> None:
+    def __init__(self, tree: SoftTree, rows: TrainingRows, linear: bool) -> None:
         self.tree, self.rows = tree, rows
         leaf = tree.apply(rows.X)
         ones = np.bincount(leaf, minlength=tree.n_leaves).astype(np.float64)
@@ -64,8 +66,8 @@ class _Cut:
         self.root = 0
         self.is_leaf = np.arange(2 * tree.n_splits + 1) >= tree.n_splits
 
-    def questions(self) -> Iterator[tuple[int, int, int]]:
-        """Questions that are left, parents first, with their two children."""
+    def splits(self) -> Iterator[tuple[int, int, int]]:
+        """The remaining splits, parents first, with their two children."""
         pending = [self.root]
         for node in pending:
             if not self.is_leaf[node]:
@@ -74,13 +76,13 @@ class _Cut:
                 yield node, left, right
 
     def n_splits(self) -> int:
-        """Questions that are left."""
-        return sum(1 for _ in self.questions())
+        """The number of remaining splits."""
+        return sum(1 for _ in self.splits())
 
     def above_a_small_leaf(self, least: float) -> tuple[int, int] | None:
-        """The last question with a leaf of fewer rows, and that leaf's sibling."""
+        """The last split with a leaf of fewer rows, and that leaf's sibling."""
         found = None
-        for node, left, right in self.questions():
+        for node, left, right in self.splits():
             for child, other in ((left, right), (right, left)):
                 if self.is_leaf[child] and (self.count[child] < least or self.mass[child] < LEAST_WEIGHT):
                     found = node, other
@@ -96,17 +98,17 @@ class _Cut:
         self.children[self.children == node] = child
 
     def close(self) -> None:
-        """Make the question above two leaves a leaf that costs least."""
+        """Make the split above two leaves a leaf that costs least."""
         costs = [
             (self.loss[node] - self.loss[left] - self.loss[right], node)
-            for node, left, right in self.questions()
+            for node, left, right in self.splits()
             if self.is_leaf[left] and self.is_leaf[right]
         ]
         self.is_leaf[min(costs)[1]] = True
 
     def result(self) -> SoftTree:
-        """The questions that are left, with leaf values from the rows."""
-        left = list(self.questions())
+        """The remaining splits, with leaf values from the rows."""
+        left = list(self.splits())
         if not left:
             return one_leaf(self.rows)
         splits = [node for node, _, _ in left]
@@ -116,5 +118,5 @@ class _Cut:
                 number.setdefault(child, len(number))
         children = np.array([[number[a], number[b]] for _, a, b in left], np.int64)
         values = no_values(len(splits), self.rows)
-        small = SoftTree(children, self.tree.questions[splits], values, self.tree.allowed[splits])
+        small = SoftTree(children, self.tree.splits[splits], values, self.tree.allowed[splits])
         return with_values(small, self.rows)

@@ -63,16 +63,15 @@ class Counterfactual:
     before : class label or value
         The prediction of the row asked about.
     rows : tuple of NearestRow
-        Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved where ``decided``,
-        except for regions of numbers that are not whole thinner than 1e-9 units of ``scale``.
+        Nearest first, each in another leaf. Empty: no permitted row gets the answer, which is proved where ``decided``.
     norm : str
     bound : float
         No permitted row nearer than this gets the answer.
     n_leaves, n_solved : int
         Leaves of the tree, and of how many a programme had to be solved.
     n_undecided : int
-        Leaves in which a search over whole numbers was given up, as where rounding decides at thousands of points of
-        a plane.
+        Leaves in which no row was found and of which it is not proved that there is none: rounding decides there, or
+        the search was given up or ran out of time.
     """
 
     wanted: str

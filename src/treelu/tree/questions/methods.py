@@ -34,16 +34,15 @@ class Questions:
         norm: str = "l1",
         max_changes: int | None = None,
         n: int = 1,
+        budget_seconds: float | None = None,
     ) -> Counterfactual:
         """The smallest change of a row that gives another answer.
 
-        Exact: each leaf is a polyhedron, and the nearest point of one is found by a linear programme (l1, l∞), a
-        projection (l2), or a programme with whole numbers. Leaves are taken in the order of a lower bound of their
-        distance. The row that comes back is predicted as asked by `predict` itself. Where no permitted row gets the
-        answer the result says so, which is a proof. Rows of whole numbers are decided by the tree's own arithmetic, on
-        the planes too; among other numbers, regions thinner than 1e-9 units count as empty. A search over very many
-        whole numbers may be given up, and the result then says that it is not decided. Features that the tree does not
-        use never change.
+        Each leaf is a polyhedron, and the nearest point of one is found by a linear programme (l1, l∞), a projection
+        (l2), or branch and bound over integers. Leaves are taken in the order of a lower bound of their distance. The
+        row that comes back is predicted as asked by `predict` itself. The result has one of three values: a row;
+        proved that there is none, by certificates that are checked in exact arithmetic; or not decided, as where
+        rounding decides, or the search was given up. Features that the tree does not use never change.
 
         Parameters
         ----------
@@ -75,6 +74,8 @@ class Questions:
             How many features may change; a group counts as one.
         n : int
             How many rows to find, each in another leaf, nearest first.
+        budget_seconds : float, optional
+            After so many seconds the search ends, and what it has not decided is reported as such. None: no limit.
 
         Returns
         -------
@@ -108,7 +109,7 @@ class Questions:
             self, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self, row)
         )
         permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
-        search = NearestSearch(self, wanted, norm, max_changes)
+        search = NearestSearch(self, wanted, norm, max_changes, budget_seconds)
         return nearest_rows(search, row, permitted.around(row, keep, rise, fall), n)
 
     def robustness(
@@ -122,6 +123,7 @@ class Questions:
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
         scale: Any = None,
+        budget_seconds: float | None = None,
     ) -> Robustness:
         """How far rows are from the nearest other answer.
 
@@ -133,6 +135,8 @@ class Questions:
             In regression: the least difference of an output that counts as another answer.
         keep, bounds, whole, groups, scale
             As in :meth:`counterfactual`.
+        budget_seconds : float, optional
+            For each search from a row. Then its distance is the lower bound that was reached. None: no limit.
 
         Returns
         -------
@@ -151,7 +155,7 @@ class Questions:
         from treelu.tree.questions.robustness import robustness
 
         permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
-        return robustness(permitted, X, norm, change, keep)
+        return robustness(permitted, X, norm, change, keep, budget_seconds)
 
     def output_range(
         self: Any,
@@ -162,8 +166,12 @@ class Questions:
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
         scale: Any = None,
+        budget_seconds: float | None = None,
     ) -> OutputRange:
         """The least and the greatest value or probability within ranges, with rows that attain them.
+
+        No permitted row lies beyond the two. Where a search is not decided, or its time is over, they are bounds
+        without a row.
 
         Parameters
         ----------
@@ -173,6 +181,8 @@ class Questions:
             The class whose probability is meant; None: the second of two.
         output : int
             Which value, in a regression of several.
+        budget_seconds : float, optional
+            After so many seconds the search ends with the bounds that it has. None: no limit.
 
         Returns
         -------
@@ -191,11 +201,19 @@ class Questions:
         from treelu.tree.questions.ranges import Output, output_range
 
         permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
-        return output_range(permitted, Output(self, target, output))
+        return output_range(permitted, Output(self, target, output), budget_seconds)
 
     # Properties of the whole tree
 
-    def rises(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+    def rises(
+        self: Any,
+        feature: Any,
+        *,
+        target: Any = None,
+        output: int = 0,
+        budget_seconds: float | None = None,
+        **permitted: Any,
+    ) -> Verdict:
         """Whether the prediction never falls when a feature rises and all others stay: proved, or refuted by two rows.
 
         Parameters
@@ -208,11 +226,14 @@ class Questions:
         **permitted
             ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`: the rows that the property
             is about.
+        budget_seconds : float, optional
+            After so many seconds the search ends, not decided. None: no limit.
 
         Returns
         -------
         Verdict
-            True as a truth value where the property holds.
+            True as a truth value where the property is proved. Otherwise it is refuted by ``rows``, or not decided:
+            see ``decided``.
 
         Examples
         --------
@@ -232,13 +253,21 @@ class Questions:
         """
         from treelu.tree.questions.properties import monotone
 
-        return monotone(self, feature, 1, target=target, output=output, **permitted)
+        return monotone(self, feature, 1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
 
-    def falls(self: Any, feature: Any, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+    def falls(
+        self: Any,
+        feature: Any,
+        *,
+        target: Any = None,
+        output: int = 0,
+        budget_seconds: float | None = None,
+        **permitted: Any,
+    ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
         from treelu.tree.questions.properties import monotone
 
-        return monotone(self, feature, -1, target=target, output=output, **permitted)
+        return monotone(self, feature, -1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
 
     def independent(
         self: Any,
@@ -248,6 +277,7 @@ class Questions:
         target: Any = None,
         output: int = 0,
         tolerance: float = 0.0,
+        budget_seconds: float | None = None,
         **permitted: Any,
     ) -> Verdict:
         """Whether the answer is the same whatever some features are: proved, or refuted by two rows.
@@ -264,6 +294,8 @@ class Questions:
             A difference of values up to this is none.
         **permitted
             ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`.
+        budget_seconds : float, optional
+            As in :meth:`rises`.
 
         Returns
         -------
@@ -278,16 +310,26 @@ class Questions:
         """
         from treelu.tree.questions.properties import independent
 
-        return independent(self, features, of, tolerance, target=target, output=output, **permitted)
+        return independent(
+            self, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds, **permitted
+        )
 
-    def at_most(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+    def at_most(
+        self: Any,
+        limit: float,
+        *,
+        target: Any = None,
+        output: int = 0,
+        budget_seconds: float | None = None,
+        **permitted: Any,
+    ) -> Verdict:
         """Whether the prediction is at most ``limit`` for every permitted row: proved, or refuted by a row.
 
         Parameters
         ----------
         limit : float
             Of the value, or of the probability of ``target``.
-        target, output, **permitted
+        target, output, **permitted, budget_seconds
             As in :meth:`rises`.
 
         Examples
@@ -295,17 +337,25 @@ class Questions:
         >>> from treelu.tree import ObliqueTree
         >>> tree = ObliqueTree([[1.0]], [-3.0], [[1, 2]], [[0.0], [1.0]], feature_names=["age"])
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
-        proved: the prediction is at most 0.5 (1 programme)
+        proved: the prediction is at most 0.5 (0 programmes)
         """
         from treelu.tree.questions.properties import limited
 
-        return limited(self, limit, 1, target=target, output=output, **permitted)
+        return limited(self, limit, 1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
 
-    def at_least(self: Any, limit: float, *, target: Any = None, output: int = 0, **permitted: Any) -> Verdict:
+    def at_least(
+        self: Any,
+        limit: float,
+        *,
+        target: Any = None,
+        output: int = 0,
+        budget_seconds: float | None = None,
+        **permitted: Any,
+    ) -> Verdict:
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
         from treelu.tree.questions.properties import limited
 
-        return limited(self, limit, -1, target=target, output=output, **permitted)
+        return limited(self, limit, -1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
 
     # Shares of a prediction
 

@@ -8,55 +8,101 @@ property, or where bounds or a linear programme show that no such x exists.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.exact import ExactRows, rows_alone
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import UnboundedError, deepest_point, largest_value, nearest_point
-from treelu.tree.questions.ranges import Output, centre, nearest_by_sum
-from treelu.tree.questions.wanted import class_conditions, leaf_classes
-from treelu.tree.questions.whole import Discrete, UndecidedError, WholeSearch, rows_inside
+from treelu.tree.questions.programmes import UnboundedError, UnsolvedError, deepest_point, proved_empty
+from treelu.tree.questions.ranges import Output, centre, nearest_by_sum, nearest_or_none
+from treelu.tree.questions.wanted import ROUNDED, Conditions, class_conditions, exact_sum, interval, leaf_classes
+from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
 
-_THIN = 1e-9  # in units of scale: a region that is thinner counts as empty
-_MARGINS = (1e-6, 1e-8)
-_FAR = 1e6  # where a linear form has no end, rows are looked for up to here
+_THIN = 1e-9  # in units of scale: a region that is deeper has points
+_MARGINS = (1e-6, 1e-8, 1e-10)
+_SEAM = 1e-12  # of the leaves' range: a difference that counts as none
+_TERMS = ("weights", "rest", "magnitude")  # of `ExactRows`, by variable
+_VISIBLE = 30.0  # scores whose probabilities floats tell apart
 Pair = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Conditions on both rows of a pair, for the solver and in the tree's own numbers."""
+
+    G: np.ndarray
+    h: np.ndarray
+    strict: np.ndarray
+    noise: np.ndarray
+    exact: ExactRows
 
 
 # What breaks a property, leaf by leaf
 
 
 class Levels:
-    """An output that must not be higher in the first row of a pair than in the second."""
+    """An output that must not be higher in the first row of a pair than in the second.
 
-    def __init__(self, tree: ObliqueTree, value: Output, sign: int, tolerance: float = 0.0) -> None:
+    With linear leaves a probability is judged by its score, the log-odds: it rises with the score, and does not round
+    to 0 or 1 where that is large. Differences of scores or values up to 1e-12 of the leaves' range count as none:
+    leaves that meet in one value at a split differ there by rounding.
+    """
+
+    def __init__(
+        self, tree: ObliqueTree, value: Output, sign: int, tolerance: float = 0.0, permitted: Permitted | None = None
+    ) -> None:
         self.tree, self.value, self.sign, self.tolerance = tree, value, sign, tolerance
         self.linear = tree.leaf_weights is not None
         if self.linear and tolerance and value.k is not None:
             raise ValueError("tolerance is for values and for constant leaves, not for probabilities of linear leaves")
         self.low, self.high = np.full(tree.n_nodes, -np.inf), np.full(tree.n_nodes, np.inf)
-        if not self.linear:
+        if self.linear:
+            assert permitted is not None
+            self.forms = [value.leaf_form(leaf) for leaf in range(tree.n_leaves)]
+            self.tolerance += _SEAM * self._range(permitted)
+        else:
             self.low[tree.n_splits :] = self.high[tree.n_splits :] = sign * value.leaf_values()
             for node in range(tree.n_splits - 1, -1, -1):
                 pair = tree.children[node]
                 self.low[node], self.high[node] = self.low[pair].min(), self.high[pair].max()
 
+    def _range(self, permitted: Permitted) -> float:
+        """How far the outputs of the leaves spread over the permitted ranges; over one unit where there is no end."""
+        weights, levels = np.array([form[0] for form in self.forms]), np.array([form[1] for form in self.forms])
+        with np.errstate(invalid="ignore", over="ignore"):
+            width = permitted.high - permitted.low
+        width = np.where(np.isfinite(width), width, permitted.scale)
+        return float(np.ptp(levels) + (np.abs(weights) @ width).max(initial=0.0))
+
     def harmless(self, first: int, second: int) -> bool:
         """Whether no leaves at or below two nodes can break the property."""
         return bool(self.high[first] <= self.low[second] + self.tolerance)
 
-    def form(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray, float]:
+    def same_leaf(self, leaf: int, features: list[int], ordered: bool) -> bool:
+        """Whether two rows of one leaf cannot break the property; floating-point sums are monotone in each term."""
+        if not self.linear:
+            return True
+        slopes = self.sign * self.forms[leaf][0][features]
+        return bool((slopes >= 0).all() if ordered else (slopes == 0).all())
+
+    def broken_where(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray, float]:
         """For linear leaves: weights of the first and second row and an offset, broken where the sum is above 0."""
-        (a, level_a), (b, level_b) = self.value.leaf_form(first), self.value.leaf_form(second)
+        (a, level_a), (b, level_b) = self.forms[first], self.forms[second]
         return self.sign * a, -self.sign * b, self.sign * (level_a - level_b) - self.tolerance
 
     def broken(self, pair: np.ndarray) -> bool:
         """Whether two rows break the property by the tree's own prediction."""
-        first, second = self.sign * self.value.of(pair)
+        first, second = self.sign * self.value.score(pair)
         return bool(first > second + self.tolerance)
+
+    def visible(self, pair: np.ndarray) -> bool:
+        """Whether the two outputs differ as floats."""
+        first, second = self.value.of(pair)
+        return bool(first != second)
 
 
 class Classes:
@@ -78,6 +124,10 @@ class Classes:
     def harmless(self, first: int, second: int) -> bool:
         return len(self.answers[first] | self.answers[second]) == 1
 
+    def same_leaf(self, leaf: int, features: list[int], ordered: bool) -> bool:
+        weights = self.tree.leaf_weights
+        return weights is None or bool((weights[leaf][:, features] == 0).all())
+
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Ordered pairs of different classes."""
         n = self.n_classes
@@ -87,6 +137,9 @@ class Classes:
         first, second = self.tree.predict(pair)
         return bool(first != second)
 
+    def visible(self, pair: np.ndarray) -> bool:
+        return True
+
 
 # Pairs of leaves
 
@@ -95,34 +148,51 @@ class PairSearch:
     """Looks for two permitted rows that differ only in some features and break a property."""
 
     def __init__(
-        self, tree: ObliqueTree, permitted: Permitted, features: list[int], *, ordered: bool, levels: Levels | Classes
+        self,
+        tree: ObliqueTree,
+        permitted: Permitted,
+        features: list[int],
+        *,
+        ordered: bool,
+        levels: Levels | Classes,
+        budget_seconds: float | None = None,
     ) -> None:
         self.tree, self.permitted, self.ordered, self.levels = tree, permitted, ordered, levels
+        self.budget = Budget(check_budget(budget_seconds))
         self.place = Surroundings(Splits(tree), permitted, centre(permitted))
         self.costs = self.place.side_costs("l2")
         self.own = np.array([self.place.place[j] for j in features if j in self.place.place], dtype=int)
         self.features = features
         self.discrete = self._discrete()
         self.n_solved = self.n_undecided = 0
-        weights = self.place.G[:, self.own]
+        weights = self.place.splits.weights[:, self.place.movable[self.own]]
         # Where a pair of rows may part: x left and x' right, or the other way round.
         self.parts_right: np.ndarray = np.any(weights > 0 if ordered else weights != 0, axis=1)
         self.parts_left: np.ndarray = np.any(weights < 0 if ordered else weights != 0, axis=1)
-        for node in np.flatnonzero(self.place.splits.feature >= 0):
-            if self.place.splits.feature[node] in features:
-                rising = self.place.splits.sign[node] > 0
-                self.parts_right[node] = rising or not ordered
-                self.parts_left[node] = not rising or not ordered
+        self.shifts = self._shifts(weights)
+
+    def _shifts(self, weights: np.ndarray) -> tuple[tuple[int, int], ...]:
+        """Directions (of the first row, of the second) whose sums are ordered as the rows are, in floats too."""
+        splits, n = self.place.splits, self.tree.n_splits
+        result = set()
+        for node in np.flatnonzero((weights != 0).any(axis=1)).tolist() if self.ordered else ():
+            d = int(splits.direction[node])
+            result.add((d, d + n) if weights[node, 0] * splits.factor[node] > 0 else (d + n, d))
+        return tuple(sorted(result))
 
     def find(self) -> Pair | None:
-        """Two rows that break the property; None where there are none."""
+        """Two rows that break the property; None where none was found, a proof where ``n_undecided`` is 0."""
         if not len(self.own):
             return None
         stack: list[tuple[int, int, Path, Path, np.ndarray | None]] = [(0, 0, (), (), None)]
-        n_splits = self.tree.n_splits
+        n_splits, levels = self.tree.n_splits, self.levels
         while stack:
             a, b, path_a, path_b, known = stack.pop()
-            if self.levels.harmless(a, b) or (a == b >= n_splits and not self.levels.linear):
+            if self.budget.spent():
+                self.n_undecided += 1
+                return None
+            if levels.harmless(a, b) or (a == b >= n_splits and levels.same_leaf(
+                    a - n_splits, self.features, self.ordered)):  # fmt: skip
                 continue
             if a >= n_splits and b >= n_splits:
                 pair = self._test(a - n_splits, b - n_splits, path_a, path_b)
@@ -130,7 +200,7 @@ class PairSearch:
                     return pair
                 continue
             for child_a, child_b, next_a, next_b in self._children(a, b, path_a, path_b):
-                if self.levels.harmless(child_a, child_b):
+                if levels.harmless(child_a, child_b):
                     continue
                 shape = self._shape(next_a, next_b)
                 possible, point = self._possible(shape, known)
@@ -166,46 +236,101 @@ class PairSearch:
             if inside and (shape.low <= known).all() and (known <= shape.high).all():
                 return True, known
         self.n_solved += 1
-        deep = deepest_point(shape)
-        if deep is None or deep[0] < -_THIN:
-            return False, None
-        if deep[0] > _THIN or self.discrete.any:
-            return True, deep[1]
-        # No depth: rows may still lie on planes that belong to the region.
-        flat = deepest_point(shape, strict_only=True)
-        return (False, None) if flat is None or flat[0] <= _THIN else (True, flat[1])
+        try:
+            deep = deepest_point(shape)
+        except (UnsolvedError, UnboundedError):
+            return True, None
+        if deep is not None and deep.depth > _THIN:
+            return True, deep.y
+        return (False, None) if proved_empty(shape, deep) else (True, None)
 
-    def _shape(self, path_a: Path, path_b: Path, a_rows: Any = None, b_rows: Any = None) -> Polyhedron:
+    def _shape(
+        self,
+        path_a: Path,
+        path_b: Path,
+        conditions: tuple[Conditions | None, Conditions | None] = (None, None),
+        broken: tuple[np.ndarray, np.ndarray, float] | None = None,
+    ) -> Polyhedron:
         """Pairs (y, y') with y on one path and y' on another, which share all but the features asked about.
 
-        The variables are y, then y' of those features. ``a_rows``, ``b_rows``: conditions of linear leaves.
+        The variables are y, then y' of those features. ``conditions`` are those of two linear leaves; ``broken`` is a
+        form of both rows that must be above 0.
         """
-        none = (np.zeros((0, self.tree.n_features)), np.zeros(0), np.zeros(0, dtype=bool))
-        first, second = (self.place.polyhedron(path, *(rows or none))
-                         for path, rows in ((path_a, a_rows), (path_b, b_rows)))  # fmt: skip
+        first, second = (self.place.polyhedron(path, one)
+                         for path, one in zip((path_a, path_b), conditions, strict=True))  # fmt: skip
         own, q = self.own, len(self.own)
         shared = np.ones(first.G.shape[1], dtype=bool)
         shared[own] = False
-        G = [np.hstack([first.G, np.zeros((len(first.h), q))]), np.hstack([second.G * shared, second.G[:, own]])]
-        h, strict = [first.h, second.h], [first.strict, second.strict]
-        noise = [first.noise, second.noise]
-        if self.ordered:  # y_j ≤ y'_j
-            row = np.zeros((1, len(shared) + q))
-            row[0, own[0]], row[0, -1] = np.sqrt(0.5), -np.sqrt(0.5)
-            G.append(row)
-            # Two whole numbers that are not the same differ by 1.
-            h.append(-np.sqrt(0.5) / self.place.scale[own] if self.place.whole[own[0]] else np.zeros(1))
-            strict.append(np.zeros(1, dtype=bool))
-            noise.append(np.zeros(1))
+        parts = [_Rows(np.hstack([first.G, np.zeros((len(first.h), q))]), first.h, first.strict, first.noise,
+                       self._widened(first)),
+                 _Rows(np.hstack([second.G * shared, second.G[:, own]]), second.h, second.strict, second.noise,
+                       self._moved(second))]  # fmt: skip
+        parts += [self._order()] if self.ordered else []
+        parts += [self._broken(*broken)] if broken is not None else []
 
         def joined(of_first: np.ndarray, of_second: np.ndarray, meet: Any) -> np.ndarray:
             return np.r_[np.where(shared, meet(of_first, of_second), of_first), of_second[own]]
 
+        place = self.place
+        h, strict, noise = (np.concatenate([getattr(part, name) for part in parts])
+                            for name in ("h", "strict", "noise"))  # fmt: skip
         return Polyhedron(
-            np.vstack(G), np.concatenate(h), np.concatenate(strict), np.concatenate(noise),
+            np.vstack([part.G for part in parts]), h, strict, noise,
             joined(first.low, second.low, np.maximum), joined(first.high, second.high, np.minimum),
             joined(first.first, second.first, np.maximum), joined(first.last, second.last, np.minimum),
+            parts[0].exact.and_also(*(part.exact for part in parts[1:])),
+            np.r_[place.x, place.x[place.movable[own]]],
+            np.r_[place.movable, self.tree.n_features + np.arange(q)], self.shifts,
         )  # fmt: skip
+
+    def _widened(self, shape: Polyhedron) -> ExactRows:
+        """Conditions on the first row, over the variables of both."""
+        assert shape.exact is not None
+        zeros = np.zeros((len(shape.exact), len(self.own)))
+        return replace(shape.exact, **{name: np.hstack([getattr(shape.exact, name), zeros]) for name in _TERMS})
+
+    def _moved(self, shape: Polyhedron) -> ExactRows:
+        """Conditions on the second row. A sum without any of its own features is the same sum as the first row's."""
+        exact = shape.exact
+        assert exact is not None
+        columns = self.place.movable[self.own]
+        reads = (exact.weights[:, columns] != 0).any(axis=1)
+        other = reads & (exact.direction >= 0)
+        shared = np.ones(exact.weights.shape[1])
+        shared[columns] = 0.0
+        terms = {name: getattr(exact, name) for name in _TERMS}
+        terms = {name: np.hstack([part * shared, part[:, columns]]) for name, part in terms.items()}
+        return replace(exact, **terms, own=exact.own & ~reads,
+                       direction=np.where(other, exact.direction + self.tree.n_splits, exact.direction))  # fmt: skip
+
+    def _order(self) -> _Rows:
+        """y_j < y'_j; two integers that are not the same differ by 1."""
+        place, u, q = self.place, len(self.place.movable), len(self.own)
+        row, exact = np.zeros((1, u + q)), np.zeros((1, self.tree.n_features + q))
+        row[0, self.own[0]], row[0, -1] = np.sqrt(0.5), -np.sqrt(0.5)
+        exact[0, place.movable[self.own[0]]], exact[0, -1] = 1.0, -1.0
+        whole, scale = bool(place.whole[self.own[0]]), place.scale[self.own]
+        zero, strict = np.zeros(1), np.array([not whole])
+        return _Rows(row, -np.sqrt(0.5) / scale if whole else zero, np.zeros(1, dtype=bool), zero,
+                     rows_alone(exact, zero + whole, strict, zero, scale * np.sqrt(2)))  # fmt: skip
+
+    def _broken(self, first: np.ndarray, second: np.ndarray, offset: float) -> _Rows:
+        """``first @ x + second @ x' + offset > 0``."""
+        place = self.place
+        columns = place.movable[self.own]
+        shared = second.copy()
+        shared[columns] = 0.0
+        weights, rest = (np.r_[part, own] for part, own in zip(
+            exact_sum(first, shared), (second[columns], np.zeros(len(columns))), strict=True))  # fmt: skip
+        magnitude = np.r_[np.abs(first) + np.abs(shared), np.abs(second[columns])]
+        condition = Conditions(weights[None], np.array([offset]), np.ones(1, dtype=bool), None, magnitude[None],
+                               rest[None], np.array([ROUNDED * abs(offset)]))  # fmt: skip
+        base, reach = np.r_[place.x, place.x[columns]], np.r_[place.reach, place.reach[columns]]
+        moving = np.r_[place.movable, self.tree.n_features + np.arange(len(columns))]
+        scale = np.r_[place.scale, place.scale[self.own]]
+        G, h, size = place.unit_rows(weights[None, moving], np.array([weights @ base + offset]), scale)
+        return _Rows(-G, h, condition.strict, magnitude[None] @ np.abs(base) * 1e-16 / size,
+                     condition.exact_rows(reach, size))  # fmt: skip
 
     def _discrete(self) -> Discrete:
         """Whole numbers and groups of both rows."""
@@ -236,21 +361,32 @@ class PairSearch:
             return self._realised(self._shape(path_a, path_b))
         if isinstance(self.levels, Classes):
             for k, other in self.levels.pairs():
-                ways = [class_conditions(self.tree, leaf, label) for leaf, label in ((a, k), (b, other))]
-                rows = [(way.weights, way.weights @ self.place.x + way.offsets, way.strict) for way in ways]
-                shape = self._shape(path_a, path_b, *rows)
+                ways = class_conditions(self.tree, a, k), class_conditions(self.tree, b, other)
+                shape = self._shape(path_a, path_b, ways)
                 if self._possible(shape, None)[0]:
                     pair = self._realised(shape)
                     if pair is not None:
                         return pair
             return None
-        return self._largest(self._shape(path_a, path_b), *self.levels.form(a, b))
+        broken = self.levels.broken_where(a, b)
+        pair = self._realised(self._shape(path_a, path_b, broken=broken))
+        if pair is None or self.levels.visible(np.stack(pair)):
+            return pair
+        # Both probabilities round to the same number: a pair whose scores are small shows the difference better.
+        n_undecided, (form, level) = self.n_undecided, self.levels.forms[a]
+        near = interval(form, level, -_VISIBLE, _VISIBLE, 0.0)
+        clearer = self._realised(self._shape(path_a, path_b, (near, None), broken))
+        self.n_undecided = n_undecided
+        return pair if clearer is None else clearer
 
     def _realised(self, shape: Polyhedron) -> Pair | None:
-        """Two rows of floats in a region, checked by the tree's own prediction."""
+        """Two rows of floats in a region, checked by the tree's own prediction; none and no proof: undecided."""
         if self.discrete.any:
-            return self._whole(nearest_by_sum, shape, lambda inner: nearest_point(inner, "l1"))
-        return self._accepted(self._points(shape), shape)
+            return self._whole(shape)
+        pair = self._accepted(self._points(shape), shape)
+        if pair is None and not proved_empty(shape):
+            self.n_undecided += 1
+        return pair
 
     def _accepted(self, points: Iterator[np.ndarray], shape: Polyhedron) -> Pair | None:
         for point in points:
@@ -259,14 +395,14 @@ class PairSearch:
                 return pair[0], pair[1]
         return None
 
-    def _whole(self, relax: Any, shape: Polyhedron, inside: Any) -> Pair | None:
-        """Two rows with whole numbers; a search that is given up leaves the property undecided."""
+    def _whole(self, shape: Polyhedron) -> Pair | None:
+        """Two rows with integers; a search that is given up leaves the property undecided."""
 
         def settle(part: Polyhedron) -> tuple[float, Pair] | None:
-            pair = self._accepted(rows_inside(part, inside, _MARGINS), part)
+            pair = self._accepted(rows_inside(part, nearest_or_none, _MARGINS), part)
             return None if pair is None else (-np.inf, pair)  # any pair will do
 
-        search = WholeSearch(self.discrete, relax, settle)
+        search = WholeSearch(self.discrete, nearest_by_sum, settle, budget=self.budget)
         try:
             return search.any(shape)
         except UndecidedError:
@@ -276,49 +412,18 @@ class PairSearch:
             self.n_solved += search.n_solved
 
     def _points(self, shape: Polyhedron) -> Iterator[np.ndarray]:
-        deep = deepest_point(shape)
+        try:
+            deep = deepest_point(shape)
+        except (UnsolvedError, UnboundedError):
+            deep = None
         if deep is not None:
-            yield deep[1]
+            yield deep.y
         for strict_only in (False, True):
             for margin in _MARGINS:
                 self.n_solved += 1
-                point = nearest_point(shape.inset(margin, strict_only=strict_only), "l1")
+                point = nearest_or_none(shape.inset(margin, strict_only=strict_only))
                 if point is not None:
                     yield point
-
-    def _largest(self, shape: Polyhedron, first: np.ndarray, second: np.ndarray, offset: float) -> Pair | None:
-        """Two rows where ``first @ x + second @ x' + offset`` is above 0 by more than rounding."""
-        place, own = self.place, self.own
-        a, b = first[place.movable] * place.scale, second[place.movable] * place.scale
-        shared = np.ones(len(a), dtype=bool)
-        shared[own] = False
-        form = np.r_[a + b * shared, b[own]]
-        level = float(first @ place.x + second @ place.x + offset)
-        least = 1e-9 * (1 + np.abs(form).sum() + abs(level))
-        far = np.full(len(form), _FAR)
-
-        def largest(part: Polyhedron) -> np.ndarray | None:
-            try:
-                return largest_value(part, form)
-            except UnboundedError:
-                return largest_value(part.within(-far, far), form)
-
-        def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
-            point = largest(part)
-            above = -np.inf if point is None else float(form @ point + level)
-            return (-above, point) if point is not None and above > least else None
-
-        if self.discrete.any:
-            return self._whole(relax, shape, largest)
-        for margin in (0.0, 1e-9, 1e-7, 1e-5):
-            self.n_solved += 1
-            found = relax(shape.inset(margin))
-            if found is None:
-                return None
-            pair = self._accepted(iter([found[1]]), shape)
-            if pair is not None:
-                return pair
-        return None
 
     def _breaks(self, pair: np.ndarray) -> bool:
         j = self.features

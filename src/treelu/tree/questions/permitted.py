@@ -62,7 +62,8 @@ class Permitted:
             indicators = self.tree.missing.indicators
             stays = np.append(indicators, self.tree.missing.gaps[x[indicators] == 1])
             low[stays] = high[stays] = x[stays]
-        groups = tuple(group for group in self.groups if (low[group] < high[group]).any())
+        moving = [group for group in self.groups if (low[group] < high[group]).any()]
+        groups = settle_groups(self.tree, moving, low, high)
         whole &= low < high  # what stays may be any number
         return replace(self, low=low, high=high, whole=whole, groups=groups)
 
@@ -110,7 +111,33 @@ def permitted_rows(
             f"{number(high[j])}; widen the range"
         )
     low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
-    return Permitted(tree, low, high, is_whole, tuple(found), read_scale(tree, scale))
+    units = read_scale(tree, scale)
+    return Permitted(tree, low, high, is_whole, settle_groups(tree, found, low, high), units)
+
+
+def settle_groups(
+    tree: ObliqueTree, groups: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The members of each group that are still free, with what follows for the others written into the ranges.
+
+    A member fixed at 1 leaves 0 for the rest. One fixed at 0 leaves the group, and the rest must still sum to 1.
+    """
+    free = []
+    for group in groups:
+        can, must = group[high[group] >= 1], group[low[group] >= 1]
+        if len(must) > 1 or not len(can):
+            names = ", ".join(repr(tree.feature_name(int(j))) for j in (must if len(must) else group)[:3])
+            why = f"{names} are all fixed at 1" if len(must) else f"none of {names} may be 1"
+            raise ValueError(f"groups: {why}, and exactly one member of a group is; see the ranges")
+        chosen = must if len(must) else can if len(can) == 1 else None
+        if chosen is not None:
+            low[group] = high[group] = 0.0
+            low[chosen] = high[chosen] = 1.0
+        else:
+            closed = np.setdiff1d(group, can)
+            low[closed] = high[closed] = 0.0
+            free.append(can)
+    return tuple(free)
 
 
 def find_features(tree: ObliqueTree, features: Iterable[Any], option: str) -> list[int]:

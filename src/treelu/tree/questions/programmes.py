@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
+from treelu.tree.questions.exact import excludes
 from treelu.tree.questions.geometry import Polyhedron
+from treelu.tree.rows import dense
+
+_CLEAR = 1e-7  # a depth that rounding in a solver does not make
+_DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bound and cost, that count as none
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 # Tried in turn: presolve sometimes cannot tell "none" from "no end", and units of very unlike size need more tolerance.
+# Without a limit the interior-point method does not end on some of them.
+_LIMIT: Any = {"maxiter": 10_000}
 _WAYS: Any = (
-    ("highs", _OPTIONS),
-    ("highs-ds", _OPTIONS | {"presolve": False}),
-    ("highs", {}),
-    ("highs-ipm", {}),
+    ("highs", _OPTIONS | _LIMIT),
+    ("highs-ds", _OPTIONS | _LIMIT | {"presolve": False}),
+    ("highs", _LIMIT),
+    ("highs-ipm", _LIMIT),
 )
 
 
@@ -28,22 +37,80 @@ class UnboundedError(ArithmeticError):
     """A linear form has no largest value."""
 
 
-def _solve(cost: np.ndarray, A: Any, most: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
-    """The v in a box with the least ``cost @ v`` and ``A @ v <= most``, None where there is none at all."""
+def _solve(
+    cost: np.ndarray, A: Any, most: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The v in a box with the least ``cost @ v`` and ``A @ v <= most``, and the multipliers of the rows.
+
+    None where the solver finds none at all, which proves nothing.
+    """
     if (low > high).any():
         return None
-    arguments: dict[str, Any] = {"bounds": np.column_stack([low, high])}
+    free = low < high
+    if not free.all():  # what cannot move would set the units of its rows
+        found = _solve(cost[free], A[:, free], most - A[:, ~free] @ low[~free], low[free], high[free])
+        v = low.copy()
+        if found is not None:
+            v[free] = found[0]
+        return None if found is None else (v, found[1])
+    if not len(cost):
+        return (np.zeros(0), np.zeros(len(most))) if (most >= 0).all() else None
+    rows, columns = _balance(A, cost)
+    size = np.abs(cost * columns).max(initial=0.0) or 1.0
+    arguments: dict[str, Any] = {"bounds": np.column_stack([low / columns, high / columns])}
     if len(most):
-        arguments |= {"A_ub": A, "b_ub": most}
+        arguments |= {"A_ub": A * rows[:, None] * columns, "b_ub": np.clip(most * rows, -1e300, 1e300)}
     for method, options in _WAYS:
-        result = linprog(cost, method=method, options=options, **arguments)
-        if result.status in (0, 2, 3):
-            break
-    if result.status == 3:
-        raise UnboundedError
-    if result.x is None and result.status != 2:
-        raise UnsolvedError(f"a linear programme was not solved: {result.message}")
-    return result.x
+        result = linprog(cost * columns / size, method=method, options=options, **arguments)
+        if result.status == 3:
+            raise UnboundedError
+        if result.status == 2:
+            return None
+        if result.status == 0 and np.isfinite(result.x).all():
+            marginals = np.asarray(result.ineqlin.marginals) if len(most) else np.zeros(0)
+            v, multipliers = np.clip(result.x * columns, low, high), np.maximum(-marginals * rows * size, 0.0)
+            if _optimal(cost, A, most, low, high, v, multipliers):
+                return v, multipliers
+    raise UnsolvedError(f"a linear programme was not solved: {result.message}")
+
+
+def _optimal(
+    cost: np.ndarray,
+    A: Any,
+    most: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    v: np.ndarray,
+    multipliers: np.ndarray,
+) -> bool:
+    """Whether the multipliers show that no other v costs less: the solver judges by its scaled numbers."""
+    reduced = cost + multipliers @ A
+    reduced = np.where(np.abs(reduced) > _DUAL * (np.abs(cost) + multipliers @ np.abs(A)), reduced, 0.0)
+    moves = reduced != 0
+    bound = float(reduced[moves] @ np.where(reduced > 0, low, high)[moves] - multipliers @ most)
+    return float(cost @ v) - bound <= _GAP * float(np.abs(cost) @ np.abs(v) + multipliers @ np.abs(most) + 1e-9)
+
+
+def _balance(A: Any, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Powers of two for rows and columns, with which no entry of the matrix and the cost is very small or large.
+
+    HiGHS leaves out entries of 1e-9 and less. Powers of two change the numbers in no other way.
+    """
+    m, n = A.shape
+    size = np.abs(np.vstack([dense(A), cost]))
+    values = size[:m][size[:m] > 0]
+    if not len(values) or (values.min() > 1e-5 and values.max() < 1e5):
+        return np.ones(m), np.ones(n)
+    logs = np.where(size > 0, np.log2(np.where(size > 0, size, 1.0)), np.nan)
+    r, c = np.zeros(m + 1), np.zeros(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # rows and columns without entries
+        for _ in range(6):
+            middle = logs + r[:, None] + c
+            r -= np.nan_to_num((np.nanmax(middle, axis=1) + np.nanmin(middle, axis=1)) / 2)
+            middle = logs + r[:, None] + c
+            c -= np.nan_to_num((np.nanmax(middle, axis=0) + np.nanmin(middle, axis=0)) / 2)
+    return np.exp2(np.round(r[:m])), np.exp2(np.round(c))
 
 
 # The nearest point
@@ -72,7 +139,7 @@ def _nearest(shape: Polyhedron, norm: str) -> np.ndarray | None:
         A = sparse.vstack([sparse.csr_array(np.column_stack([A, np.zeros(len(A))])), below], format="csr")
         most = np.r_[most, np.zeros(u)]
     found = _solve(cost, A, most, ends[:, 0], ends[:, 1])
-    return None if found is None else found[:u] - found[u : 2 * u]
+    return None if found is None else found[0][:u] - found[0][u : 2 * u]
 
 
 def _fewer_changes(shape: Polyhedron, y: np.ndarray) -> np.ndarray:
@@ -85,10 +152,27 @@ def _fewer_changes(shape: Polyhedron, y: np.ndarray) -> np.ndarray:
 # Points inside, and the largest of a linear form
 
 
-def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> tuple[float, np.ndarray] | None:
-    """The y that keeps the largest distance (at most 1) to all planes, and that distance; None where it is empty.
+@dataclass(frozen=True)
+class Deepest:
+    """A point that keeps the largest distance (at most 1) to all planes.
 
-    The distance is negative where no y satisfies all rows; planes that are not strict may then still meet in a point.
+    Attributes
+    ----------
+    depth : float
+        Negative where no y satisfies all rows; planes that are not strict may then still meet in a point.
+    y : array of shape (u,)
+    multipliers : array of shape (m,)
+        Of the planes, which prove that none is deeper.
+    """
+
+    depth: float
+    y: np.ndarray
+    multipliers: np.ndarray
+
+
+def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> Deepest | None:
+    """The deepest y of a polyhedron; None where the box is empty.
+
     ``strict_only``: the distance to strict planes; y may lie on the others.
     """
     m, u = shape.G.shape
@@ -97,9 +181,33 @@ def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> tuple[floa
     low, high = np.append(shape.low, -np.inf), np.append(shape.high, 1.0)
     kept = shape.strict.astype(float) if strict_only else np.ones(m)
     found = _solve(cost, np.column_stack([shape.G, kept]), shape.h, low, high)
-    return None if found is None else (float(found[-1]), found[:-1])
+    return None if found is None else Deepest(float(found[0][-1]), found[0][:-1], found[1])
+
+
+def proved_empty(shape: Polyhedron, deep: Deepest | None = None) -> bool:
+    """Whether it is proved that no row lies in a polyhedron, rounding in the tree's sums included.
+
+    False is no answer: there may or may not be one. ``deep``: its deepest point, where that is known.
+    """
+    if shape.empty_by_bounds():
+        return True
+    if shape.exact is None or not len(shape.exact):
+        return False
+    try:
+        deep = deepest_point(shape) if deep is None else deep
+        if deep is None or deep.depth > _CLEAR:
+            return False
+        if excludes(shape.exact, *shape.box(), deep.multipliers):
+            return True
+        if deep.depth < -_CLEAR or not shape.strict.any():
+            return False
+        flat = deepest_point(shape, strict_only=True)  # planes that touch, and do not belong to the region
+    except (UnsolvedError, UnboundedError):
+        return False
+    return flat is not None and excludes(shape.exact, *shape.box(), flat.multipliers)
 
 
 def largest_value(shape: Polyhedron, form: np.ndarray) -> np.ndarray | None:
     """The y with the largest ``form @ y``; None where the polyhedron is empty, UnboundedError where there is no end."""
-    return _solve(-form, shape.G, shape.h, shape.low, shape.high)
+    found = _solve(-form, shape.G, shape.h, shape.low, shape.high)
+    return None if found is None else found[0]

@@ -23,9 +23,9 @@ def project(shape: Polyhedron) -> np.ndarray | None:
     y, _ = least_distance(G, h)
     if y is None or not _satisfied(G, h, y):
         deep = deepest_point(shape)
-        if deep is None or deep[0] < -1e-9:
+        if deep is None or deep.depth < -1e-9:
             return None
-        return _from_inside(G, h, deep[1])
+        return _from_inside(G, h, deep.y)
     return y
 
 
@@ -73,8 +73,8 @@ def _from_inside(G: np.ndarray, h: np.ndarray, inside: np.ndarray) -> np.ndarray
         goal = np.zeros_like(y)
         multipliers = np.zeros(0)
         if active.any():
-            multipliers = np.linalg.lstsq(G[active] @ G[active].T, -h[active], rcond=None)[0]
-            goal = -G[active].T @ multipliers
+            goal = np.linalg.lstsq(G[active], h[active], rcond=None)[0]
+            multipliers = np.linalg.lstsq(G[active].T, -goal, rcond=None)[0]
         step = goal - y
         if np.abs(step).max(initial=0.0) <= 1e-13 * (1 + np.abs(y).max(initial=0.0)):
             if not len(multipliers) or multipliers.min() >= -1e-12:

@@ -13,9 +13,9 @@ from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
 from treelu.tree.questions.permitted import Permitted, find_features, permitted_rows
-from treelu.tree.questions.ranges import Inside, Output, centre, farthest
+from treelu.tree.questions.ranges import Output, centre
 from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.wanted import wanted_answer
+from treelu.tree.questions.wanted import NoLeafError, wanted_answer
 from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
 
 
@@ -28,11 +28,10 @@ class Verdict:
     claim : str
         The property in words.
     holds : bool
-        True: proved, except in regions of numbers that are not whole thinner than 1e-9 units of ``scale``. False:
+        True: proved, by certificates that were checked in exact arithmetic or by looking at every point. False:
         refuted by ``rows``, or not decided.
     decided : bool
-        False where a search over whole numbers was given up, as where rounding decides at thousands of points of a
-        plane: then neither proved nor refuted.
+        False: neither proved nor refuted, as where rounding decides or a search was given up.
     rows : array of shape (0, 1 or 2, n_features)
         Rows that break the property.
     outputs : tuple
@@ -77,12 +76,21 @@ class Verdict:
 # The properties
 
 
-def monotone(tree: ObliqueTree, feature: Any, sign: int, *, target: Any, output: int, **permitted: Any) -> Verdict:
+def monotone(
+    tree: ObliqueTree,
+    feature: Any,
+    sign: int,
+    *,
+    target: Any,
+    output: int,
+    budget_seconds: float | None = None,
+    **permitted: Any,
+) -> Verdict:
     """Whether an output never falls (sign 1) or never rises (sign −1) when a feature rises."""
     rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
     (j,) = find_features(tree, [feature], "feature")
-    for group in rows.groups:
-        if j in group:
+    for group in permitted.get("groups", ()):
+        if j in find_features(tree, group, "groups"):
             raise ValueError(
                 f"feature: {tree.feature_name(j)!r} is in a one-hot group, where one rises only when another falls; "
                 "ask whether the answer is independent of the group"
@@ -90,12 +98,21 @@ def monotone(tree: ObliqueTree, feature: Any, sign: int, *, target: Any, output:
     word = "falls" if sign > 0 else "rises"
     claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
-    search = PairSearch(tree, rows, [j], ordered=True, levels=Levels(tree, value, sign))
-    return _verdict(search, claim, value.of)
+    levels = Levels(tree, value, sign, permitted=rows)
+    search = PairSearch(tree, rows, [j], ordered=True, levels=levels, budget_seconds=budget_seconds)
+    return _verdict(search, claim, value.shown)
 
 
 def independent(
-    tree: ObliqueTree, features: Any, of: str, tolerance: float, *, target: Any, output: int, **permitted: Any
+    tree: ObliqueTree,
+    features: Any,
+    of: str,
+    tolerance: float,
+    *,
+    target: Any,
+    output: int,
+    budget_seconds: float | None = None,
+    **permitted: Any,
 ) -> Verdict:
     """Whether the predicted class (of "answer") or an output (of "value") is the same whatever some features are."""
     if of not in ("answer", "value"):
@@ -103,46 +120,63 @@ def independent(
     value = None if of == "answer" and tree.is_classifier else Output(tree, target, output)
     rows = permitted_rows(tree, **permitted)
     chosen = find_features(tree, features, "features")
-    for group in rows.groups:
-        if set(chosen) & set(group.tolist()):
-            chosen += [j for j in group.tolist() if j not in chosen]
+    for group in permitted.get("groups", ()):  # as declared: a member that the ranges fix stands for it too
+        members = find_features(tree, group, "groups")
+        if set(chosen) & set(members):
+            chosen += [j for j in members if j not in chosen]
     names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
-        search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree))
+        search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree), budget_seconds=budget_seconds)
         return _verdict(search, f"the predicted class never depends on {names}", tree.predict)
     within = f" by more than {number(tolerance)}" if tolerance else ""
-    search = PairSearch(tree, rows, chosen, ordered=False, levels=Levels(tree, value, 1, tolerance))
-    return _verdict(search, f"{value.words} never depends on {names}{within}", value.of)
+    levels = Levels(tree, value, 1, tolerance, rows)
+    search = PairSearch(tree, rows, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
+    return _verdict(search, f"{value.words} never depends on {names}{within}", value.shown)
 
 
-def limited(tree: ObliqueTree, limit: float, sign: int, *, target: Any, output: int, **permitted: Any) -> Verdict:
-    """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows."""
+def limited(
+    tree: ObliqueTree,
+    limit: float,
+    sign: int,
+    *,
+    target: Any,
+    output: int,
+    budget_seconds: float | None = None,
+    **permitted: Any,
+) -> Verdict:
+    """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows, by `predict`."""
     rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
-    inside = Inside(tree, rows)
-    end, row = farthest(inside, value, sign)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
-    if sign * end <= sign * limit:
-        return Verdict(claim, True, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked)
-    if row is None or not sign * value.of(row[None])[0] > sign * limit:
-        row, decided = _beyond(rows, value, limit, sign)
-        if row is None:  # above the limit by rounding only, or not decided
-            return Verdict(claim, decided, np.zeros((0, tree.n_features)), (), (), (), inside.n_looked, decided)
+    found, effort = _beyond(rows, value, limit, sign, budget_seconds)
+    if found is None:
+        proved = effort.n_undecided == 0
+        return Verdict(claim, proved, np.zeros((0, tree.n_features)), (), (), (), effort.n_solved, proved)
     used = tree.used_features()
     names = tuple(tree.feature_name(j) for j in used.tolist())
-    outputs = (float(value.of(row[None])[0]),)
-    return Verdict(claim, False, row[None], outputs, names, tuple(used.tolist()), inside.n_looked)
+    outputs = (float(value.of(found[None])[0]),)
+    return Verdict(claim, False, found[None], outputs, names, tuple(used.tolist()), effort.n_solved)
 
 
-def _beyond(permitted: Permitted, value: Output, limit: float, sign: int) -> tuple[np.ndarray | None, bool]:
-    """The permitted row nearest to the middle whose output is beyond a limit, and whether that was decided."""
+def _beyond(
+    permitted: Permitted, value: Output, limit: float, sign: int, budget_seconds: float | None
+) -> tuple[np.ndarray | None, Effort]:
+    """The permitted row nearest to the middle whose output is beyond a limit, and what the search took."""
     tree = permitted.tree
-    beyond = float(np.nextafter(limit, sign * np.inf))
+    beyond, effort = float(np.nextafter(limit, sign * np.inf)), Effort()
+    ends = (0.0, 1.0) if value.k is not None else (-np.inf, np.inf)
+    if np.isinf(beyond) or not ends[0] <= beyond <= ends[1]:
+        every = bool(sign * limit >= sign * (ends[1] if sign > 0 else ends[0]))
+        return (None, effort) if every or np.isinf(beyond) else (centre(permitted), effort)
     asked = {"at_least": beyond} if sign > 0 else {"at_most": beyond}
     target = None if value.k is None else tree.classes[value.k]  # type: ignore[index]
-    wanted = wanted_answer(tree, target, output=value.output, **asked)
-    start, effort = centre(permitted), Effort()
-    found = next(NearestSearch(tree, wanted, "l1").run(start, permitted.around(start), effort), None)
-    return (None, effort.n_undecided == 0) if found is None else (found.row, True)
+    try:
+        wanted = wanted_answer(tree, target, output=value.output, **asked)
+    except NoLeafError:  # no leaf is beyond it, wherever a row lies
+        return None, effort
+    start = centre(permitted)
+    search = NearestSearch(tree, wanted, "l1", budget_seconds=budget_seconds)
+    found = next(search.run(start, permitted.around(start), effort), None)
+    return (None if found is None else found.row), effort
 
 
 def _listed(names: list[str]) -> str:

@@ -12,9 +12,16 @@ from treelu.tree.names import shown_class
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
 from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import UnboundedError, deepest_point, largest_value, nearest_point
+from treelu.tree.questions.programmes import (
+    UnboundedError,
+    UnsolvedError,
+    deepest_point,
+    largest_value,
+    nearest_point,
+    proved_empty,
+)
 from treelu.tree.questions.wanted import find_class
-from treelu.tree.questions.whole import Discrete, UndecidedError, WholeSearch, rows_inside
+from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
 from treelu.tree.questions.words import html_text, number
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
@@ -51,9 +58,9 @@ class OutputRange:
         return html_text(str(self))
 
 
-def output_range(permitted: Permitted, output: Output) -> OutputRange:
+def output_range(permitted: Permitted, output: Output, budget_seconds: float | None = None) -> OutputRange:
     """The least and the greatest output of permitted rows."""
-    inside = Inside(permitted.tree, permitted)
+    inside = Inside(permitted.tree, permitted, Budget(check_budget(budget_seconds)))
     low, low_row = farthest(inside, output, -1)
     high, high_row = farthest(inside, output, 1)
     return OutputRange(output.words, low, high, low_row, high_row, permitted.tree.n_leaves, inside.n_looked)
@@ -90,6 +97,21 @@ class Output:
             self.tree.decision_function(X)[:, self.output] if self.k is None else self.tree.predict_proba(X)[:, self.k]
         )
 
+    def score(self, X: np.ndarray) -> np.ndarray:
+        """The number that decides: the score of a probability of linear leaves, which does not round to 0 or 1."""
+        tree = self.tree
+        if self.k is None or tree.leaf_weights is None:
+            return self.of(X)
+        scores = tree.decision_function(X)
+        if tree.link == "logistic":
+            return scores if self.k == 1 else -scores
+        return scores[:, self.k] - scores[:, 1 - self.k]
+
+    def shown(self, X: np.ndarray) -> np.ndarray:
+        """The number for two rows that differ in it: their scores where the probabilities round to the same float."""
+        numbers = self.of(X)
+        return self.score(X) if len(numbers) == 2 and numbers[0] == numbers[1] else numbers
+
     def leaf_values(self) -> np.ndarray:
         """The number in each constant leaf."""
         return (
@@ -116,8 +138,8 @@ class Output:
 class Inside:
     """Permitted rows in the leaves of a tree."""
 
-    def __init__(self, tree: ObliqueTree, permitted: Permitted) -> None:
-        self.tree, self.permitted, self.n_looked = tree, permitted, 0
+    def __init__(self, tree: ObliqueTree, permitted: Permitted, budget: Budget) -> None:
+        self.tree, self.permitted, self.budget, self.n_looked = tree, permitted, budget, 0
         self.place = Surroundings(Splits(tree), permitted, centre(permitted))
         at = self.place.x[self.place.movable]
         self.discrete = Discrete(self.place.whole, at, self.place.scale, self.place.groups)
@@ -138,18 +160,28 @@ class Inside:
 
     def shape(self, leaf: int) -> Polyhedron:
         """The permitted part of a leaf."""
-        none = np.zeros((0, self.tree.n_features))
-        return self.place.polyhedron(self.paths[leaf], none, np.zeros(0), np.zeros(0, dtype=bool))
+        return self.place.polyhedron(self.paths[leaf])
+
+    def _look(self) -> None:
+        if self.budget.spent():
+            raise UndecidedError("no time is left")
+        self.n_looked += 1
 
     def row(self, leaf: int) -> np.ndarray | None:
-        """A permitted row in a leaf, None where there is none."""
-        self.n_looked += 1
+        """A permitted row in a leaf, None where it is proved that there is none; UndecidedError otherwise."""
+        self._look()
         shape = self.shape(leaf)
         if shape.empty_by_bounds():
             return None
         if self.discrete.any:
-            return WholeSearch(self.discrete, nearest_by_sum, lambda part: self._settled(part, leaf)).any(shape)
-        return self._accepted(self._points(shape), shape, leaf)
+            search = WholeSearch(
+                self.discrete, nearest_by_sum, lambda part: self._settled(part, leaf), budget=self.budget
+            )
+            return search.any(shape)
+        row = self._accepted(self._points(shape), shape, leaf)
+        if row is None and not proved_empty(shape):
+            raise UndecidedError("no row of a leaf was found")
+        return row
 
     def _accepted(self, points: Iterator[np.ndarray], shape: Polyhedron, leaf: int) -> np.ndarray | None:
         for y in points:
@@ -160,7 +192,7 @@ class Inside:
 
     def _settled(self, part: Polyhedron, leaf: int, form: np.ndarray | None = None) -> tuple[float, np.ndarray] | None:
         """A row of a leaf whose whole numbers are fixed; the one with the largest ``form`` where that is given."""
-        best = (lambda shape: nearest_point(shape, "l1")) if form is None else (lambda s: largest_value(s, form))
+        best = nearest_or_none if form is None else (lambda shape: largest_value(shape, form))
         row = self._accepted(rows_inside(part, best, _MARGINS), part, leaf)
         if row is None:
             return None
@@ -173,20 +205,25 @@ class Inside:
 
     def _points(self, shape: Polyhedron) -> Iterator[np.ndarray]:
         """Points of a leaf, deep inside if possible."""
-        deep = deepest_point(shape)
-        if deep is None or deep[0] < -1e-9:
-            return
-        yield deep[1]
+        try:
+            deep = deepest_point(shape)
+        except (UnsolvedError, UnboundedError):
+            deep = None
+        if deep is not None:
+            yield deep.y
         for strict_only in (False, True):
             for margin in (0.0, *_MARGINS):
-                y = nearest_point(shape.inset(margin, strict_only=strict_only), "l1")
+                y = nearest_or_none(shape.inset(margin, strict_only=strict_only))
                 if y is None:
                     break
                 yield y
 
     def extreme(self, leaf: int, weights: np.ndarray) -> tuple[float, np.ndarray | None] | None:
-        """The largest ``weights @ x`` in a leaf and a row there; infinite without a row where there is no end."""
-        self.n_looked += 1
+        """The largest ``weights @ x`` in a leaf and a row there; infinite without a row where there is no end.
+
+        None where it is proved that the leaf has no row; UndecidedError where nothing is.
+        """
+        self._look()
         shape = self.shape(leaf)
         if shape.empty_by_bounds():
             return None
@@ -204,27 +241,48 @@ class Inside:
             return True
 
     def _largest_whole(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray | None] | None:
+        size = float(np.abs(form).max(initial=0.0)) or 1.0  # the search compares costs with 1
+        form = form / size
+
         def relax(part: Polyhedron) -> tuple[float, np.ndarray] | None:
             y = largest_value(part, form)
             return None if y is None else (-float(form @ y), y)
 
-        least, found = WholeSearch(self.discrete, relax, lambda part: self._settled(part, leaf, form)).best(shape)
-        if found is not None:
-            return -least, found[1]
-        return None if np.isinf(least) else (-least, None)
-
-    def _largest(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray] | None:
-        best = largest_value(shape, form)
-        if best is None:
+        search = WholeSearch(self.discrete, relax, lambda part: self._settled(part, leaf, form), budget=self.budget)
+        least, found = search.best(shape)
+        if np.isinf(least):
+            if least < 0:
+                raise UndecidedError("a search over integers ended without an answer")
             return None
+        return -least * size, None if found is None else found[1]
+
+    def _largest(self, shape: Polyhedron, leaf: int, form: np.ndarray) -> tuple[float, np.ndarray | None] | None:
+        try:
+            best = largest_value(shape, form)
+        except UnsolvedError:
+            best = None
+        if best is None:
+            if proved_empty(shape):
+                return None
+            raise UndecidedError("no row of a leaf was found")
         row = self._accepted(rows_inside(shape, lambda inner: largest_value(inner, form), _MARGINS), shape, leaf)
-        return None if row is None else (float(form @ best), row)  # None: thinner than the margins
+        if row is None and proved_empty(shape):
+            return None
+        return float(form @ best), row
 
 
 def nearest_by_sum(shape: Polyhedron) -> tuple[float, np.ndarray] | None:
     """The point of a polyhedron with the least l1 norm, and that norm."""
-    y = nearest_point(shape, "l1")
+    y = nearest_or_none(shape)
     return None if y is None else (float(np.abs(y).sum()), y)
+
+
+def nearest_or_none(shape: Polyhedron) -> np.ndarray | None:
+    """The point of a polyhedron with the least l1 norm; None where the solver finds none."""
+    try:
+        return nearest_point(shape, "l1")
+    except (UnsolvedError, UnboundedError):
+        return None
 
 
 def centre(permitted: Permitted) -> np.ndarray:
@@ -258,7 +316,10 @@ def farthest(inside: Inside, output: Output, sign: int) -> tuple[float, np.ndarr
         if most <= best:
             break
         weights, offset = output.leaf_form(leaf)
-        found = inside.extreme(leaf, sign * weights)
+        try:
+            found = inside.extreme(leaf, sign * weights)
+        except UndecidedError:  # no row lies beyond what the ranges alone permit
+            found = most - sign * offset, None
         if found is None:
             continue
         none = False

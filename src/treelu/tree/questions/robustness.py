@@ -64,7 +64,12 @@ class Robustness:
 
 
 def robustness(
-    permitted: Permitted, X: Any, norm: str = "l2", change: float | None = None, keep: Iterable[Any] = ()
+    permitted: Permitted,
+    X: Any,
+    norm: str = "l2",
+    change: float | None = None,
+    keep: Iterable[Any] = (),
+    budget_seconds: float | None = None,
 ) -> Robustness:
     """Distances to the nearest other answer; in regression, to one that differs by ``change``."""
     tree = permitted.tree
@@ -82,7 +87,7 @@ def robustness(
         predictions.append(before)
         key = tuple(before) if isinstance(before, np.ndarray) else before
         if key not in searches:
-            searches[key] = _searches(tree, before, change, norm)
+            searches[key] = _searches(tree, before, change, norm, budget_seconds)
         around = permitted.around(row, keep)
         found = []
         for search in searches[key]:
@@ -101,11 +106,14 @@ def _rows(tree: ObliqueTree, X: Any) -> np.ndarray:
     return dense(tree.read_rows(X, every_column=True)).astype(np.float64)
 
 
-def _searches(tree: ObliqueTree, before: Any, change: float | None, norm: str) -> list[NearestSearch]:
+def _searches(
+    tree: ObliqueTree, before: Any, change: float | None, norm: str, budget_seconds: float | None
+) -> list[NearestSearch]:
     """For another class; for a value that is higher or lower by ``change`` in some output."""
     if tree.is_classifier:
-        labels = set(_possible_labels(tree))
-        return [NearestSearch(tree, wanted_answer(tree, other_than=before), norm)] if labels - {before} else []
+        if not set(_possible_labels(tree)) - {before}:
+            return []
+        return [NearestSearch(tree, wanted_answer(tree, other_than=before), norm, budget_seconds=budget_seconds)]
     assert change is not None
     values = np.atleast_1d(before)
     result = []
@@ -113,7 +121,8 @@ def _searches(tree: ObliqueTree, before: Any, change: float | None, norm: str) -
         for limit in ({"at_least": value + change}, {"at_most": value - change}):
             if tree.leaf_weights is None and not _some_leaf(tree.values[:, output], **limit):
                 continue
-            result.append(NearestSearch(tree, wanted_answer(tree, output=output, **limit), norm))
+            wanted = wanted_answer(tree, output=output, **limit)
+            result.append(NearestSearch(tree, wanted, norm, budget_seconds=budget_seconds))
     return result
 
 

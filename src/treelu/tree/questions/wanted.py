@@ -10,7 +10,14 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.questions.exact import ExactRows, rows_alone
 from treelu.tree.questions.words import number
+
+ROUNDED = 8 * float(np.finfo(np.float64).eps)
+
+
+class NoLeafError(ValueError):
+    """No leaf has the answer, wherever a row lies."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,31 @@ class Conditions:
     strict : bool array of shape (m,)
     softmax : (int, float) or None
         A class and the least probability that it must have by softmax: a convex set that is no polyhedron.
+    magnitude : array of shape (m, n_features), optional
+        Sizes of the weights that the tree adds up, where ``weights`` are sums of them. None: they are the tree's own.
+    rest : array of shape (m, n_features), optional
+        What ``weights`` are rounded by; NaN where that is not known.
+    slack : array of shape (m,), optional
+        By how much the offsets may be off, by rounding here or in the tree's prediction.
     """
 
     weights: np.ndarray
     offsets: np.ndarray
     strict: np.ndarray
     softmax: tuple[int, float] | None = None
+    magnitude: np.ndarray | None = None
+    rest: np.ndarray | None = None
+    slack: np.ndarray | None = None
+
+    def exact_rows(self, reach: np.ndarray, size: np.ndarray) -> ExactRows:
+        """The conditions for a proof, for values up to ``reach``; ``size`` as in `ExactRows`."""
+        magnitude = np.abs(self.weights) if self.magnitude is None else self.magnitude
+        rest = np.zeros_like(self.weights) if self.rest is None else self.rest
+        slack = np.zeros(len(self.offsets)) if self.slack is None else self.slack
+        # A weight that is off by an unknown amount proves nothing of a feature without bounds.
+        error = np.where((np.isnan(rest) & np.isinf(reach)).any(axis=1), np.inf, slack)
+        return rows_alone(-self.weights, -self.offsets, self.strict, error, size, -np.nan_to_num(rest),
+                          own=self.magnitude is None and not slack.any(), magnitude=2 * magnitude)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,13 +161,13 @@ def _check_some_leaf(tree: ObliqueTree, wanted: Wanted, limits: list[float], out
         if tree.is_classifier:
             name = f"probability of {shown_class(target)}"
             values = tree.link_outputs(tree.values)[:, find_class(tree, target)]
-        raise ValueError(
+        raise NoLeafError(
             f"no leaf of this tree has a {name} of {wanted.words.rpartition(' of ')[2]}; they are from "
             f"{number(values.min())} to {number(values.max())}"
         )
     assert tree.classes is not None
     given = sorted({shown_class(label) for label in tree.classes[leaf_classes(tree)].tolist()})
-    raise ValueError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
+    raise NoLeafError(f"no leaf of this tree answers {wanted.words}; they answer {', '.join(given)}")
 
 
 # Classes
@@ -176,7 +202,23 @@ def class_conditions(tree: ObliqueTree, leaf: int, k: int) -> Conditions:
         sign = 1.0 if k == 1 else -1.0
         return Conditions(sign * weights, sign * values, np.array([k == 1]))
     others = [j for j in range(len(values)) if j != k]
-    return Conditions(weights[k] - weights[others], values[k] - values[others], np.array([j < k for j in others]))
+    magnitude, slack = np.abs(weights[k]) + np.abs(weights[others]), np.abs(values[k]) + np.abs(values[others])
+    differences, rest = exact_sum(weights[k], -weights[others])
+    return Conditions(differences, values[k] - values[others], np.array([j < k for j in others]),
+                      magnitude=magnitude, rest=rest, slack=ROUNDED * slack)  # fmt: skip
+
+
+def exact_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sums of floats, and what they are rounded by (Knuth's two-sum).
+
+    Examples
+    --------
+    >>> exact_sum(np.array([0.5, 1.0]), np.array([0.25, 1e-20]))
+    (array([0.75, 1.  ]), array([0.e+00, 1.e-20]))
+    """
+    sums = a + b
+    other = sums - a
+    return sums, (a - (sums - other)) + (b - other)
 
 
 # Probabilities and values
@@ -201,25 +243,52 @@ def _probability(tree: ObliqueTree, k: int, at_least: float | None, at_most: flo
         assert tree.leaf_weights is not None
         weights, values = tree.leaf_weights[number], tree.values[number]
         if tree.link == "softmax" and tree.n_outputs > 2:
-            none = _none(tree)
-            least = 0.0 if at_least is None else at_least
-            softmax = (k, least) if least > 0 else None
-            return [Conditions(none.weights, none.offsets, none.strict, softmax)]
+            return [_softmax_at_least(tree, number, k, 0.0 if at_least is None else at_least)]
+        slack = ROUNDED * np.abs(values).sum() + _logit_slack(at_least, at_most)
+        magnitude, rest = None, None
+        ends = _logit(at_least or None), _logit(None if at_most == 1 else at_most)  # 0 and 1 are no limits
+        if ends == (None, None):
+            return [_none(tree)]
         if tree.link == "softmax":
-            weights, values = weights[[k]] - weights[[1 - k]], values[[k]] - values[[1 - k]]
-        elif k == 0:
-            weights, values = -weights, -values
-        return [_interval(weights[0], values[0], _logit(at_least), _logit(at_most))]
+            magnitude = np.abs(weights).sum(axis=0)
+            (form, rest), values = exact_sum(weights[k], -weights[1 - k]), values[[k]] - values[[1 - k]]
+        else:
+            sign = 1.0 if k else -1.0
+            form, values = sign * weights[0], sign * values
+        return [interval(form, values[0], *ends, slack, magnitude, rest)]
 
     return Wanted(words, leaf, holds)
 
 
+def _softmax_at_least(tree: ObliqueTree, leaf: int, k: int, least: float) -> Conditions:
+    """A probability of class k of at least so much: a convex set, within s_k − s_j ≥ log p / (1 − p) for every j."""
+    if least <= 0:
+        return _none(tree)
+    apart = class_conditions(tree, leaf, k)
+    assert apart.slack is not None
+    slack = apart.slack + _logit_slack(least, None)
+    offsets, strict = apart.offsets - (_logit(least) or 0.0), np.zeros(len(slack), dtype=bool)
+    return replace(apart, offsets=offsets, strict=strict, softmax=(k, least), slack=slack)
+
+
 def _logit(p: float | None) -> float | None:
-    """The score of a probability; at 0 and 1 the one from which floats round to it."""
+    """The score of a probability; at 0 and 1 the one from which on floats round to it."""
     if p is None:
         return None
     with np.errstate(divide="ignore"):
         return float(np.clip(np.log(p) - np.log1p(-p), -745.0, 37.0))
+
+
+def _logit_slack(at_least: float | None, at_most: float | None) -> float:
+    """By how much scores may differ whose probabilities floats do not tell apart: by 1e-13 of them, or by 2e-323."""
+    slack = 0.0
+    for limit in (at_least, at_most):
+        if limit is not None:
+            ends = [
+                _logit(float(np.clip(limit + sign * (1e-13 * limit + 2e-323), 0.0, 1.0))) or 0.0 for sign in (-1, 1)
+            ]
+            slack = max(slack, ends[1] - ends[0], 1e-12 * abs(ends[0]))
+    return slack
 
 
 def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, output: int) -> Wanted:
@@ -233,9 +302,23 @@ def _value(tree: ObliqueTree, at_least: float | None, at_most: float | None, out
     linear = tree.leaf_weights
 
     def leaf(number: int) -> list[Conditions]:
-        return [_interval(linear[number, output], tree.values[number, output], at_least, at_most)]
+        return [_beyond_the_floats_before(linear[number, output], tree.values[number, output], at_least, at_most)]
 
     return Wanted(words, leaf, holds)
+
+
+def _beyond_the_floats_before(
+    weights: np.ndarray, value: float, at_least: float | None, at_most: float | None
+) -> Conditions:
+    """When a sum rounds to ``at_least`` or more: exactly, it is above the float before that."""
+    rows, offsets, slack = [], [], []
+    for sign, limit in ((1.0, at_least), (-1.0, at_most)):
+        if limit is not None:
+            sums, rest = exact_sum(np.array([sign * value]), np.array([-np.nextafter(sign * limit, -np.inf)]))
+            rows.append(sign * weights)
+            offsets.append(float(sums[0]))
+            slack.append(abs(float(rest[0])))
+    return Conditions(np.array(rows), np.array(offsets), np.ones(len(rows), dtype=bool), slack=np.array(slack))
 
 
 def _constant(
@@ -251,7 +334,15 @@ def _between(values: np.ndarray, at_least: float | None, at_most: float | None) 
     )
 
 
-def _interval(weights: np.ndarray, value: float, low: float | None, high: float | None) -> Conditions:
+def interval(
+    weights: np.ndarray,
+    value: float,
+    low: float | None,
+    high: float | None,
+    slack: float,
+    magnitude: np.ndarray | None = None,
+    rest: np.ndarray | None = None,
+) -> Conditions:
     """``low <= weights @ x + value <= high``."""
     rows, offsets = [], []
     if low is not None:
@@ -260,7 +351,12 @@ def _interval(weights: np.ndarray, value: float, low: float | None, high: float 
     if high is not None:
         rows.append(-weights)
         offsets.append(high - value)
-    return Conditions(np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool))
+    signs = np.array([1.0] * (low is not None) + [-1.0] * (high is not None))[:, None]
+    return Conditions(
+        np.array(rows), np.array(offsets), np.zeros(len(rows), dtype=bool), None,
+        None if magnitude is None else np.tile(magnitude, (len(rows), 1)), None if rest is None else signs * rest,
+        np.full(len(rows), slack),
+    )  # fmt: skip
 
 
 def _limit_words(at_least: float | None, at_most: float | None) -> str:

@@ -13,12 +13,13 @@ from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small.growth import (
     LEAST_ROWS,
     best_threshold,
-    pair_cut,
     pair_regressions,
+    pair_split,
     pair_tree,
     rough_gains,
 )
-from treelu.training.small.soft_tree import Rows, impurity
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import impurity
 
 Table = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
@@ -61,9 +62,9 @@ def test_the_best_threshold_is_that_of_all(is_classifier: bool) -> None:
 @pytest.mark.parametrize("is_classifier", [True, False])
 def test_rough_gains_are_a_little_below_the_exact_ones(is_classifier: bool) -> None:
     X, target, weight = table(is_classifier, n=1000)
-    slopes = np.vstack([np.eye(5), [[0, 1, 0, -2, 0]]])
-    rough = rough_gains(slopes, X, target, weight, is_classifier)
-    exact = np.array([best_gain(X @ slope, target, weight, is_classifier) for slope in slopes])
+    coefficients = np.vstack([np.eye(5), [[0, 1, 0, -2, 0]]])
+    rough = rough_gains(coefficients, X, target, weight, is_classifier)
+    exact = np.array([best_gain(X @ slope, target, weight, is_classifier) for slope in coefficients])
     assert (rough <= exact + 1e-9).all()
     np.testing.assert_allclose(rough, exact, rtol=0.1, atol=0.02 * exact.max())
     assert rough.argmax() == 5
@@ -87,31 +88,32 @@ def test_regressions_on_pairs_are_those_of_each_pair() -> None:
 @pytest.mark.parametrize("is_classifier", [True, False])
 def test_the_pair_that_decides_is_found(is_classifier: bool) -> None:
     X, target, weight = table(is_classifier)
-    cut = pair_cut(X, target, weight, is_classifier)
-    assert cut is not None
-    assert np.flatnonzero(cut.question[:-1]).tolist() == [1, 3]
-    assert cut.question[3] / cut.question[1] == pytest.approx(-2, rel=0.2)
-    assert (X @ cut.question[:-1]).std() == pytest.approx(1)
-    right = X @ cut.question[:-1] + cut.question[-1] >= 0
+    found = pair_split(X, target, weight, is_classifier)
+    assert found is not None
+    assert np.flatnonzero(found.weights[:-1]).tolist() == [1, 3]
+    assert found.weights[3] / found.weights[1] == pytest.approx(-2, rel=0.2)
+    assert (X @ found.weights[:-1]).std() == pytest.approx(1)
+    right = X @ found.weights[:-1] + found.weights[-1] >= 0
     truth = target[:, -1] > 0
     assert max(np.mean(right == truth), np.mean(right != truth)) > 0.95
 
 
 def test_a_tree_of_pairs_keeps_to_its_limits() -> None:
     X, target, weight = table(is_classifier=True)
-    rows = Rows(
+    rows = TrainingRows(
         np.column_stack([X, np.ones(len(X))]).astype(np.float32), target.astype(np.float32),
         weight.astype(np.float32), is_classifier=True,
     )  # fmt: skip
     tree = pair_tree(rows, 6)
     assert 2 <= tree.n_leaves <= 6
-    assert (tree.questions[:, :-1] != 0).sum(axis=1).max() <= 2
-    np.testing.assert_array_equal(tree.allowed[:, :-1] != 0, tree.questions[:, :-1] != 0)
+    assert (tree.splits[:, :-1] != 0).sum(axis=1).max() <= 2
+    np.testing.assert_array_equal(tree.allowed[:, :-1] != 0, tree.splits[:, :-1] != 0)
     assert pair_tree(rows, 16, 1).n_leaves == 2
-    one_class = Rows(rows.X, np.tile(np.float32([1, 0]), (len(X), 1)), rows.weight, is_classifier=True)
+    one_class = TrainingRows(rows.X, np.tile(np.float32([1, 0]), (len(X), 1)), rows.weight, is_classifier=True)
     assert pair_tree(one_class, 8).n_leaves == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ObliqueTreeClassifier, ObliqueTreeRegressor])
 def test_two_terms_find_what_two_pairs_decide(kind: Any) -> None:
     """Class 1 where x0 + x1 and x2 − x3 are positive: three leaves of two terms say it, ordinary ones do not."""

@@ -10,7 +10,7 @@ import joblib
 import pytest
 from joblib.parallel import ThreadingBackend
 
-from treelu.training.together import check_not_stopped, together
+from treelu.training.parallel import check_not_stopped, together
 
 
 def never(result: object) -> bool:

@@ -1,4 +1,4 @@
-"""What may be wrong with a column that can be read: values far out, lost digits, two spellings of one thing."""
+"""Warnings about columns that can be read: outliers, lost digits, two spellings of one category."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def warn_of_outliers(column: pd.Series, style: NumberFormat, warn: Note) -> None:
-    """Say where a few values lie far from all others."""
+    """Warn where a few values lie far from all others."""
     values, _ = to_numbers(column, style)
     found = far_values(values)
     if found is not None:
@@ -29,7 +29,7 @@ def warn_of_outliers(column: pd.Series, style: NumberFormat, warn: Note) -> None
 
 
 def warn_of_rounding(column: pd.Series, warn: Note) -> None:
-    """Say where whole numbers have more digits than a float keeps."""
+    """Warn where integers have more digits than a float keeps."""
     large = beyond_floats(column)
     if len(large):
         warn(
@@ -39,7 +39,7 @@ def warn_of_rounding(column: pd.Series, warn: Note) -> None:
 
 
 def warn_of_spellings(column: pd.Series, learned: TextColumn, warn: Note) -> None:
-    """Say where categories differ only in case, and where dates are written in several ways."""
+    """Warn where categories differ only in case, and where dates are written in several ways."""
     pair = alike(learned.categories)
     if pair is not None:
         warn(

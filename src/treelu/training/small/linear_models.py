@@ -1,7 +1,7 @@
-"""Trees that decide as one linear model of all rows does: a softmax regression of classes, or a regression of values.
+"""Trees that predict as one linear model of all rows does: a softmax regression of classes, or a ridge regression.
 
-On small noisy tables the boundaries of a linear model, which all rows settle together, are better than those that
-questions find for themselves, and a tree of a few leaves follows them.
+On small noisy tables the boundaries of a linear model, fitted to all rows, are better than those of splits that are
+trained one by one, and a tree of a few leaves follows them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from treelu.training.small.growth import Cut, best_of, growing, ridge_moments
-from treelu.training.small.soft_tree import Rows, SoftTree
-from treelu.training.together import check_not_stopped
+from treelu.training.parallel import check_not_stopped
+from treelu.training.small.growth import NodeSplit, best_of, growing, ridge_moments
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import SoftTree
 
-MOST_ROWS = 12_000  # from which a linear model is fitted: more hardly move it
+MOST_ROWS = 12_000  # to which a linear model is fitted: more hardly change it
 MOST_STEPS = 100  # of L-BFGS
-LEAST_SHARE = 1e-4  # of a class, from which its score starts
+LEAST_FREQUENCY = 1e-4  # of a class, for its first score
 
 
-def linear_scores(rows: Rows, ridge: float, used: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+def linear_scores(rows: TrainingRows, ridge: float, used: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
     """Scores (D + 1, K) of a softmax or a ridge regression on the features that are `used` (None: all).
 
-    The mean loss of a row has `ridge` / 2 times the squared weights beside it.
+    The loss is the mean over the rows plus `ridge` / 2 times the squared weights.
     """
     check_not_stopped()
     used = np.arange(rows.n_features) if used is None else used
@@ -36,28 +37,28 @@ def linear_scores(rows: Rows, ridge: float, used: NDArray[np.int64] | None = Non
     return found
 
 
-def _softmax(rows: Rows, ridge: float) -> NDArray[np.float64]:
+def _softmax(rows: TrainingRows, ridge: float) -> NDArray[np.float64]:
     X, target = rows.X.astype(np.float64), rows.target.astype(np.float64)
-    share = rows.weight.astype(np.float64)[:, None] / rows.weight.sum(dtype=np.float64)
+    normalised = rows.weight.astype(np.float64)[:, None] / rows.weight.sum(dtype=np.float64)
     start = np.zeros((X.shape[1], target.shape[1]))
-    start[-1] = np.log(np.maximum((share * target).sum(axis=0), LEAST_SHARE))
+    start[-1] = np.log(np.maximum((normalised * target).sum(axis=0), LEAST_FREQUENCY))
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         weights = flat.reshape(start.shape)
         z = X @ weights
         z -= np.logaddexp.reduce(z, axis=1, keepdims=True)
-        slope = X.T @ (share * (np.exp(z) - target))
-        slope[:-1] += ridge * weights[:-1]
-        return float(ridge / 2 * (weights[:-1] ** 2).sum() - (share * target * z).sum()), slope.ravel()
+        gradient = X.T @ (normalised * (np.exp(z) - target))
+        gradient[:-1] += ridge * weights[:-1]
+        return float(ridge / 2 * (weights[:-1] ** 2).sum() - (normalised * target * z).sum()), gradient.ravel()
 
     best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
     return np.asarray(best.x).reshape(start.shape)
 
 
-def _regressions(rows: Rows, ridge: float) -> NDArray[np.float64]:
+def _regressions(rows: TrainingRows, ridge: float) -> NDArray[np.float64]:
     X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
-    slopes = np.linalg.solve(*ridge_moments(X, target, weight, ridge))
-    return np.vstack([slopes, weight @ (target - X @ slopes) / weight.sum()])
+    coefficients = np.linalg.solve(*ridge_moments(X, target, weight, ridge))
+    return np.vstack([coefficients, weight @ (target - X @ coefficients) / weight.sum()])
 
 
 def strongest(scores: NDArray[np.float64], n_features: int, is_classifier: bool) -> NDArray[np.int64]:
@@ -67,7 +68,7 @@ def strongest(scores: NDArray[np.float64], n_features: int, is_classifier: bool)
 
 
 def score_trees(
-    rows: Rows, scores: NDArray[np.float64], sizes: Sequence[int], max_depth: int | None = None
+    rows: TrainingRows, scores: NDArray[np.float64], sizes: Sequence[int], max_depth: int | None = None
 ) -> Iterator[SoftTree]:
     """Trees of some numbers of leaves, smallest first, that find the class with the largest score, or the levels of a
     regression.
@@ -80,23 +81,23 @@ def score_trees(
     weights, biases = scores[:-1], scores[-1]
     before_others = float(rows.weight.sum() * len(biases))  # more than any threshold gains
 
-    def find_cut(
+    def find_split(
         X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
-    ) -> Cut | None:
+    ) -> NodeSplit | None:
         if not is_classifier:
             return best_of(weights.T, X, target, weight, is_classifier)
         won = np.bincount((X @ weights + biases).argmax(axis=1), weight, len(biases))
         first, second = np.argsort(-won, kind="stable")[:2]
         if won[second] > 0:
-            return Cut(before_others + won[second], between(first, second))
+            return NodeSplit(before_others + won[second], between(first, second))
         others = weight @ target
         others[first] = -1
-        slope = between(first, others.argmax())[:-1]
-        return best_of(slope[None], X, target, weight, is_classifier, keep_class=True)
+        lead = between(first, others.argmax())[:-1]
+        return best_of(lead[None], X, target, weight, is_classifier, keep_class=True)
 
     def between(one: np.int64, other: np.int64) -> NDArray[np.float64]:
         """Of two classes, the score of the later less that of the earlier, so that both orders ask the same."""
         low, high = sorted((one, other))
         return scores[:, high] - scores[:, low]
 
-    return growing(rows, sizes, max_depth, find_cut)
+    return growing(rows, sizes, max_depth, find_split)

@@ -1,4 +1,4 @@
-"""Several trainings at once, in threads of this process, which one Ctrl-C ends all.
+"""Several trainings in parallel, in threads of this process; one Ctrl-C stops them all.
 
 The kernels run without Python's lock, so that threads do as well as processes here; rows are not copied, and a fit has
 the same result to the bit as one made alone. Where joblib has been given a cluster (``parallel_config("dask")``), the
@@ -32,7 +32,7 @@ def check_not_stopped() -> None:
 
 
 def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: Callable[[T], bool]) -> list[T]:
-    """What each function returns, run in up to `n_jobs` threads (joblib's word: −1 for all processors).
+    """The results of functions, run in up to `n_jobs` threads (as in joblib, −1 for all processors).
 
     Ctrl-C stops them all: those that keep what they have return it, those that have not begun never do, and the list is
     shorter by these. It is raised where nothing is kept. An error of one ends the others too.
@@ -93,7 +93,7 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
 
 
 def in_order(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> Generator[T]:
-    """What `run` returns for each job, one after the other, while threads work on the next; all of them or none.
+    """The results of `run` for each job, one after the other, while threads work on the next; all of them or none.
 
     Ctrl-C, an error, or whoever takes no more of them (`contextlib.closing`) ends the threads at the next place where
     they ask `check_not_stopped`.

@@ -269,7 +269,7 @@ def test_trials_of_very_many_classes_are_shorter(monkeypatch: pytest.MonkeyPatch
 def test_a_network_on_few_features_is_tried_where_there_are_few_rows_for_each() -> None:
     def limits(*given: Any, n_rows: int = 400, n_features: int = 200, few: bool = True) -> list[int | None]:
         settings = candidates_for(*given, n_rows, n_features, try_few_features=few)
-        return [setting.max_features for setting in settings]
+        return [setting.max_tree_features for setting in settings]
 
     auto = ("auto", "auto", "auto")
     assert limits(*auto) == [None, None, None, FEW_FEATURES]
@@ -279,6 +279,7 @@ def test_a_network_on_few_features_is_tried_where_there_are_few_rows_for_each() 
     assert limits("auto", 0.1, "auto") == [None]
 
 
+@pytest.mark.slow
 def test_with_more_features_than_rows_teach_the_default_does_not_lose_to_an_ordinary_tree(tmp_path: Path) -> None:
     """On all 200 features a network of the same table is right in 0.70 of the rows."""
     n_rows = 400

@@ -1,4 +1,4 @@
-"""What estimators share whose fitted model is an ObliqueTree and nothing else."""
+"""Base classes of estimators whose fitted model is one ObliqueTree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import missing_value_errors, refuse_text_columns
+from treelu.data.spread import Matrix, spread
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._showing import SaveMixin
+from treelu.estimators._output_methods import SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree
@@ -23,8 +24,6 @@ from treelu.tree.saved import describe_tree, restore_tree
 if TYPE_CHECKING:
     from treelu.estimators._saved import Describe, Restore
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
-
-Matrix = NDArray[np.float64] | sparse.csr_array
 
 
 class TreeEstimator(SaveMixin, BaseEstimator):
@@ -58,7 +57,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         return self.tree_.decision_path(rows)
 
     def get_depth(self) -> int:
-        """Decisions on the longest path of ``tree_``."""
+        """Splits on the longest path of ``tree_``."""
         check_is_fitted(self)
         return self.tree_.depth
 
@@ -91,7 +90,7 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         self.feature_importances_ = self.tree_.feature_importances()
 
     def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """What was learned, as JSON; arrays go into `arrays`."""
+        """The fitted state as JSON; arrays go into `arrays`."""
         arrays.put("feature_importances", self.feature_importances_)
         if hasattr(self, "training_losses_"):
             arrays.put("training_losses", self.training_losses_)
@@ -143,50 +142,3 @@ class TreeClassifier(LogProbabilities, TreeEstimator):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         return codes.reshape(-1)
-
-
-def spread(X: Matrix, sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weighted standard deviation of each column; sparse rows stay sparse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
-    array([1., 0.])
-    """
-    share = sample_weight / sample_weight.sum()
-    found = np.zeros(X.shape[1])
-    varies = np.flatnonzero(~_is_constant(X))  # rounding would give a constant column a little
-    found[varies] = _deviation(X if len(varies) == len(found) else X[:, varies], share)
-    low, high = SURE
-    for column in varies[~((found[varies] > low) & (found[varies] < high))]:  # squares are beyond arithmetic
-        unit = 2.0**600 if found[column] < 1 else 2.0**-600  # not finite: too large
-        found[column] = _deviation(X[:, [column]] * unit, share)[0] / unit
-    return found
-
-
-SURE = 1e-140, 1e140  # between these squares neither overflow nor vanish
-
-
-def _is_constant(X: Matrix) -> NDArray[np.bool_]:
-    low, high = X.min(axis=0), X.max(axis=0)
-    if sparse.issparse(X):
-        low, high = low.toarray(), high.toarray()
-    return np.asarray(low == high).reshape(-1)
-
-
-def _deviation(X: Matrix, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = np.asarray(share @ X)
-        if not sparse.issparse(X):
-            return np.sqrt(share @ (X - mean) ** 2)
-        entries = sparse.coo_array(X)
-        if not X.has_canonical_format:
-            entries.sum_duplicates()
-        of = share[entries.row]
-        n_columns = X.shape[1]
-        # centred first, as the mean may be far larger than the deviation
-        far = np.bincount(entries.col, of * (entries.data - mean[entries.col]) ** 2, n_columns)
-        absent = np.maximum(1 - np.bincount(entries.col, of, n_columns), 0)
-        full = np.bincount(entries.col, minlength=n_columns) >= X.shape[0]
-        return np.sqrt(far + np.where(full, 0, absent) * mean**2)

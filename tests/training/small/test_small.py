@@ -14,28 +14,29 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu import ObliqueTreeClassifier
-from treelu.estimators._ordinary import Grower
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.choice import Judged, chosen_key, compare, judge, not_worse_than_judged
-from treelu.training.small.finish import Scale, raw_tree, rounded, without_small_leaves
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import HeldOutLoss, add_loss, cross_validate, no_worse_than_held_out
+from treelu.training.small.finish import raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
-from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Budget, Family, Key, _how, sizes, term_ladder
+from treelu.training.small.path import OWN, TEACHER, TRAINED, Candidate, TreeSize, _training, sizes, term_ladder
 from treelu.training.small.prune import pruned
-from treelu.training.small.soft_tree import Rows, SoftTree, masked, trained
-from treelu.training.small.starts import random_tree
+from treelu.training.small.rows import FeatureScale, TrainingRows
+from treelu.training.small.selection import chosen_size
+from treelu.training.small.soft_tree import SoftTree, masked, trained
+from treelu.training.small.starts import StartTrees, random_tree
 from treelu.tree import ObliqueTree
 
 
-def some_rows(n: int = 200, d: int = 3, seed: int = 0, is_classifier: bool = True) -> Rows:
+def some_rows(n: int = 200, d: int = 3, seed: int = 0, is_classifier: bool = True) -> TrainingRows:
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, d)), np.ones(n)]).astype(np.float32)
     target = np.eye(2, dtype=np.float32)[(X[:, 0] * X[:, 1] > 0).astype(int)] if is_classifier else X[:, :1] ** 2
-    return Rows(X, np.ascontiguousarray(target), rng.uniform(0.5, 2, n).astype(np.float32), is_classifier)
+    return TrainingRows(X, np.ascontiguousarray(target), rng.uniform(0.5, 2, n).astype(np.float32), is_classifier)
 
 
-def some_tree(rows: Rows, depth: int = 4, seed: int = 0) -> SoftTree:
+def some_tree(rows: TrainingRows, depth: int = 4, seed: int = 0) -> SoftTree:
     return random_tree(rows, depth, np.random.default_rng(seed))
 
 
@@ -52,7 +53,7 @@ def test_pruned_trees_keep_to_their_limits(seed: int, max_leaves: int, least: in
 
 
 def test_pruning_takes_the_question_that_costs_least() -> None:
-    """Against each way to close one question, by the entropy of all leaves."""
+    """Against each way to close one split, by the entropy of all leaves."""
     rows = some_rows()
     tree = pruned(some_tree(rows, depth=3), rows, 8)
     small = pruned(tree, rows, tree.n_leaves - 1)
@@ -77,9 +78,9 @@ def test_masked_keeps_the_strongest() -> None:
     rows = some_rows(d=6)
     tree = some_tree(rows)
     few = masked(tree, 2)
-    assert ((few.questions[:, :-1] != 0).sum(axis=1) == 2).all()
-    least = np.where(few.questions != 0, np.abs(tree.questions), np.inf)[:, :-1].min(axis=1)
-    left_out = np.where(few.questions == 0, np.abs(tree.questions), 0)[:, :-1].max(axis=1)
+    assert ((few.splits[:, :-1] != 0).sum(axis=1) == 2).all()
+    least = np.where(few.splits != 0, np.abs(tree.splits), np.inf)[:, :-1].min(axis=1)
+    left_out = np.where(few.splits == 0, np.abs(tree.splits), 0)[:, :-1].max(axis=1)
     assert (least >= left_out).all()
     assert masked(tree, 6) is tree
 
@@ -108,7 +109,7 @@ def test_a_leaf_of_one_row_is_not_certain_of_its_class() -> None:
 def test_the_raw_tree_takes_the_same_decisions(terms: int) -> None:
     rows = some_rows(d=3)
     raw = rows.X[:, :-1].astype(np.float64) * [2.0, 0.1, 30.0] + [5.0, -1.0, 100.0]
-    scale = Scale(np.array([1, 2, 4]), np.array([5.0, -1.0, 100.0]), np.array([2.0, 0.1, 30.0]), 6)
+    scale = FeatureScale(np.array([1, 2, 4]), np.array([5.0, -1.0, 100.0]), np.array([2.0, 0.1, 30.0]), 6)
     X = np.zeros((len(raw), 6))
     X[:, scale.columns] = raw
     tree = masked(some_tree(rows, depth=3), terms)
@@ -138,37 +139,37 @@ def test_rounding_changes_no_more_rows_than_allowed() -> None:
     assert "rounded" in exact.notes[-1]
 
 
-def chosen_of(judged: dict[Key, Judged], rule: str) -> Key:
-    """The choice where every tree has the size that its key names."""
-    return chosen_key(judged, {key: (key.leaves, key.terms) for key in judged}, rule)
+def chosen_of(losses: dict[TreeSize, HeldOutLoss], rule: str) -> TreeSize:
+    """The choice where every tree has as many leaves and terms as its size allows."""
+    return chosen_size(losses, {size: (size.leaves, size.terms) for size in losses}, rule)
 
 
-def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[Key, Judged]:
+def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize, HeldOutLoss]:
     """Steps with these mean losses; rows sway about them by `width`, independently of one another."""
     sway = width * np.where(np.arange(400) // 2 ** np.arange(len(losses))[:, None] % 2, 1.0, -1.0)  # of mean 0
     return {
-        Key(Family("random"), *size): Judged([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        TreeSize(Candidate("random"), *size): HeldOutLoss([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
         for i, (size, mean) in enumerate(losses.items())
     }
 
 
 def test_the_smallest_as_good_is_chosen() -> None:
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
-    assert chosen_of(judged, "best")[1:] == (8, 4)
-    assert chosen_of(judged, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
+    assert chosen_of(losses, "best")[1:] == (8, 4)
+    assert chosen_of(losses, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
 
 
 def test_what_rows_tell_apart_is_not_as_good() -> None:
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
-    assert chosen_of(judged, "smallest")[1:] == (8, 4)
-    judged = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
-    assert chosen_of(judged, "smallest")[1:] == (4, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
+    assert chosen_of(losses, "smallest")[1:] == (8, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
+    assert chosen_of(losses, "smallest")[1:] == (4, 4)
 
 
 @pytest.mark.parametrize("rule", ["smallest", "best"])
 def test_of_equals_the_smallest_is_chosen(rule: str) -> None:
-    judged = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
-    assert chosen_of(judged, rule)[1:] == (3, 4)
+    losses = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
+    assert chosen_of(losses, rule)[1:] == (3, 4)
 
 
 def test_leaves_of_too_few_rows_go() -> None:
@@ -199,13 +200,13 @@ def test_sizes_fall_to_two(most: int) -> None:
 # Starts, the penalty
 
 
-def noisy_rows(is_classifier: bool = True) -> Rows:
+def noisy_rows(is_classifier: bool = True) -> TrainingRows:
     """400 rows of 6 features, of which two decide; targets of two classes, or one value."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(400, 6)), np.ones(400)]).astype(np.float32)
     value = X[:, 0] - X[:, 1] + rng.normal(size=400) / 4
     target = np.column_stack([value < 0, value >= 0]) if is_classifier else value[:, None]
-    return Rows(X, target.astype(np.float32), np.ones(400, np.float32), is_classifier)
+    return TrainingRows(X, target.astype(np.float32), np.ones(400, np.float32), is_classifier)
 
 
 @pytest.mark.parametrize("is_classifier", [True, False])
@@ -214,7 +215,7 @@ def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> Non
     rows = noisy_rows(is_classifier)
     start = linear_tree(rows, 2, 1)
     free, held = (
-        trained(start, rows, SoftTraining(n_updates=600, decay=0.0, penalty=penalty), seed=0).questions[0, :-1]
+        trained(start, rows, SoftTraining(n_updates=600, decay=0.0, penalty=penalty), seed=0).splits[0, :-1]
         for penalty in (0.0, 0.01)
     )
     assert (free != 0).all()
@@ -224,18 +225,18 @@ def test_a_penalty_removes_features_that_say_nothing(is_classifier: bool) -> Non
 
 @pytest.mark.parametrize("is_classifier", [True, False])
 def test_a_linear_tree_asks_for_the_regression(is_classifier: bool) -> None:
-    """Its first question is proportional to scikit-learn's ridge regression, at the threshold that an ordinary tree of
+    """Its first split is proportional to scikit-learn's ridge regression, at the threshold that an ordinary tree of
     that one feature finds.
     """
     rows = noisy_rows(is_classifier)
     X, y = rows.X[:, :-1].astype(float), rows.target[:, -1].astype(float)
     slope = Ridge(alpha=RIDGE * len(y)).fit(X, y).coef_
-    question = linear_tree(rows, 2, 1).questions[0]
-    np.testing.assert_allclose(question[:-1] / np.linalg.norm(question[:-1]), slope / np.linalg.norm(slope), atol=1e-5)
-    z = (X @ question[:-1])[:, None]
+    split = linear_tree(rows, 2, 1).splits[0]
+    np.testing.assert_allclose(split[:-1] / np.linalg.norm(split[:-1]), slope / np.linalg.norm(slope), atol=1e-5)
+    z = (X @ split[:-1])[:, None]
     kind: Any = DecisionTreeClassifier(criterion="entropy", max_depth=1, min_samples_leaf=LEAST_ROWS)
     kind = kind if is_classifier else DecisionTreeRegressor(max_depth=1, min_samples_leaf=LEAST_ROWS)
-    assert -question[-1] == pytest.approx(kind.fit(z, y).tree_.threshold[0], abs=1e-5)
+    assert -split[-1] == pytest.approx(kind.fit(z, y).tree_.threshold[0], abs=1e-5)
 
 
 def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
@@ -247,27 +248,27 @@ def test_a_linear_tree_keeps_to_leaves_and_depth() -> None:
 
 
 def test_where_weights_are_penalised_they_do_not_decay() -> None:
-    assert _how(noisy_rows(), Family("cart", penalty=0.003)).decay == 0
-    assert _how(noisy_rows(), Family("cart")).decay > 0
+    assert _training(noisy_rows(), Candidate("cart", penalty=0.003)).decay == 0
+    assert _training(noisy_rows(), Candidate("cart")).decay > 0
 
 
 # A poor end of the training
 
 
-def test_a_tree_worse_than_was_judged_is_replaced() -> None:
+def test_a_tree_worse_than_its_held_out_loss_is_replaced() -> None:
     """The tree of all rows asks nothing useful; one of two folds' trees asks what decides."""
     rows = noisy_rows()
     good = linear_tree(rows, 2)
-    elsewhere = np.column_stack([np.roll(good.questions[:, :-1], 3, axis=1), good.questions[:, -1:]])
-    useless = replace(good, questions=elsewhere)
-    judged: dict[Key, Judged] = {}
-    key, folds = Key(Family("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
+    elsewhere = np.column_stack([np.roll(good.splits[:, :-1], 3, axis=1), good.splits[:, -1:]])
+    useless = replace(good, splits=elsewhere)
+    losses: dict[TreeSize, HeldOutLoss] = {}
+    size, folds = TreeSize(Candidate("linear"), 2, 6), [np.arange(200), np.arange(200, 400)]
     for tree, held_out in zip((good, useless), folds, strict=True):
-        judge(judged, key, tree, rows, rows.part(held_out))
-    assert not_worse_than_judged(useless, judged[key], rows, rows) is good
-    assert not_worse_than_judged(good, judged[key], rows, rows) is good
+        add_loss(losses, size, tree, rows, rows.part(held_out))
+    assert no_worse_than_held_out(useless, losses[size], rows, rows) is good
+    assert no_worse_than_held_out(good, losses[size], rows, rows) is good
     other = linear_tree(rows, 3)  # as good as any, and so kept
-    assert not_worse_than_judged(other, judged[key], rows, rows) is other
+    assert no_worse_than_held_out(other, losses[size], rows, rows) is other
 
 
 # The race
@@ -283,22 +284,22 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
     order = rng.permutation(400)
     parts = [(rows.part(np.sort(order[200:])), rows.part(np.sort(order[:200])))]
     parts += [(held_out, train) for train, held_out in parts]
-    with_teacher = []
+    with_teacher, alone = [], []
     for train, held_out in parts:
         known = (train.X[:, 0] - train.X[:, 1] >= 0).astype(int)
-        taught = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), taught=True)
-        with_teacher.append((Lessons(train, taught), held_out))
-    budget = Budget(8, 62, 6, n_updates=200)
-    grow = Grower(8, None, 1, 0)
-    judged = compare(with_teacher, budget, grow, seed=0, n_jobs=2)
-    assert next(key.family.taught for key in judged if key.is_trained)
-    alone = compare([(Lessons(train), test) for train, test in parts], budget, grow, seed=0, n_jobs=1)
-    assert not any(key.family.taught for key in alone)
-    best, best_alone = chosen_of(judged, "best"), chosen_of(alone, "best")
-    assert judged[best].loss().mean() < alone[best_alone].loss().mean()
-    again = compare(with_teacher, budget, grow, seed=0, n_jobs=1)  # threads do not matter
-    assert list(again) == list(judged)
-    assert all((again[key].loss() == judged[key].loss()).all() for key in again)
+        soft = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), soft=True)
+        with_teacher.append(({OWN: train, TEACHER: soft}, held_out))
+        alone.append(({OWN: train}, held_out))
+    limits = Limits(8, None, 6, n_updates=200)
+    found = cross_validate(with_teacher, limits, StartTrees(limits, 0), seed=0, n_jobs=2)
+    assert next(size.candidate.targets for size in found if size.candidate.start in TRAINED) == TEACHER
+    without = cross_validate(alone, limits, StartTrees(limits, 0), seed=0, n_jobs=1)
+    assert all(size.candidate.targets == OWN for size in without)
+    best, best_without = chosen_of(found, "best"), chosen_of(without, "best")
+    assert found[best].loss().mean() < without[best_without].loss().mean()
+    again = cross_validate(with_teacher, limits, StartTrees(limits, 0), seed=0, n_jobs=1)  # threads do not matter
+    assert list(again) == list(found)
+    assert all((again[size].loss() == found[size].loss()).all() for size in again)
 
 
 def test_a_row_far_out_costs_linear_leaves_no_more_than_the_range_of_the_targets() -> None:

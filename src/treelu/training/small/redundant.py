@@ -1,4 +1,4 @@
-"""Idle terms: those without which every row goes the same way, and about as clearly."""
+"""Redundant terms: without them every row takes the same branch, at about the same distance from the boundary."""
 
 from __future__ import annotations
 
@@ -7,33 +7,32 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-AS_CLEARLY = 0.8  # the share of its distance from the boundary that a row keeps
-NEAREST = 256  # rows next to the boundary, which are looked at before the others
+AS_CLEARLY = 0.8  # how much of its distance from the boundary a row keeps
+NEAREST = 256  # rows next to the boundary, which are checked before the others
 
 Floats = NDArray[np.float64]
 
 
-def without_idle_terms(
+def without_redundant_terms(
     weights: Floats, biases: Floats, spread: Floats, tables: Sequence[Floats]
 ) -> tuple[Floats, Floats]:
-    """Weights and biases of questions without the terms that decide nothing on the rows that reach them.
+    """Weights and biases of parallel splits without their redundant terms.
 
-    The questions share their weights, and go on to do so. A term is idle if its feature may be replaced by its mean
-    over the rows of each question, and every row still goes the same way and keeps four fifths of its distance
-    from the boundary, whatever other idle terms have taken of that. The weakest terms (|weight| × spread) are tried
-    first, and one is left in any case.
+    The splits share their weights. A term is redundant if its feature can be replaced by its mean over the rows of each
+    split while every row stays on its side and keeps four fifths of its original distance from the boundary. The
+    weakest terms (|weight| × standard deviation) are tried first; at least one is kept.
 
     Parameters
     ----------
     weights, spread : arrays of shape (D,)
-    biases : array of shape (questions,)
+    biases : array of shape (splits,)
     tables : arrays of shape (rows, D)
-        The rows that reach each question.
+        The rows that reach each split.
 
     Examples
     --------
     >>> X = np.array([[-2.0, 5.0], [-1.0, 3.0], [1.0, 4.0], [2.0, 4.0]])
-    >>> weights, biases = without_idle_terms(np.array([1.0, 0.1]), np.array([-0.4]), np.ones(2), [X])
+    >>> weights, biases = without_redundant_terms(np.array([1.0, 0.1]), np.array([-0.4]), np.ones(2), [X])
     >>> weights.tolist(), biases.tolist()
     ([1.0, 0.0], [0.0])
     """

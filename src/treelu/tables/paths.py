@@ -1,4 +1,4 @@
-"""Which files a path, a folder or a pattern names, and what their names say. Standard library only."""
+"""The files that a path, a folder or a pattern names, and the columns in their paths. Standard library only."""
 
 from __future__ import annotations
 

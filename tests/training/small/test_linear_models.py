@@ -11,24 +11,29 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.training.small import scores as room
-from treelu.training.small.choice import Judged, chosen_key, score_families
-from treelu.training.small.path import Budget, Family, Key, walk
-from treelu.training.small.scores import linear_scores, score_trees, strongest
-from treelu.training.small.soft_tree import Rows, SoftTree
+from treelu.training.small import linear_models
+from treelu.training.small.candidates import linear_model_candidates
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import HeldOutLoss
+from treelu.training.small.linear_models import linear_scores, score_trees, strongest
+from treelu.training.small.path import OWN, TEACHER, Candidate, PathJob, TreeSize, train_path
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.selection import chosen_size
+from treelu.training.small.soft_tree import SoftTree
+from treelu.training.small.starts import StartTrees
 
 
-def some_rows(n_classes: int, n: int = 300, n_features: int = 4, seed: int = 0) -> Rows:
+def some_rows(n_classes: int, n: int = 300, n_features: int = 4, seed: int = 0) -> TrainingRows:
     """Rows of noisy linear scores, weighted; with no classes, of a noisy sum."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(n, n_features)), np.ones(n)]).astype(np.float32)
     noisy = X @ rng.normal(size=(n_features + 1, max(n_classes, 1))) + rng.normal(size=(n, max(n_classes, 1)))
     target = np.eye(n_classes)[noisy.argmax(axis=1)] if n_classes else noisy
     weight = rng.uniform(0.5, 2, n)
-    return Rows(X, target.astype(np.float32), weight.astype(np.float32), bool(n_classes))
+    return TrainingRows(X, target.astype(np.float32), weight.astype(np.float32), bool(n_classes))
 
 
-def score_tree(rows: Rows, scores: np.ndarray, max_leaves: int, max_depth: int | None = None) -> SoftTree:
+def score_tree(rows: TrainingRows, scores: np.ndarray, max_leaves: int, max_depth: int | None = None) -> SoftTree:
     """The tree of one size."""
     return next(score_trees(rows, scores, [max_leaves], max_depth))
 
@@ -52,14 +57,14 @@ def test_scores_of_classes_are_logistic_regressions(n_classes: int) -> None:
 
 
 def test_chances_teach_as_rows_in_their_proportion_do() -> None:
-    """A row with the chances ¾ and ¼ says what four rows say of which three are of the first class."""
+    """A row with the probabilities ¾ and ¼ says what four rows say of which three are of the first class."""
     rows = some_rows(2, n=100)
-    chances = np.where(rows.target > 0, 0.75, 0.25).astype(np.float32)
+    probabilities = np.where(rows.target > 0, 0.75, 0.25).astype(np.float32)
     four = np.repeat(np.arange(100), 4)
     turned = rows.target[four].copy()
     turned[::4] = turned[::4, ::-1]
-    taught = linear_scores(replace(rows, target=chances, taught=True), 0.01)
-    np.testing.assert_allclose(taught, linear_scores(replace(rows.part(four), target=turned), 0.01), atol=1e-4)
+    soft = linear_scores(replace(rows, target=probabilities, soft=True), 0.01)
+    np.testing.assert_allclose(soft, linear_scores(replace(rows.part(four), target=turned), 0.01), atol=1e-4)
 
 
 def test_scores_of_values_are_ridge_regressions() -> None:
@@ -82,7 +87,7 @@ def test_features_that_are_not_used_have_no_weight(n_classes: int) -> None:
 def test_of_very_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = some_rows(2, n=4_000)
     whole = differences(linear_scores(rows, 0.01))
-    monkeypatch.setattr(room, "MOST_ROWS", 2_000)
+    monkeypatch.setattr(linear_models, "MOST_ROWS", 2_000)
     some = differences(linear_scores(rows, 0.01))
     assert not np.array_equal(some, whole)
     np.testing.assert_allclose(some, whole, atol=0.2)
@@ -122,7 +127,7 @@ def test_questions_how_sure_a_row_is_change_no_class(n_classes: int) -> None:
         np.testing.assert_array_equal(classes(tree), classes(trees[whole]))
 
 
-def _one_winner(rows: Rows, scores: np.ndarray, leaf: np.ndarray) -> list[bool]:
+def _one_winner(rows: TrainingRows, scores: np.ndarray, leaf: np.ndarray) -> list[bool]:
     winner = (rows.X @ scores).argmax(axis=1)
     return [len(set(winner[leaf == one].tolist())) == 1 for one in np.unique(leaf)]
 
@@ -131,17 +136,17 @@ def test_two_classes_have_one_boundary() -> None:
     rows = some_rows(2)
     scores = linear_scores(rows, 0.01)
     tree = score_tree(rows, scores, 2)
-    np.testing.assert_allclose(tree.questions[0], scores[:, 1] - scores[:, 0], atol=1e-6)
+    np.testing.assert_allclose(tree.splits[0], scores[:, 1] - scores[:, 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_of_two_classes_the_later_is_on_the_right(n_classes: int) -> None:
-    """Whichever has more rows: questions about the same two classes have the same weights, but for their scale."""
+    """Whichever has more rows: splits about the same two classes have the same weights, but for their scale."""
     rows = some_rows(n_classes, n=600)
     scores = linear_scores(rows, 0.01)
     pairs = np.array([scores[:-1, j] - scores[:-1, i] for i in range(n_classes) for j in range(i + 1, n_classes)])
-    for question in score_tree(rows, scores, 16).questions[:, :-1]:
-        cosines = pairs @ question / np.linalg.norm(pairs, axis=1) / np.linalg.norm(question)
+    for split in score_tree(rows, scores, 16).splits[:, :-1]:
+        cosines = pairs @ split / np.linalg.norm(pairs, axis=1) / np.linalg.norm(split)
         assert np.isclose(cosines, 1, atol=1e-5).sum() == 1
 
 
@@ -158,16 +163,18 @@ def test_each_size_is_what_the_next_one_was_before() -> None:
     scores = linear_scores(rows, 0.01)
     for size, tree in zip((3, 7), score_trees(rows, scores, (3, 7)), strict=True):
         alone = score_tree(rows, scores, size)
-        np.testing.assert_array_equal(tree.questions, alone.questions)
+        np.testing.assert_array_equal(tree.splits, alone.splits)
         np.testing.assert_array_equal(tree.children, alone.children)
 
 
 def test_all_questions_about_values_ask_for_the_regression() -> None:
     rows = some_rows(0)
     scores = linear_scores(rows, 0.01)
-    weights = score_tree(rows, scores, 8).questions[:, :-1]
-    slopes = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    np.testing.assert_allclose(slopes, np.tile(scores[:-1, 0] / np.linalg.norm(scores[:-1, 0]), (7, 1)), atol=1e-5)
+    weights = score_tree(rows, scores, 8).splits[:, :-1]
+    coefficients = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        coefficients, np.tile(scores[:-1, 0] / np.linalg.norm(scores[:-1, 0]), (7, 1)), atol=1e-5
+    )
 
 
 def test_the_strongest_features_part_the_classes() -> None:
@@ -180,37 +187,39 @@ def test_the_strongest_features_part_the_classes() -> None:
 
 def test_fewer_terms_are_the_same_features_in_all_questions() -> None:
     rows = some_rows(4, n_features=12)
-    budget = Budget(16, 62, 12)
-    for key, tree in walk(rows, Family("scores", penalty=0.01), budget, None, 0):  # type: ignore[arg-type]
-        assert tree.n_leaves <= key.leaves
-        assert (tree.questions[:, :-1] != 0).any(axis=0).sum() <= key.terms
+    limits = Limits(16, 62, 12)
+    job = PathJob(rows, Candidate("scores", penalty=0.01), limits, StartTrees(limits, 0), 0)
+    for size, tree in train_path(job):
+        assert tree.n_leaves <= size.leaves
+        assert (tree.splits[:, :-1] != 0).any(axis=0).sum() <= size.terms
 
 
 @pytest.mark.parametrize(
-    ("budget", "change", "some"),
+    ("limits", "change", "some"),
     [
-        (Budget(16, 62, 4), {}, True),
-        (Budget(16, 62, 2), {}, False),  # pairs of features are sought there
-        (Budget(16, 62, 1), {}, False),
-        (Budget(16, 62, 4), {"linear": True}, False),  # leaves have the trend anyway
-        (Budget(16, 62, 4), {"signs": np.ones(4, np.float32)}, False),
+        (Limits(16, 62, 4), {}, True),
+        (Limits(16, 62, 2), {}, False),  # pairs of features are sought there
+        (Limits(16, 62, 1), {}, False),
+        (Limits(16, 62, 4), {"linear": True}, False),  # leaves have the trend anyway
+        (Limits(16, 62, 4), {"signs": np.ones(4, np.float32)}, False),
     ],
 )
-def test_where_linear_models_are_tried(budget: Budget, change: dict[str, object], some: bool) -> None:
+def test_where_linear_models_are_tried(limits: Limits, change: dict[str, object], some: bool) -> None:
     rows = replace(some_rows(2), **change)  # type: ignore[arg-type]
-    assert bool(score_families(rows, budget, can_teach=True)) == some
+    assert bool(linear_model_candidates(rows, limits, [OWN, TEACHER])) == some
 
 
 @pytest.mark.parametrize(("lost", "start"), [(0.299, "scores"), (0.301, "random")])
 def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str) -> None:
     sway = 0.2 * np.where(np.arange(400) % 2, 1.0, -1.0)  # a standard error of 0.01
-    judged = {
-        Key(Family("random"), 8, 4): Judged([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
-        Key(Family("scores"), 4, 4): Judged([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
+    losses = {
+        TreeSize(Candidate("random"), 8, 4): HeldOutLoss([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
+        TreeSize(Candidate("scores"), 4, 4): HeldOutLoss([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
     }
-    assert chosen_key(judged, {key: key[1:] for key in judged}, "best").family.start == start
+    assert chosen_size(losses, {size: size[1:] for size in losses}, "best").candidate.start == start
 
 
+@pytest.mark.slow
 def test_parallel_splits_lose_least_on_a_noisy_linear_table() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
@@ -223,6 +232,7 @@ def test_parallel_splits_lose_least_on_a_noisy_linear_table() -> None:
             assert tree.export_text().count("(terms of node 0)") == tree.n_splits - 1
 
 
+@pytest.mark.slow
 def test_what_no_linear_model_knows_is_learnt_as_before() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 4))

@@ -1,4 +1,4 @@
-"""Teachers of small trees: who teaches, when, and what of it the tree keeps."""
+"""Teachers of small trees: who teaches, when, and what the tree keeps of it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from sklearn.svm import LinearSVC
 
 import treelu
 from treelu import ALCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators._teacher import Teacher, tempered
 from treelu.training.calibration import HOTTEST, Tempering
-from treelu.training.small.soft_tree import Rows
+from treelu.training.small.distillation import Teacher, tempered
+from treelu.training.small.rows import TrainingRows
+
+pytestmark = pytest.mark.slow
 
 
 def flipped(n: int = 240) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, classes of which a quarter are flipped, and the true ones."""
+    """TrainingRows, classes of which a quarter are flipped, and the true ones."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, 4))
     truth = (X[:, 0] + X[:, 1] > 0).astype(int)
@@ -42,9 +44,9 @@ class Knowing(DummyClassifier):
 
 def test_a_tree_learns_from_a_teacher_that_knows() -> None:
     X, y, truth = flipped()
-    taught = ObliqueTreeClassifier(teacher=Knowing(), selection="best", random_state=0).fit(X, y)
+    soft = ObliqueTreeClassifier(teacher=Knowing(), selection="best", random_state=0).fit(X, y)
     alone = ObliqueTreeClassifier(teacher=None, selection="best", random_state=0).fit(X, y)
-    assert np.mean(taught.predict(X) == truth) > np.mean(alone.predict(X) == truth)
+    assert np.mean(soft.predict(X) == truth) > np.mean(alone.predict(X) == truth)
 
 
 def test_leaf_values_come_from_the_rows_not_from_the_teacher() -> None:
@@ -71,7 +73,7 @@ def test_a_network_that_learns_nothing_teaches_nothing() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)]).astype(np.float32)
     target = np.eye(2, dtype=np.float32)[rng.integers(2, size=200)]
-    rows = Rows(X, target, np.ones(200, np.float32), is_classifier=True)
+    rows = TrainingRows(X, target, np.ones(200, np.float32), is_classifier=True)
     teacher = Teacher.chosen(rows, None, seed=0)
     assert teacher is None or teacher.tempering.temperature < HOTTEST
 
@@ -81,14 +83,14 @@ def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
     y[0] = 2  # one row only
     model = ObliqueTreeClassifier(random_state=0).fit(X, y)
     assert model.predict_proba(X).shape == (len(y), 3)
-    rows = Rows(
+    rows = TrainingRows(
         np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
         np.ones(len(X) - 1, np.float32), is_classifier=True,
     )  # fmt: skip
-    taught = Teacher(RandomForestClassifier(10, random_state=0)).teach([rows], [0], 1)[0]
-    assert taught.taught
-    assert (taught.target[:, 2] == 0).all()
-    np.testing.assert_allclose(taught.target.sum(axis=1), 1, rtol=1e-5)
+    soft = Teacher(RandomForestClassifier(10, random_state=0)).soft_targets([rows], [0], 1)[0]
+    assert soft.soft
+    assert (soft.target[:, 2] == 0).all()
+    np.testing.assert_allclose(soft.target.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_several_targets_are_taught() -> None:
@@ -101,14 +103,14 @@ def test_several_targets_are_taught() -> None:
 
 
 def test_tempering_draws_chances_together_and_keeps_their_order() -> None:
-    chances = np.array([[0.01, 0.09, 0.9]])
+    probabilities = np.array([[0.01, 0.09, 0.9]])
     target = np.repeat(np.eye(3, dtype=np.float32), [6, 3, 1], axis=0)
-    rows = Rows(np.ones((10, 2), np.float32), target, np.ones(10, np.float32), is_classifier=True)
-    drawn = tempered(chances, Tempering(3.0), rows)
-    np.testing.assert_allclose(drawn, np.cbrt(chances) / np.cbrt(chances).sum())
-    np.testing.assert_allclose(tempered(chances, Tempering(1.0), rows), chances)
-    to_shares = np.cbrt(chances) * np.array([0.6, 0.3, 0.1]) ** (2 / 3)
-    found = tempered(chances, Tempering(3.0, to_shares=True), rows)
+    rows = TrainingRows(np.ones((10, 2), np.float32), target, np.ones(10, np.float32), is_classifier=True)
+    drawn = tempered(probabilities, Tempering(3.0), rows)
+    np.testing.assert_allclose(drawn, np.cbrt(probabilities) / np.cbrt(probabilities).sum())
+    np.testing.assert_allclose(tempered(probabilities, Tempering(1.0), rows), probabilities)
+    to_shares = np.cbrt(probabilities) * np.array([0.6, 0.3, 0.1]) ** (2 / 3)
+    found = tempered(probabilities, Tempering(3.0, to_shares=True), rows)
     np.testing.assert_allclose(found, to_shares / to_shares.sum(), rtol=1e-6)
 
 
@@ -133,15 +135,19 @@ def test_a_teacher_whose_answers_are_no_numbers_is_refused() -> None:
 
 def test_a_given_network_keeps_its_seed() -> None:
     X, y, _ = flipped()
-    rows = Rows(
+    rows = TrainingRows(
         np.column_stack([X, np.ones(len(X))]).astype(np.float32), np.eye(2, dtype=np.float32)[y],
         np.ones(len(X), np.float32), is_classifier=True,
     )  # fmt: skip
     given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
-    np.testing.assert_array_equal(given.teach([rows], [0], 1)[0].target, given.teach([rows], [1], 1)[0].target)
+    np.testing.assert_array_equal(
+        given.soft_targets([rows], [0], 1)[0].target, given.soft_targets([rows], [1], 1)[0].target
+    )
     free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
-    assert (free.teach([rows], [0], 1)[0].target != free.teach([rows], [1], 1)[0].target).any()
-    np.testing.assert_array_equal(free.teach([rows], [0], 1)[0].target, free.teach([rows], [0], 1)[0].target)
+    assert (free.soft_targets([rows], [0], 1)[0].target != free.soft_targets([rows], [1], 1)[0].target).any()
+    np.testing.assert_array_equal(
+        free.soft_targets([rows], [0], 1)[0].target, free.soft_targets([rows], [0], 1)[0].target
+    )
 
 
 def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:

@@ -1,4 +1,4 @@
-"""What every estimator can do once fitted: save itself, show its tree beside scikit-learn's diagram, and report."""
+"""Methods of fitted estimators that other packages implement: saving, reports, pictures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SaveMixin:
 
 
 class PathMixin:
-    """Gives an estimator that has walked a path of sizes its picture."""
+    """Gives an estimator with a path of sizes its picture."""
 
     path_: pd.DataFrame
 

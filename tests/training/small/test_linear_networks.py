@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 
 from treelu import ObliqueTreeRegressor
-from treelu.estimators._teacher import linear_networks
+from treelu.training.small.config import Limits
+from treelu.training.small.cross_validation import leaf_rows
+from treelu.training.small.distillation import linear_networks
 from treelu.training.small.leaves import outputs_by_strength
-from treelu.training.small.lessons import Lessons
-from treelu.training.small.path import Budget, Family, walk
+from treelu.training.small.path import OWN, TEACHER, Candidate, PathJob, network_targets, train_path
 from treelu.training.small.prune import linear_losses, pruned
-from treelu.training.small.soft_tree import Rows, SoftTree
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import SoftTree
+from treelu.training.small.starts import StartTrees
+
+pytestmark = pytest.mark.slow
 
 
 def kinks(n: int = 400, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, a continuous target that is linear in pieces, with noise, and without."""
+    """TrainingRows, a continuous target that is linear in pieces, with noise, and without."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(n, 3))
     truth = np.abs(X[:, 0] + X[:, 1]) + np.maximum(X[:, 2], 0)
@@ -26,20 +31,20 @@ def kinks(n: int = 400, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray, np.
     return X, truth + rng.normal(scale=0.3, size=truth.shape), truth
 
 
-def scaled(n_targets: int = 1) -> Rows:
+def scaled(n_targets: int = 1) -> TrainingRows:
     X, y, _ = kinks(n_targets=n_targets)
     table = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
     target = ((y - y.mean(axis=0)) / y.std(axis=0)).astype(np.float32)
-    return Rows(table.astype(np.float32), target, np.ones(len(X), np.float32), False, linear=True)
+    return TrainingRows(table.astype(np.float32), target, np.ones(len(X), np.float32), False, linear=True)
 
 
 @pytest.fixture(scope="module")
-def networks() -> dict[int, Rows]:
+def networks() -> dict[int, TrainingRows]:
     rows = scaled()
     return linear_networks([rows], rows, [0], 62, 1)[0]
 
 
-def pieces_of(rows: Rows) -> SoftTree:
+def pieces_of(rows: TrainingRows) -> SoftTree:
     assert rows.pieces is not None
     return rows.pieces
 
@@ -54,8 +59,8 @@ def test_in_each_piece_the_answers_are_linear(n_targets: int) -> None:
     assert len(np.unique(leaf)) == pieces.n_leaves > 2
     for number in range(pieces.n_leaves):
         X, target = rows.X[leaf == number].astype(float), answers.target[leaf == number]
-        slopes = np.linalg.lstsq(X, target, rcond=None)[0]
-        np.testing.assert_allclose(X @ slopes, target, atol=1e-4)
+        coefficients = np.linalg.lstsq(X, target, rcond=None)[0]
+        np.testing.assert_allclose(X @ coefficients, target, atol=1e-4)
     assert np.corrcoef(answers.target[:, 0], rows.target[:, 0])[0, 1] > 0.8
 
 
@@ -68,17 +73,17 @@ def test_each_part_has_networks_of_its_own() -> None:
     again = linear_networks(halves, rows, [0, 1], 3, 1)  # threads do not matter
     for one, other in zip(found, again, strict=True):
         assert (one[3].target == other[3].target).all()
-        assert (pieces_of(one[3]).questions == pieces_of(other[3]).questions).all()
+        assert (pieces_of(one[3]).splits == pieces_of(other[3]).splits).all()
 
 
-def test_leaves_of_all_pieces_say_what_the_network_says(networks: dict[int, Rows]) -> None:
+def test_leaves_of_all_pieces_say_what_the_network_says(networks: dict[int, TrainingRows]) -> None:
     rows = networks[6]
     (outputs,) = outputs_by_strength(pieces_of(rows), rows, rows.X, [0.01])
     np.testing.assert_allclose(outputs, rows.target, atol=0.02)
 
 
-def test_the_question_that_linear_leaves_need_least_goes_first(networks: dict[int, Rows]) -> None:
-    """Beside all trees with one question less, whose leaves are fitted by least squares."""
+def test_the_question_that_linear_leaves_need_least_goes_first(networks: dict[int, TrainingRows]) -> None:
+    """Beside all trees with one split less, whose leaves are fitted by least squares."""
     rows = networks[6]
     tree = pruned(pieces_of(rows), rows, 10**6, 10, linear=True)
     small = pruned(tree, rows, tree.n_leaves - 1, 10, linear=True)
@@ -99,26 +104,24 @@ def test_the_question_that_linear_leaves_need_least_goes_first(networks: dict[in
     assert linear_losses(tree, rows, leaf)[tree.n_splits :].sum() == pytest.approx(loss(leaf), rel=1e-2, abs=1e-3)
 
 
-def test_a_walk_has_fewer_and_fewer_pieces(networks: dict[int, Rows]) -> None:
-    budget, family = Budget(8, 62, 3, min_samples=20), Family("network", depth=10)
-    steps = list(walk(networks[10], family, budget, None, 0))  # type: ignore[arg-type]
-    assert [key.leaves for key, _ in steps] == [8, 6, 4, 3, 2]
-    for key, tree in steps:
-        assert key.terms == 3
-        assert tree.n_leaves <= key.leaves
+def test_a_path_has_fewer_and_fewer_pieces(networks: dict[int, TrainingRows]) -> None:
+    limits, candidate = Limits(8, None, 3, min_samples=20), Candidate("network", targets=network_targets(10))
+    steps = list(train_path(PathJob(networks[10], candidate, limits, StartTrees(limits, 0), 0)))
+    assert [size.leaves for size, _ in steps] == [8, 6, 4, 3, 2]
+    for size, tree in steps:
+        assert size.terms == 3
+        assert tree.n_leaves <= size.leaves
         assert np.bincount(tree.apply(networks[10].X), minlength=tree.n_leaves).min() >= 20
 
 
-def test_families_learn_from_their_own_rows(networks: dict[int, Rows]) -> None:
+def test_linear_leaves_are_fitted_to_the_targets_of_the_training() -> None:
     rows = scaled()
-    taught = replace(rows, taught=True)
-    lessons = Lessons(rows, taught, networks)
-    assert lessons.of(Family("cart")) is rows
-    assert lessons.of(Family("cart", taught=True)) is taught
-    assert lessons.of(Family("network", depth=6)) is networks[6]
-    assert lessons.to_leaves(Family("cart", taught=True)) is taught  # linear leaves
-    constant = Lessons(replace(rows, linear=False), taught)
-    assert constant.to_leaves(Family("cart", taught=True)) is constant.own
+    targets = {OWN: rows, TEACHER: replace(rows, soft=True)}
+    distilled = Candidate("cart", targets=TEACHER)
+    assert leaf_rows(targets, distilled) is targets[TEACHER]
+    assert leaf_rows(targets, Candidate("cart")) is rows
+    constant = {OWN: replace(rows, linear=False), TEACHER: targets[TEACHER]}
+    assert leaf_rows(constant, distilled) is constant[OWN]
 
 
 @pytest.mark.parametrize("n_targets", [1, 2])

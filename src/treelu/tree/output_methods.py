@@ -1,7 +1,7 @@
-"""What later rooms do with a tree, as its methods: reading, drawing, exporting, saving.
+"""Methods of a tree that other packages implement: text, pictures, exports, reports, saving.
 
-Imports point one way, and these rooms import `treelu.tree`. So this is the one module of the room that names them; it
-imports each when its method is called.
+Imports point one way, and those packages import `treelu.tree`. So this is the one module of the package that names
+them; each is imported when its method is called.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from treelu.view.notebook import PageFrame
 
 
-class Doors:
-    """The methods of `ObliqueTree` that lead into other rooms."""
+class OutputMethods:
+    """The methods of `ObliqueTree` that other packages implement."""
 
     def describe(self: Any, x: Any, top: int | None = None) -> str:
-        """The path of one row in words, with the largest contributions at each node; a notebook shows it as a table.
+        """The path of one row as text, with the largest contributions at each node; a notebook shows it as a table.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a fit remembers of its training rows: how many have each activation pattern, and how far features spread."""
+"""Statistics of the training rows that a fit keeps: rows per activation pattern, standard deviations of features."""
 
 from __future__ import annotations
 
@@ -87,3 +87,9 @@ def feature_spread(table: Table) -> NDArray[np.float64]:
         mean += np.bincount(features, values, d) / n
         square += np.bincount(features, values.astype(np.float64) ** 2, d) / n
     return np.sqrt(np.maximum(square - mean**2, 0))
+
+
+def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
+    importances = tree.feature_importances(scale)
+    return importances if tree.missing is None else tree.missing.per_column(importances)

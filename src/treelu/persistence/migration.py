@@ -1,4 +1,4 @@
-"""Models as earlier versions saved them → kinds and parameters as of today."""
+"""Models saved by earlier versions → today's classes and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved model as something to be asked: its whole tree, its columns and its own predictions."""
+"""One target of a saved model, for exact queries: its whole tree, its columns and its own predictions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from treelu.tree.questions.words import number
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked for, as it was typed."""
+class QueryOptions:
+    """The options of a counterfactual query, as they were typed."""
 
     want: str | None = None
     at_least: float | None = None
@@ -29,7 +29,7 @@ class Question:
     n: int = 1
 
 
-class Asked:
+class QueriedModel:
     """One target of a saved model: its whole tree, its columns and its own predictions."""
 
     def __init__(self, model: TableModel, label: str | None) -> None:
@@ -40,7 +40,7 @@ class Asked:
             trees = model.whole_trees()
         except AttributeError:
             raise InputError(
-                f"a model of --method {model.method} is not a single tree, so that questions about it have no exact "
+                f"a model of --method {model.method} is not a single tree, so that queries about it have no exact "
                 "answer; --method lcn or lln fits a tree"
             ) from None
         self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
@@ -64,7 +64,7 @@ class Asked:
         values = self._member.predict(self._frame(X))
         return values[:, self.output] if values.ndim == 2 else values
 
-    def chances(self, X: np.ndarray, k: int) -> np.ndarray:
+    def probabilities(self, X: np.ndarray, k: int) -> np.ndarray:
         """The model's own probability of a class."""
         return self._member.predict_proba(self._frame(X))[:, k]
 
@@ -77,8 +77,8 @@ class Asked:
 
         return pd.DataFrame(X, columns=list(self.model.encoder.feature_names))
 
-    def wanted(self, question: Question, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
-        """Arguments of `counterfactual`, and the same asked of the model itself."""
+    def wanted(self, question: QueryOptions, now: Any) -> tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
+        """Arguments of `counterfactual`, and a check of the same goal on the model itself."""
         limits = {name: value for name, value in (("at_least", question.at_least), ("at_most", question.at_most))
                   if value is not None}  # fmt: skip
 
@@ -95,18 +95,18 @@ class Asked:
             raise InputError("--at-least and --at-most need --want, the class whose probability is meant")
         k = None if question.want is None else self.find_label(question.want)
         if limits and k is not None:
-            return {"target": self.labels[k]} | limits, lambda X: between(self.chances(X, k))
+            return {"target": self.labels[k]} | limits, lambda X: between(self.probabilities(X, k))
         if k is None and len(self.labels) == 2:
             k = 1 - self.labels.index(now)
         if k is None:
             return {"other_than": now}, lambda X: self.predict(X) != now
         label = self.labels[k]
-        asked: dict[str, Any] = {"target": label}
+        goal: dict[str, Any] = {"target": label}
         if self.model.has_threshold:
             level = self.model.threshold
             limit = {"at_least": level} if k == self.model.positive else {"at_most": float(np.nextafter(level, 0))}
-            asked = {"target": self.labels[self.model.positive]} | limit
-        return asked, lambda X: self.predict(X) == label
+            goal = {"target": self.labels[self.model.positive]} | limit
+        return goal, lambda X: self.predict(X) == label
 
     def find_label(self, text: str) -> int:
         """The number of a class that was typed."""
@@ -116,16 +116,16 @@ class Asked:
         return names.index(text)
 
 
-# Words
+# Text
 
 
 def in_columns(message: str) -> str:
-    """A message of the tree without the words of Python."""
+    """A message of the tree with the options of the command line in place of Python's arguments."""
     return message.replace("no leaf of this tree", "no leaf of the tree").replace("target: ", "--want: ")
 
 
 def shown(value: Any) -> str:
-    """A value or a class in words."""
+    """A value or a class as text."""
     return number(value) if isinstance(value, float) else shown_name(value)
 
 

@@ -1,0 +1,181 @@
+"""The cross-validated loss of the sizes on the best candidates' paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.training.parallel import in_order
+from treelu.training.small.candidates import (
+    linear_model_candidates,
+    network_candidates,
+    ordinary_candidates,
+    regularised,
+    trained_candidates,
+)
+from treelu.training.small.config import Limits
+from treelu.training.small.leaves import (
+    STRENGTH,
+    STRENGTHS,
+    combined,
+    mean_loss,
+    outputs_by_strength,
+    row_losses,
+    total_loss,
+)
+from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
+from treelu.training.small.rows import TrainingRows
+from treelu.training.small.soft_tree import SoftTree, one_leaf
+from treelu.training.small.starts import StartTrees
+
+FINALISTS = 3  # candidates that are trained on all folds; the others on the first ones only
+Targets = Mapping[str, TrainingRows]  # the same rows with each kind of targets
+
+
+@dataclass
+class HeldOutLoss:
+    """The cross-validated loss of a size; lists have an entry for each fold.
+
+    Attributes
+    ----------
+    losses, errors : lists of arrays
+        The loss of each held-out row, and whether its class is wrong (or its squared error). Where rows come in groups,
+        means of the groups: their rows are not independent, and standard errors must not count them as if they were.
+    weights : list of arrays
+    by_strength : array of shape (strengths,)
+        The total loss with each strength of shrinkage.
+    trees : list of SoftTree
+    """
+
+    losses: list[NDArray[np.float64]]
+    errors: list[NDArray[np.float64]]
+    weights: list[NDArray[np.float64]]
+    by_strength: NDArray[np.float64]
+    trees: list[SoftTree] = field(default_factory=list)
+
+    def loss(self) -> NDArray[np.float64]:
+        """Losses times weights of mean 1."""
+        weight = np.concatenate(self.weights)
+        return np.concatenate(self.losses) * weight / weight.mean()
+
+    def error(self) -> NDArray[np.float64]:
+        """Wrong classes, or squared errors, times weights of mean 1."""
+        weight = np.concatenate(self.weights)
+        return np.concatenate(self.errors) * weight / weight.mean()
+
+
+Losses = dict[TreeSize, HeldOutLoss]
+
+
+def cross_validate(
+    folds: Sequence[tuple[Targets, TrainingRows]], limits: Limits, starts: StartTrees, seed: int, n_jobs: int
+) -> Losses:
+    """Held-out losses of all sizes on the paths of four kinds of candidates.
+
+    Of the trained candidates the best start is found first and then the best regularisation; after the first folds
+    only the best few are trained on the others. Of linear models the best ridge is found. The linear regions of
+    networks and ordinary trees are compared in any case, and so is the constant.
+
+    Parameters
+    ----------
+    folds : sequence of pairs (Targets, TrainingRows)
+        The rows to train on, with each kind of targets, and those held out.
+    limits : Limits
+    starts : StartTrees
+    seed : int
+    n_jobs : int
+        Threads, on which the result does not depend.
+    """
+    rows, kinds = folds[0][0][OWN], list(folds[0][0])
+
+    def evaluate(losses: Losses, candidates: Iterable[Candidate], of: Iterable[int], *, is_trial: bool) -> None:
+        """Add the losses of candidates' trials, or of all sizes on their paths, in some of the folds."""
+        jobs = []
+        for fold in of:
+            targets = folds[fold][0]
+            for candidate in candidates:
+                job = PathJob(targets[candidate.targets], candidate, limits, starts, seed + fold, is_trial=is_trial)
+                jobs += [(fold, part) for part in ([job] if is_trial else job.parts())]
+        with closing(in_order(list, [train_path(job) for _, job in jobs], n_jobs)) as results:
+            for (fold, job), path in zip(jobs, results, strict=True):
+                targets, held_out = folds[fold]
+                for size, tree in path:
+                    add_loss(losses, size, tree, leaf_rows(targets, job.candidate), held_out)
+
+    every, first = range(len(folds)), (len(folds) + 1) // 2 if len(folds) > 3 else 1
+    found: Losses = {}
+    if trained := trained_candidates(rows, limits, kinds):
+        trials: Losses = {}
+        evaluate(trials, trained, range(first), is_trial=True)
+        others = regularised(ranked(trials, trained)[:2], rows)
+        evaluate(trials, others, range(first), is_trial=True)
+        finalists = ranked(trials, [*trained, *others])[:FINALISTS]
+        evaluate(trials, finalists, every[first:], is_trial=True)
+        evaluate(found, ranked(trials, finalists)[:1], every, is_trial=False)
+    if linear := linear_model_candidates(rows, limits, kinds):
+        trials = {}
+        evaluate(trials, linear, every, is_trial=True)
+        evaluate(found, ranked(trials, linear)[:1], every, is_trial=False)
+    evaluate(found, network_candidates(kinds), every, is_trial=False)
+    evaluate(found, ordinary_candidates(rows, limits, kinds), every, is_trial=False)
+    for targets, held_out in folds:
+        add_loss(found, CONSTANT, one_leaf(targets[OWN]), targets[OWN], held_out)
+    return found
+
+
+def leaf_rows(targets: Targets, candidate: Candidate) -> TrainingRows:
+    """The rows from which leaf values come: linear leaves are fitted to the candidate's targets, constants to the rows'
+    own.
+    """
+    return targets[candidate.targets] if targets[OWN].linear else targets[OWN]
+
+
+def ranked(trials: Losses, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Candidates by the mean loss of their trials, the least first."""
+    means = {size: found.loss().mean() for size, found in trials.items()}
+    return sorted(
+        candidates, key=lambda candidate: np.mean([means[size] for size in means if size.candidate == candidate])
+    )
+
+
+def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:
+    """Add a fold's tree and its losses on the rows held out."""
+    outputs = list(outputs_by_strength(tree, train, held_out.X, STRENGTHS))
+    error, squared = row_losses(outputs[STRENGTHS.index(STRENGTH)], held_out)
+    found = losses.setdefault(size, HeldOutLoss([], [], [], np.zeros(len(STRENGTHS))))
+    found.trees.append(tree)
+    loss, error, weight = means_by_group(combined(error, squared), error, held_out)
+    found.losses.append(loss)
+    found.errors.append(error)
+    found.weights.append(weight)
+    found.by_strength += [total_loss(of_one, held_out) for of_one in outputs]
+
+
+def means_by_group(
+    loss: NDArray[np.float64], error: NDArray[np.float64], rows: TrainingRows
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted means of two losses in each group, and the groups' weights; those of rows where there are no groups."""
+    weight = rows.weight.astype(np.float64)
+    if rows.groups is None:
+        return loss, error, weight
+    number = np.unique(rows.groups, return_inverse=True)[1]
+    mass = np.bincount(number, weight).astype(np.float64)
+    return np.bincount(number, weight * loss) / mass, np.bincount(number, weight * error) / mass, mass
+
+
+def no_worse_than_held_out(
+    tree: SoftTree, found: HeldOutLoss, rows: TrainingRows, trained_on: TrainingRows
+) -> SoftTree:
+    """The tree of all rows or, where its loss on them is higher than the held-out loss, the best of it and the folds'.
+
+    Training sometimes ends in a poor tree, which is then not the one that was compared. Higher is by more than a
+    standard error. The best has the least loss on `trained_on`, the rows with the targets of the training.
+    """
+    loss = found.loss()
+    if mean_loss(tree, trained_on if rows.linear else rows, rows) <= loss.mean() + loss.std() / np.sqrt(len(loss)):
+        return tree
+    return min([tree, *found.trees], key=lambda tree: mean_loss(tree, trained_on, trained_on))
