@@ -10,7 +10,6 @@ from typing import Any
 from benchmarks.comparison import Comparison
 from benchmarks.report import HEADS, amount, cells, comparisons, digits, fill, markdown
 
-
 ON_PAGE = ("machine", "training", "small", "prediction")  # the other parts are in the notes
 
 

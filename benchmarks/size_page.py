@@ -113,7 +113,7 @@ def more_runs(suites: dict[str, Cells]) -> str:
 
 
 def budget_block(cells: Cells, leaves: int | None = None) -> str:
-    """For each budget (of so many leaves) our mean beside each other method's, over the tables that both have, and tables won and lost."""
+    """For each budget our mean beside each other method's, over the tables that both have; tables won and lost."""
     budgets = sorted({b for table in cells.get("treelu", {}).values() for b in table if b != "default"}, key=_order)
     others = [name for name in OTHERS if name in cells]
     lines = []

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import size, size_page
-from benchmarks.report import fill
-from benchmarks.report import read_json
+from benchmarks.report import fill, read_json
 
 
 def tiny_task() -> size.Task:
@@ -144,6 +143,7 @@ def test_critical_difference_of_the_literature() -> None:
 
 def test_the_committed_tables_are_those_of_the_results() -> None:
     on_page, in_notes = size_page.blocks(size.RESULTS)
-    for path, found in ((size.ROOT / "docs" / "size.md", on_page), (size.RESULTS.parent / "notes" / "size.md", in_notes)):
+    page, notes = size.ROOT / "docs" / "size.md", size.RESULTS.parent / "notes" / "size.md"
+    for path, found in ((page, on_page), (notes, in_notes)):
         text = path.read_text(encoding="utf-8")
         assert text == fill(text, found), "run: python -m benchmarks.size --report"
