@@ -1,4 +1,4 @@
-"""The tables of docs/speed.md from the results."""
+"""The tables of docs/speed.md and of the notes on it, from the results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,25 @@ from typing import Any
 from benchmarks.comparison import Comparison
 from benchmarks.report import HEADS, amount, cells, comparisons, digits, fill, markdown
 
+ON_PAGE = ("machine", "training", "small", "prediction")  # the other parts are in the notes
 
-def refresh(page: Path, results: Mapping[str, Any]) -> None:
-    """Write the results between the page's markers; parts that were not run keep what stands there."""
+
+def refresh(page: Path, notes: Path, results: Mapping[str, Any]) -> None:
+    """Write the results between the marks of page and notes; parts that were not run keep what stands there."""
+    found = blocks(results)
+    for path, here in ((page, True), (notes, False)):
+        shown = {name: block for name, block in found.items() if (name in ON_PAGE) == here}
+        path.write_text(fill(path.read_text(encoding="utf-8"), shown), encoding="utf-8")
+
+
+def blocks(results: Mapping[str, Any]) -> dict[str, str]:
+    """All tables, by the name of their marks."""
     found = {part: _comparison_table(comparisons(results, part)) for part in results["parts"]}
-    blocks = {"machine": _machine(results["machine"]), **found}
+    found["machine"] = _machine(results["machine"])
     for part, describe in (("growth", _sweeps), ("complexity", _depths), ("limits", _limits)):
         if part in results["parts"]:
-            blocks[f"{part} details"] = describe(results["parts"][part]["details"])
-    page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+            found[f"{part} details"] = describe(results["parts"][part]["details"])
+    return found
 
 
 def _comparison_table(found: list[Comparison]) -> str:

@@ -1,6 +1,6 @@
 """Accuracy at a size: `python -m benchmarks.size`, `make bench-size`.
 
-Trees of the same number of leaves and of terms a question, side by side, on the tables of two folders of TREELU_DATA.
+Trees of the same number of leaves and of terms a split, side by side, on the tables of two folders of TREELU_DATA.
 `uci`: the oblique-tree literature's protocol, ten runs (abalone: five fixed shuffles). `tables`: five folds. Each cell
 (table, method, budget) is written as soon as it is done, and is not run again:
 
@@ -52,7 +52,7 @@ APART, MOST_SECONDS = ("obliquetree",), 300  # methods that run in a process of 
 
 
 class Budget(NamedTuple):
-    """The most leaves, and the most terms of a question (None: all)."""
+    """The most leaves, and the most terms of a split (None: all)."""
 
     leaves: int
     terms: int | None
@@ -279,7 +279,7 @@ METHODS: dict[str, Callable[[Task, Budget, int], Any]] = {
 
 
 def tree_size(model: Any) -> dict[str, float]:
-    """Leaves, and the median of the questions' terms, where the model is one of our trees or scikit-learn's."""
+    """Leaves, and the median of the splits' terms, where the model is one of our trees or scikit-learn's."""
     model = model[-1] if hasattr(model, "steps") else model
     tree = getattr(model, "tree_", None)
     if isinstance(tree, ObliqueTree):
@@ -424,7 +424,7 @@ def main() -> None:
         run_all(tasks, options.methods or list(METHODS), budgets, console)
     from benchmarks.size_page import refresh
 
-    refresh(RESULTS, ROOT / "docs" / "size.md")
+    refresh(RESULTS, ROOT / "docs" / "size.md", RESULTS.parent / "notes" / "size.md")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables and the picture of docs/size.md, from what `benchmarks.size` has run."""
+"""The tables and pictures of docs/size.md and of the notes on it, from what `benchmarks.size` has run."""
 
 from __future__ import annotations
 
@@ -21,23 +21,30 @@ OTHERS = ("CART", "TAO", "STree", "YDF", "obliquetree")
 Cells = dict[str, dict[str, dict[str, Any]]]
 
 
-def refresh(results: Path, page: Path) -> None:
-    """Write the blocks of the page; a block without results says so."""
-    uci, tables = read_cells(results / "uci"), read_cells(results / "tables")
-    classes = read_classes(results / "tables")
-    more = {path.name.removeprefix("uci-"): read_cells(path) for path in sorted(results.glob("uci-*"))}
-    blocks = {
-        "uci": uci_block(uci) + more_runs(more),
-        "budgets": budget_block(tables),
-        "defaults": defaults_block(tables, classes),
-        "run": run_block(tables) + failures(results / "tables"),
-    }
-    page.write_text(fill(page.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+def refresh(results: Path, page: Path, notes: Path) -> None:
+    """Write the blocks of the page and of the notes, and the pictures; a block without results says so."""
+    on_page, in_notes = blocks(results)
+    for path, found in ((page, on_page), (notes, in_notes)):
+        path.write_text(fill(path.read_text(encoding="utf-8"), found), encoding="utf-8")
+    tables = read_cells(results / "tables")
     matplotlib.rcParams["svg.hashsalt"] = "size"  # the same results, the same file
     ranks = rank_matrix(tables, "16 leaves")
     if ranks is not None:
         draw_ranks(*ranks, page.parent / "assets" / "size-ranks.svg")
     draw_curves(tables, page.parent / "assets" / "size-curves.svg")
+
+
+def blocks(results: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The blocks of the page, and those of the notes."""
+    uci, tables = read_cells(results / "uci"), read_cells(results / "tables")
+    classes = read_classes(results / "tables")
+    more = {path.name.removeprefix("uci-"): read_cells(path) for path in sorted(results.glob("uci-*"))}
+    on_page = {
+        "uci": uci_block(uci) + more_runs(more),
+        "budgets": budget_block(tables, leaves=16),
+        "defaults": defaults_block(tables, classes),
+    }
+    return on_page, {"all budgets": budget_block(tables), "run": run_block(tables) + failures(results / "tables")}
 
 
 def read_cells(folder: Path) -> Cells:
@@ -84,9 +91,9 @@ def uci_block(cells: Cells) -> str:
     published = ", ".join(f"{name} {value}" for name, value in ABALONE.items())
     runs = sorted({len(cell["score"]) for table in cells.get("treelu", {}).values() for cell in table.values()})
     ours = ", ".join(f"{name} {value}" for name, value in zip(methods, error, strict=True))
-    slopes = _number(mean_of(cells, "linear", "abalone", "16 leaves, all terms", "rmse"))
+    linear = _number(mean_of(cells, "linear", "abalone", "16 leaves, all terms", "rmse"))
     many = _number(mean_of(cells, "forest", "abalone", "16 leaves, all terms", "rmse"))
-    ours = f"{ours}, with linear leaves {slopes}, CART {one}, the forest {many}"
+    ours = f"{ours}, with linear leaves {linear}, CART {one}, the forest {many}"
     words = f"\n\nAbalone, RMSE: {ours}; published: {published}."
     return markdown(heads, lines) + words + f" Runs of a cell: {', '.join(map(str, runs)) or 'none yet'}."
 
@@ -105,12 +112,14 @@ def more_runs(suites: dict[str, Cells]) -> str:
     return "\n\n" + " ".join(sentences) if sentences else ""
 
 
-def budget_block(cells: Cells) -> str:
-    """For each budget our mean beside each other method's, over the tables that both have, and tables won and lost."""
+def budget_block(cells: Cells, leaves: int | None = None) -> str:
+    """For each budget our mean beside each other method's, over the tables that both have; tables won and lost."""
     budgets = sorted({b for table in cells.get("treelu", {}).values() for b in table if b != "default"}, key=_order)
     others = [name for name in OTHERS if name in cells]
     lines = []
     for budget in budgets:
+        if leaves is not None and not budget.startswith(f"{leaves} leaves"):
+            continue
         line = [_beside(cells, budget, method) for method in others]
         if any(line):
             lines.append([_words(budget), _size(cells, cells["treelu"], budget), *line])
@@ -119,7 +128,7 @@ def budget_block(cells: Cells) -> str:
 
 
 def _size(cells: Cells, tables: Iterable[str], budget: str) -> str:
-    """ "12.4, 5.5": the leaves of our trees, and the median of their questions' terms, in the mean over the tables."""
+    """ "12.4, 5.5": the leaves of our trees, and the median of their splits' terms, in the mean over the tables."""
     shown = []
     for what in ("leaves", "terms"):
         found = [mean_of(cells, "treelu", table, budget, what) for table in tables]
@@ -130,6 +139,22 @@ def _size(cells: Cells, tables: Iterable[str], budget: str) -> str:
 
 def _beside(cells: Cells, budget: str, method: str) -> str:
     """ "0.736 : 0.697, 27 to 10 of 38", or nothing where a method cannot be held to the budget."""
+    pairs = _score_pairs(cells, budget, method)
+    if not len(pairs):
+        return ""
+    ours, other = pairs.T
+    won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
+    return f"{ours.mean():.3f} : {other.mean():.3f}, {won} to {lost} of {len(pairs)}"
+
+
+def mean_scores(cells: Cells, budget: str, method: str) -> tuple[float, float, int]:
+    """Our mean score at a budget and another method's, over the tables that both have, and the number of these."""
+    pairs = _score_pairs(cells, budget, method)
+    ours, other = pairs.mean(axis=0)
+    return float(ours), float(other), len(pairs)
+
+
+def _score_pairs(cells: Cells, budget: str, method: str) -> np.ndarray:
     theirs = budget if method != "CART" else f"{budget.split(' leaves')[0]} leaves, 1 terms"  # whatever is allowed
     pairs = [
         (ours, other)
@@ -137,11 +162,7 @@ def _beside(cells: Cells, budget: str, method: str) -> str:
         if (ours := mean_of(cells, "treelu", table, budget)) is not None
         and (other := mean_of(cells, method, table, theirs)) is not None
     ]
-    if not pairs:
-        return ""
-    ours, other = np.array(pairs).T
-    won, lost = int((ours > other + 1e-9).sum()), int((other > ours + 1e-9).sum())
-    return f"{ours.mean():.3f} : {other.mean():.3f}, {won} to {lost} of {len(pairs)}"
+    return np.array(pairs, float)
 
 
 def defaults_block(cells: Cells, classes: dict[str, int]) -> str:
@@ -152,7 +173,7 @@ def defaults_block(cells: Cells, classes: dict[str, int]) -> str:
     leaves = [np.median(cell["leaves"]) for cell in ours.values()]
     terms = [np.median(cell["terms"]) for cell in ours.values()]
     words = (
-        f"{len(ours)} tables: a median of {np.median(leaves):g} leaves and of {np.median(terms):g} terms a question "
+        f"{len(ours)} tables: a median of {np.median(leaves):g} leaves and of {np.median(terms):g} terms a split "
         f"(quarters {np.quantile(leaves, 0.25):g} to {np.quantile(leaves, 0.75):g} leaves, "
         f"{np.quantile(terms, 0.25):g} to {np.quantile(terms, 0.75):g} terms)."
     )

@@ -22,6 +22,7 @@ from benchmarks.tables import Data, molecules
 HERE = Path(__file__).resolve().parent
 RESULTS, QUICK_RESULTS = HERE / "results" / "speed.json", HERE / "results" / "speed-quick.json"
 PAGE = HERE.parent / "docs" / "speed.md"
+NOTES = HERE / "results" / "notes" / "speed.md"
 QUICK_ROWS = 2_000  # of HIV
 
 
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     path = options.results or (QUICK_RESULTS if options.quick else RESULTS)
     if options.docs:
-        refresh(options.page, read_json(path))
+        refresh(options.page, options.notes, read_json(path))
         print(f"refreshed {_shown(options.page)} from {_shown(path)}")
         return
     console, run, results = _console(), Run(options.quick), read_json(path)
@@ -144,9 +145,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", type=_names, default=PARTS, help=f"some of {', '.join(PARTS)}, by commas")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing")
-    parser.add_argument("--docs", action="store_true", help="run nothing; write the results into docs/speed.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="run nothing; write the results into the page and its notes"
+    )
     parser.add_argument("--results", type=Path, help="the JSON file; default benchmarks/results/speed.json")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that --docs fills")
+    parser.add_argument("--notes", type=Path, default=NOTES, help="the notes that it fills")
     return parser
 
 

@@ -1,22 +1,25 @@
-"""The tables of the page "When to use it": ``python -m docs.numbers`` writes them from results in the repository.
+"""Numbers on pages: ``python -m docs.numbers`` writes them from the results in the repository.
 
-Molecules come from ``experiments/results`` (``make paper``) with the paper's numbers beside them, tables from
-``benchmarks/results/quality.json`` (``make bench-quality``). What was not run is left blank.
+They stand between marks such as ``<!-- begin: tables -->`` and ``<!-- end: tables -->``, in the README, on "When to use
+it", on the page about ensembles and in the notes to it. What was not run is left blank.
 """
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.quality import RESULTS as QUALITY
-from experiments import paper
+from benchmarks.size_page import mean_scores, read_cells
+from experiments import ordinary, paired, paper, stacked
 from experiments.choice import cell
 from experiments.runs import RESULTS, Store
 from experiments.tables import TITLES, markdown
 
-PAGE = Path(__file__).parent / "when.md"
+ROOT = Path(__file__).resolve().parents[1]
+BENCHMARKS = ROOT / "benchmarks" / "results"
 METHODS = {
     "cart": "CART, one tree",
     "tao": "TAO, one oblique tree",
@@ -79,12 +82,63 @@ def fill(text: str, name: str, content: str) -> str:
     return marks.sub(lambda match: f"{match[1]}\n{content}\n{match[2]}", text)
 
 
+def readme() -> str:
+    """The three numbers of the README: a small tree's accuracy, the stack's, and a fit of many rows."""
+    cells = read_cells(BENCHMARKS / "size" / "tables")
+    ours, cart, n_tables = mean_scores(cells, "16 leaves, all terms", "CART")
+    scores = json.loads(stacked.RESULTS.read_text("utf-8"))
+    classes, values = stacked.means(scores, "classification", "accuracy"), stacked.means(scores, "regression", "r2")
+    accuracy, r2 = _ahead(classes), _ahead(values)
+    large = json.loads((BENCHMARKS / "large.json").read_text("utf-8"))["files, 100,000,000 rows"]
+    minutes, memory = large["lcn"]["seconds"] / 60, large["lcn"]["resident_mb"] / 1000
+    return (
+        f"- **{ours:.3f}**: mean accuracy or R² of a small tree of at most 16 leaves on {n_tables} public tables; an "
+        f"ordinary tree (CART) of that size has {cart:.3f} ([accuracy at a size](docs/size.md)).\n"
+        f"- **{accuracy}**: points of accuracy by which `StackedClassifier()` is ahead of a random forest of 500 on "
+        f"{len(classes)} tables; in R², on {len(values)} tables, it is {r2} points "
+        "([ensembles](docs/ensembles-study.md)).\n"
+        f"- **{minutes:.0f} minutes**, {memory:.1f} GB of memory: an `LCNClassifier` fitted to {large['rows']:,} rows "
+        f"in {large['bytes'] / 1e9:.0f} GB of files ([large data](docs/guides/large-data.md))."
+    )
+
+
+def _ahead(scores: dict[str, dict[str, float]]) -> str:
+    return f"{100 * np.mean([row['elcn'] - row['rf'] for row in scores.values()]):+.1f}"
+
+
+def pages() -> dict[Path, dict[str, Callable[[], str]]]:
+    """For each page, what stands between its marks."""
+    return {
+        ROOT / "README.md": {"numbers": readme},
+        ROOT / "docs" / "when.md": {
+            "molecules": lambda: molecules(Store(RESULTS)),
+            "tables": lambda: tables(QUALITY),
+        },
+        ROOT / "docs" / "ensembles-study.md": {
+            "molecules": paired.default_table,
+            "stacked": stacked.table,
+            "losses": stacked.losses,
+        },
+        RESULTS / "notes" / "ensembles.md": {
+            "paired": paired.table,
+            "choice": stacked.choice,
+            "ordinary": ordinary.table,
+        },
+    }
+
+
+def filled(page: Path) -> str:
+    """The text of a page with its numbers as the results have them."""
+    text = page.read_text("utf-8")
+    for name, content in pages()[page].items():
+        text = fill(text, name, content())
+    return text
+
+
 def main() -> None:
-    """Write both tables."""
-    text = PAGE.read_text("utf-8")
-    text = fill(text, "molecules", molecules(Store(RESULTS)))
-    text = fill(text, "tables", tables(QUALITY))
-    PAGE.write_text(text, encoding="utf-8")
+    """Write all of them."""
+    for page in pages():
+        page.write_text(filled(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

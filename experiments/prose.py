@@ -1,4 +1,4 @@
-"""What the paper says in words, beside what the results say: held or not, and by how much."""
+"""The paper's claims beside the results: held or not, and by how much."""
 
 from __future__ import annotations
 
@@ -24,8 +24,22 @@ _REVERSED = {"held": "**not held**", "**not held**": "held"}
 _EPOCH = {"lcn": "last", "alcn": "last"}
 
 
+def claims_matrix(store: Store) -> str:
+    """A row for each claim, a column for each data set: the verdict and the difference."""
+    verdicts: dict[str, dict[str, str]] = {}
+    for claim, title, _, difference, word in _claims(store):
+        verdicts.setdefault(claim, {})[title] = f"{word}<br>{difference}".removesuffix("<br>")
+    titles = [TITLES[dataset] for dataset in DATASETS]
+    return markdown(["", *titles], [[claim, *(row.get(t, "–") for t in titles)] for claim, row in verdicts.items()])
+
+
 def claims_table(store: Store) -> str:
     """A row for each claim and data set: both scores, their difference over seeds, and the verdict."""
+    return markdown(["", "data", "ours, last epochs", "difference ± standard error", ""], _claims(store))
+
+
+def _claims(store: Store) -> list[list[str]]:
+    """Claim, data set, both scores, difference, verdict."""
     rows = []
     for claim, method, others in _CLAIMS:
         for dataset in DATASETS:
@@ -39,7 +53,7 @@ def claims_table(store: Store) -> str:
                 falls = method != "lcn"
                 claim = f"{method.upper()} {'falls' if falls else 'does not fall'} with depth"
                 rows.append([claim, TITLES[dataset], *row[:2], _REVERSED.get(row[2], row[2]) if falls else row[2]])
-    return markdown(["", "data", "ours, last epochs", "difference ± standard error", ""], rows)
+    return rows
 
 
 def _compared(store: Store, dataset: str, method: str, others: tuple[str, ...]) -> list[str]:

@@ -1,5 +1,6 @@
 """The documentation: its code runs, its links lead somewhere, the site builds."""
 
+import importlib
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ import yaml
 from selenium.webdriver.support.ui import WebDriverWait
 
 import treelu
+from docs import numbers
 from docs.numbers import fill
 from docs.outputs import blocks, pages, run_page
 from tests.report.browser import NoChromiumError, start_chromium
@@ -22,6 +24,8 @@ from treelu.training import plan
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
+PACKAGES = ("chem", "convert", "dask", "estimators", "nn", "nn.torch", "persistence", "report", "tables", "training",
+            "tree", "view")  # fmt: skip
 WITH_CODE = [page for page in pages() if blocks(page.read_text("utf-8"))]
 
 
@@ -83,6 +87,18 @@ def test_public_names_are_in_the_reference() -> None:
     missing = [name for name in treelu.__all__ if not re.search(rf"::: treelu\.{name}$", shown, re.MULTILINE)]
     assert [name for name in missing if name != "load"] == []
     assert "load" in shown
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_names_of_packages_are_in_the_reference(package: str) -> None:
+    pages = [page.read_text("utf-8") for page in (DOCS / "reference").glob("*.md")]
+    shown = {name for page in pages for name in re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE)}
+    members = re.findall(r"^::: ([\w.]+)\n +options:.*\bmembers: \[([^]]+)\]", "\n".join(pages), re.MULTILINE)
+    shown |= {f"{module}.{name.strip()}" for module, names in members for name in names.split(",")}
+    names = importlib.import_module(f"treelu.{package}").__all__
+    there = {f"treelu.{name}" for name in treelu.__all__}  # shown under the shorter name
+    missing = [n for n in names if f"treelu.{package}.{n}" not in shown and f"treelu.{n}" not in there]
+    assert missing == []
 
 
 def test_versions_agree() -> None:
@@ -151,6 +167,20 @@ def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
         assert any("messy" in item.get_attribute("innerHTML") for item in found)
     finally:
         browser.quit()
+
+
+# Numbers on pages are those of the results
+
+
+@pytest.mark.parametrize("page", numbers.pages(), ids=lambda page: page.stem)
+def test_numbers_are_those_of_the_results(page: Path) -> None:
+    assert page.read_text("utf-8") == numbers.filled(page), "run: python -m docs.numbers"
+    marks = set(re.findall(r"<!-- begin: (.+?) -->", page.read_text("utf-8")))
+    assert marks == set(numbers.pages()[page])
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
 
 
 # How the code of a page is found

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import size, size_page
-from benchmarks.report import read_json
+from benchmarks.report import fill, read_json
 
 
 def tiny_task() -> size.Task:
@@ -76,9 +76,9 @@ def test_each_peer_keeps_to_the_leaves(method: str) -> None:
 
 
 def test_the_page_is_filled(tmp_path: Path) -> None:
-    page = tmp_path / "size.md"
-    names = ("uci", "budgets", "defaults", "run")
-    page.write_text("\n".join(f"<!-- begin: {name} --><!-- end: {name} -->" for name in names), encoding="utf-8")
+    page, notes = tmp_path / "size.md", tmp_path / "notes.md"
+    for path, names in ((page, ("uci", "budgets", "defaults")), (notes, ("all budgets", "run"))):
+        path.write_text("\n".join(f"<!-- begin: {name} --><!-- end: {name} -->" for name in names), encoding="utf-8")
     cell = {"score": [0.9, 0.8], "leaves": [4, 4], "terms": [2, 2], "seconds": [1, 1]}
     for table in range(6):
         for method, budget, gain in (("treelu", "16 leaves, all terms", 0.05), ("CART", "16 leaves, 1 terms", 0.0),
@@ -89,13 +89,14 @@ def test_the_page_is_filled(tmp_path: Path) -> None:
     size.write_json({"parts": {}, "failed": failed}, tmp_path / "results" / "tables" / "t0-STree.json")
     often = {"16 leaves, all terms": {"score": [0.5, 0.7]}}
     size.write_json({"parts": often}, tmp_path / "results" / "uci-2" / "wine-red-treelu.json")
-    size_page.refresh(tmp_path / "results", page)
+    size_page.refresh(tmp_path / "results", page, notes)
     text = page.read_text(encoding="utf-8")
-    assert "Not to be had: STree: 2 cells ended the process." in text
+    more = notes.read_text(encoding="utf-8")
+    assert "Not to be had: STree: 2 cells ended the process." in more
     assert "Over 2 runs (± standard error), wine-red: treelu 60.0 ± 10.0." in text
     assert "| 16 leaves, all terms | 4.0, 2.0 | 0.850 : 0.800, 6 to 0 of 6 | 0.850 : 0.810, 6 to 0 of 6 |" in text
     assert "6 tables: a median of 4 leaves and of 2 terms" in text
-    assert "| TAO | all terms |  |  |  |  | 6 |  |\n| TAO |  | 6 |  |  |  |  |  |" in text
+    assert "| TAO | all terms |  |  |  |  | 6 |  |\n| TAO |  | 6 |  |  |  |  |  |" in more
     assert (tmp_path / "assets" / "size-ranks.svg").exists()
 
 
@@ -138,3 +139,11 @@ def test_curves_are_of_the_tables_that_all_methods_have(tmp_path: Path) -> None:
 def test_critical_difference_of_the_literature() -> None:
     """Demšar (2006): q = 2.569 for four methods at 5 %."""
     assert size_page.critical_difference(4, 14) == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 14)), rel=1e-3)
+
+
+def test_the_committed_tables_are_those_of_the_results() -> None:
+    on_page, in_notes = size_page.blocks(size.RESULTS)
+    page, notes = size.ROOT / "docs" / "size.md", size.RESULTS.parent / "notes" / "size.md"
+    for path, found in ((page, on_page), (notes, in_notes)):
+        text = path.read_text(encoding="utf-8")
+        assert text == fill(text, found), "run: python -m benchmarks.size --report"

@@ -17,7 +17,7 @@ pytest.importorskip("lightgbm", reason="the bench extra is not installed")
 
 from benchmarks import complexity, growth, limits, machine, prediction, small, speed, startup, training
 from benchmarks.comparison import Comparison, Measure, Part
-from benchmarks.page import refresh
+from benchmarks.page import ON_PAGE, refresh
 from benchmarks.report import cells, fill, read_json, screen_table, write_json
 from benchmarks.straightforward import StraightforwardNetwork
 from benchmarks.tables import Data, random_data
@@ -185,18 +185,32 @@ def test_json_round_trip_and_page(results: dict, tmp_path: Path) -> None:
     write_json(results, tmp_path / "deep" / "speed.json")
     assert read_json(tmp_path / "deep" / "speed.json") == results
     assert read_json(tmp_path / "none.json") == {"parts": {}}
-    page = tmp_path / "speed.md"
-    page.write_text(speed.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    refresh(page, results)
+    page, notes = tmp_path / "speed.md", tmp_path / "notes.md"
+    for path, committed in ((page, speed.PAGE), (notes, speed.NOTES)):
+        path.write_text(committed.read_text(encoding="utf-8"), encoding="utf-8")
+    refresh(page, notes, results)
     once = page.read_text(encoding="utf-8")
     assert "| a fit | this 500 ms | that 60.0 s | 120 |\n" in once  # no goal: readers have none
-    refresh(page, results)
+    refresh(page, notes, results)
     assert page.read_text(encoding="utf-8") == once
 
 
+def test_the_committed_tables_are_those_of_the_results(tmp_path: Path) -> None:
+    copies = [tmp_path / "speed.md", tmp_path / "notes.md"]
+    for copy, committed in zip(copies, (speed.PAGE, speed.NOTES), strict=True):
+        copy.write_text(committed.read_text(encoding="utf-8"), encoding="utf-8")
+    refresh(*copies, read_json(speed.HERE / "results" / "speed.json"))
+    for copy, committed in zip(copies, (speed.PAGE, speed.NOTES), strict=True):
+        assert copy.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8"), (
+            "run: python -m benchmarks.speed --docs"
+        )
+
+
 def test_page_has_a_place_for_every_part() -> None:
-    places = dict.fromkeys((*speed.PARTS, "machine", "growth details", "complexity details", "limits details"), "x")
-    fill(speed.PAGE.read_text(encoding="utf-8"), places)
+    details = ("growth details", "complexity details", "limits details")
+    fill(speed.PAGE.read_text(encoding="utf-8"), dict.fromkeys(ON_PAGE, "x"))
+    in_notes = {part for part in (*speed.PARTS, *details) if part not in ON_PAGE}
+    fill(speed.NOTES.read_text(encoding="utf-8"), dict.fromkeys(in_notes, "x"))
     with pytest.raises(ValueError, match="no place for 'other'"):
         fill("", {"other": "x"})
 

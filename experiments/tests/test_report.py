@@ -10,11 +10,14 @@ from experiments.analyses import fit_picture
 from experiments.choice import Cell, cell, verdict
 from experiments.data import Dataset, load_dataset
 from experiments.figures import ablation_scores, figure1, figure2, figure3, picture_tree
-from experiments.report import write_report
+from experiments.prose import claims_matrix, claims_table
+from experiments.report import notes_text, page_text, write_report
 from experiments.runs import Run, Store
 from experiments.tables import settings_table, table2_cell, table3
 
 pytestmark = pytest.mark.slow
+
+NOTES = ("claims", "grids", "settings", "costs", "missing")
 
 
 def result(dataset: str, label: str, seed: int, depth: int, valid: float, test: float) -> dict:
@@ -156,6 +159,33 @@ def test_the_command_runs_packs_and_reports(tmp_path: Path, shared_data: Path, c
 
 def test_a_report_without_results_is_one(tmp_path: Path):
     assert (tmp_path / "paper.md") in write_report(Store(tmp_path / "none"), tmp_path)
+
+
+def test_claims_have_a_cell_for_each_data_set(tmp_path: Path):
+    store = Store(tmp_path)
+    for seed in (1, 2, 3):
+        for method, test in (("lcn", 0.8), ("cart", 0.7)):
+            scores = dict.fromkeys(("train", "valid", "test"), test + seed / 100)
+            fields = {"scores": {"last": scores, "best": scores}, "config": {}, "cpu_seconds": 1.0}
+            store.write(Run("bace", "Class", method, {"depth": 2}, seed), fields)
+    (line,) = [line for line in claims_matrix(store).splitlines() if line.startswith("| LCN is first")]
+    assert line == "| LCN is first among the trees | held<br>+0.100 ± 0.000 (3) | – | – | – | – |"
+    assert "| Bace | LCN 0.820, CART 0.720 | +0.100 ± 0.000 (3) | held |" in claims_table(store)
+
+
+def test_notes_of_the_results_are_filled(tmp_path: Path):
+    notes = tmp_path / "results" / "notes" / "paper.md"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("".join(f"<!-- begin: {n} -->\n<!-- end: {n} -->\n" for n in NOTES))
+    assert notes in write_report(Store(tmp_path / "results"), tmp_path / "docs")
+    assert "| runs that are there |" in notes.read_text()
+
+
+def test_the_committed_tables_are_those_of_the_results():
+    store, docs = Store(), Path(__file__).resolve().parents[2] / "docs"
+    notes = store.folder / "notes" / "paper.md"
+    assert (docs / "paper.md").read_text(encoding="utf-8") == page_text(store), "run: python -m experiments report"
+    assert notes.read_text(encoding="utf-8") == notes_text(store, notes)
 
 
 def test_missing_labels_are_left_out(shared_data: Path):
