@@ -145,9 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--only", type=_names, default=PARTS, help=f"some of {', '.join(PARTS)}, by commas")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing")
-    parser.add_argument(
-        "--docs", action="store_true", help="run nothing; write the results into page and notes"
-    )
+    parser.add_argument("--docs", action="store_true", help="run nothing; write the results into page and notes")
     parser.add_argument("--results", type=Path, help="the JSON file; default benchmarks/results/speed.json")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that --docs fills")
     parser.add_argument("--notes", type=Path, default=NOTES, help="the notes that it fills")
