@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from treelu.report.notebook import PageOptions
     from treelu.view.notebook import PageFrame
 
 MOST_LEAVES = 1024  # of a tree that is drawn unasked; a larger one takes too long to build and says little
@@ -28,7 +29,7 @@ class SaveMixin:
 
         save(self, path)
 
-    def report(self, X: Any = None, y: Any = None, **options: Any) -> PageFrame:
+    def report(self, X: Any = None, y: Any = None, **options: Unpack[PageOptions]) -> PageFrame:
         """The report page, which a notebook shows in a frame; see :func:`treelu.report.notebook.report_page`."""
         from treelu.report.notebook import report_page
 

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from treelu.report.questions import page_answers, plain_asking
 from treelu.report.render import render
-from treelu.report.summary import summarize
+from treelu.report.summary import RowsAre, summarize
 from treelu.tree import ObliqueTree
 from treelu.tree.pipelines import NotAffineError
 from treelu.view.notebook import PageFrame
 
 
+class SummaryOptions(TypedDict, total=False):
+    """What the report of a tree takes by name, as :func:`treelu.report.summarize` describes it."""
+
+    title: str
+    target: str
+    name: str | None
+    baselines: Mapping[str, Any] | None
+    history: Any
+    notes: Sequence[str]
+    warnings: Sequence[str]
+    rows_are: RowsAre | None
+    row_names: Sequence[str] | None
+    row_numbers: Sequence[int] | None
+    groups: Any
+    positive: int | None
+    threshold: float
+    max_weights: int
+    max_rows: int
+    random_state: int
+
+
+class PageOptions(SummaryOptions, total=False):
+    """What :func:`report_page` takes by name."""
+
+    height: int
+    questions: bool
+
+
 def report_page(
-    model: Any, X: Any = None, y: Any = None, *, height: int = 760, questions: bool = True, **options: Any
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    height: int = 760,
+    questions: bool = True,
+    **options: Unpack[SummaryOptions],
 ) -> PageFrame:
     """The report of a tree or a fitted estimator, which a notebook shows in a frame.
 
@@ -31,8 +66,8 @@ def report_page(
         Height of the frame in pixels.
     questions : bool
         Answer questions about the listed rows and the tree, where it has at most 64 leaves.
-    **options
-        What :func:`treelu.report.summarize` takes besides: title, target, baselines, notes, …
+    title, target, baselines, notes and others
+        As in :func:`treelu.report.summarize`.
 
     Returns
     -------

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from treelu.tree.output_methods import TreeMethods
+
 if TYPE_CHECKING:
     from treelu.tree.questions.counterfactual import Counterfactual
     from treelu.tree.questions.properties import Verdict
@@ -13,11 +15,11 @@ if TYPE_CHECKING:
     from treelu.tree.questions.shapley import ShapValues
 
 
-class Questions:
+class Questions(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
 
     def counterfactual(
-        self: Any,
+        self,
         x: Any,
         target: Any = None,
         *,
@@ -104,16 +106,16 @@ class Questions:
         from treelu.tree.questions.search import NearestSearch
         from treelu.tree.questions.wanted import wanted_answer
 
-        row = one_row(self, x)
+        row = one_row(self._tree, x)
         wanted = wanted_answer(
-            self, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self, row)
+            self._tree, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self._tree, row)
         )
-        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
-        search = NearestSearch(self, wanted, norm, max_changes, budget_seconds)
+        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        search = NearestSearch(self._tree, wanted, norm, max_changes, budget_seconds)
         return nearest_rows(search, row, permitted.around(row, keep, rise, fall), n)
 
     def robustness(
-        self: Any,
+        self,
         X: Any,
         norm: str = "l2",
         *,
@@ -154,11 +156,11 @@ class Questions:
         from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.robustness import robustness
 
-        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
         return robustness(permitted, X, norm, change, keep, budget_seconds)
 
     def output_range(
-        self: Any,
+        self,
         bounds: Any = None,
         *,
         target: Any = None,
@@ -200,19 +202,22 @@ class Questions:
         from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.ranges import Output, output_range
 
-        permitted = permitted_rows(self, bounds=bounds, whole=whole, groups=groups, scale=scale)
-        return output_range(permitted, Output(self, target, output), budget_seconds)
+        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return output_range(permitted, Output(self._tree, target, output), budget_seconds)
 
     # Properties of the whole tree
 
     def rises(
-        self: Any,
+        self,
         feature: Any,
         *,
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
-        **permitted: Any,
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never falls when a feature rises and all others stay: proved, or refuted by two rows.
 
@@ -223,9 +228,8 @@ class Questions:
             The class whose probability is meant; None: the second of two.
         output : int
             Which value, in a regression of several.
-        **permitted
-            ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`: the rows that the property
-            is about.
+        bounds, whole, groups, scale
+            As in :meth:`counterfactual`: the rows that the property is about.
         budget_seconds : float, optional
             After so many seconds the search ends, not decided. None: no limit.
 
@@ -251,26 +255,33 @@ class Questions:
         >>> first > second
         np.True_
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
 
-        return monotone(self, feature, 1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
+        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def falls(
-        self: Any,
+        self,
         feature: Any,
         *,
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
-        **permitted: Any,
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
 
-        return monotone(self, feature, -1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
+        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     def independent(
-        self: Any,
+        self,
         features: Any,
         *,
         of: str = "answer",
@@ -278,7 +289,10 @@ class Questions:
         output: int = 0,
         tolerance: float = 0.0,
         budget_seconds: float | None = None,
-        **permitted: Any,
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
     ) -> Verdict:
         """Whether the answer is the same whatever some features are: proved, or refuted by two rows.
 
@@ -292,8 +306,8 @@ class Questions:
             As in :meth:`rises`.
         tolerance : float
             A difference of values up to this is none.
-        **permitted
-            ``bounds``, ``whole``, ``groups`` and ``scale``, as in :meth:`counterfactual`.
+        bounds, whole, groups, scale
+            As in :meth:`counterfactual`.
         budget_seconds : float, optional
             As in :meth:`rises`.
 
@@ -308,20 +322,23 @@ class Questions:
         >>> print(tree.independent("sex"))
         proved: the prediction never depends on sex (0 programmes)
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import independent
 
-        return independent(
-            self, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds, **permitted
-        )
+        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_most(
-        self: Any,
+        self,
         limit: float,
         *,
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
-        **permitted: Any,
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
     ) -> Verdict:
         """Whether the prediction is at most ``limit`` for every permitted row: proved, or refuted by a row.
 
@@ -329,7 +346,7 @@ class Questions:
         ----------
         limit : float
             Of the value, or of the probability of ``target``.
-        target, output, **permitted, budget_seconds
+        target, output, bounds, whole, groups, scale, budget_seconds
             As in :meth:`rises`.
 
         Examples
@@ -339,28 +356,35 @@ class Questions:
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
         proved: the prediction is at most 0.5 (0 programmes)
         """
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
 
-        return limited(self, limit, 1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
+        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_least(
-        self: Any,
+        self,
         limit: float,
         *,
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
-        **permitted: Any,
+        bounds: Any = None,
+        whole: Iterable[Any] = (),
+        groups: Sequence[Iterable[Any]] = (),
+        scale: Any = None,
     ) -> Verdict:
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
+        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
 
-        return limited(self, limit, -1, target=target, output=output, budget_seconds=budget_seconds, **permitted)
+        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     # Shares of a prediction
 
     def shap_values(
-        self: Any,
+        self,
         X: Any,
         background: Any,
         *,
@@ -409,6 +433,6 @@ class Questions:
         from treelu.tree.questions.shapley import shap_values
 
         return shap_values(
-            self, X, background, target=target, raw=raw, max_exact=max_exact, n_permutations=n_permutations,
+            self._tree, X, background, target=target, raw=raw, max_exact=max_exact, n_permutations=n_permutations,
             random_state=random_state,
         )  # fmt: skip

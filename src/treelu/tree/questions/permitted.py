@@ -28,6 +28,8 @@ class Permitted:
         One-hot groups: of each, exactly one feature is 1 and the others are 0.
     scale : float array of shape (n_features,)
         The unit of each feature: a change by ``scale`` counts as 1.
+    named_groups : tuple of int tuples
+        The groups as given, with the members that the ranges fix.
     """
 
     tree: ObliqueTree
@@ -36,6 +38,7 @@ class Permitted:
     whole: np.ndarray
     groups: tuple[np.ndarray, ...]
     scale: np.ndarray
+    named_groups: tuple[tuple[int, ...], ...]
 
     @property
     def discrete(self) -> bool:
@@ -112,7 +115,8 @@ def permitted_rows(
         )
     low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
     units = read_scale(tree, scale)
-    return Permitted(tree, low, high, is_whole, settle_groups(tree, found, low, high), units)
+    named = tuple(tuple(group.tolist()) for group in found)
+    return Permitted(tree, low, high, is_whole, settle_groups(tree, found, low, high), units, named)
 
 
 def settle_groups(

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.names import plain, shown_name
-from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.questions.counterfactual import answer
 from treelu.tree.questions.pairs import Classes, Levels, PairSearch
-from treelu.tree.questions.permitted import Permitted, find_features, permitted_rows
+from treelu.tree.questions.permitted import Permitted, find_features
 from treelu.tree.questions.ranges import Output, centre
 from treelu.tree.questions.search import Effort, NearestSearch
 from treelu.tree.questions.wanted import NoLeafError, wanted_answer
@@ -77,24 +76,16 @@ class Verdict:
 
 
 def monotone(
-    tree: ObliqueTree,
-    feature: Any,
-    sign: int,
-    *,
-    target: Any,
-    output: int,
-    budget_seconds: float | None = None,
-    **permitted: Any,
+    rows: Permitted, feature: Any, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
 ) -> Verdict:
     """Whether an output never falls (sign 1) or never rises (sign −1) when a feature rises."""
-    rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
+    tree, value = rows.tree, Output(rows.tree, target, output)
     (j,) = find_features(tree, [feature], "feature")
-    for group in permitted.get("groups", ()):
-        if j in find_features(tree, group, "groups"):
-            raise ValueError(
-                f"feature: {tree.feature_name(j)!r} is in a one-hot group, where one rises only when another falls; "
-                "ask whether the answer is independent of the group"
-            )
+    if any(j in group for group in rows.named_groups):
+        raise ValueError(
+            f"feature: {tree.feature_name(j)!r} is in a one-hot group, where one rises only when another falls; "
+            "ask whether the answer is independent of the group"
+        )
     word = "falls" if sign > 0 else "rises"
     claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
@@ -104,7 +95,7 @@ def monotone(
 
 
 def independent(
-    tree: ObliqueTree,
+    rows: Permitted,
     features: Any,
     of: str,
     tolerance: float,
@@ -112,18 +103,16 @@ def independent(
     target: Any,
     output: int,
     budget_seconds: float | None = None,
-    **permitted: Any,
 ) -> Verdict:
     """Whether the predicted class (of "answer") or an output (of "value") is the same whatever some features are."""
     if of not in ("answer", "value"):
         raise ValueError(f'of must be "answer" or "value", got {of!r}')
+    tree = rows.tree
     value = None if of == "answer" and tree.is_classifier else Output(tree, target, output)
-    rows = permitted_rows(tree, **permitted)
     chosen = find_features(tree, features, "features")
-    for group in permitted.get("groups", ()):  # as declared: a member that the ranges fix stands for it too
-        members = find_features(tree, group, "groups")
-        if set(chosen) & set(members):
-            chosen += [j for j in members if j not in chosen]
+    for group in rows.named_groups:  # a member that the ranges fix stands for its group too
+        if set(chosen) & set(group):
+            chosen += [j for j in group if j not in chosen]
     names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
     if value is None:
         search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree), budget_seconds=budget_seconds)
@@ -135,17 +124,10 @@ def independent(
 
 
 def limited(
-    tree: ObliqueTree,
-    limit: float,
-    sign: int,
-    *,
-    target: Any,
-    output: int,
-    budget_seconds: float | None = None,
-    **permitted: Any,
+    rows: Permitted, limit: float, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
 ) -> Verdict:
     """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows, by `predict`."""
-    rows, value = permitted_rows(tree, **permitted), Output(tree, target, output)
+    tree, value = rows.tree, Output(rows.tree, target, output)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     found, effort = _beyond(rows, value, limit, sign, budget_seconds)
     if found is None:
