@@ -44,25 +44,25 @@ def test_networks_have_torchs_gradient_at_each_level(level: str, name: str, form
 def test_soft_trees_have_torchs_gradient_at_each_level(level: str, is_classifier: bool) -> None:
     pytest.importorskip("torch")
     parts = case(SHAPES["chain"], 2, is_classifier, np.float64)
-    tree = soft_tree.Shape(parts["children"], np.ones_like(parts["questions"]))
-    at, how = soft_tree.Parameters(parts["questions"], parts["values"]), SoftTraining(is_classifier=is_classifier)
+    tree = soft_tree.Shape(parts["children"], np.ones_like(parts["splits"]))
+    at, how = soft_tree.Parameters(parts["splits"], parts["values"]), SoftTraining(is_classifier=is_classifier)
     by = soft_tree.gradient(columns(parts), tree, at, 3.0, how)
-    loss, questions, values = torch_loss(parts, 3.0, is_classifier)
+    loss, splits, values = torch_loss(parts, 3.0, is_classifier)
     loss.backward()
-    np.testing.assert_allclose(by.questions, questions.grad.numpy(), atol=1e-10, rtol=1e-8)
+    np.testing.assert_allclose(by.splits, splits.grad.numpy(), atol=1e-10, rtol=1e-8)
     np.testing.assert_allclose(by.values, values.grad.numpy(), atol=1e-10, rtol=1e-8)
 
 
 def test_a_dropped_weight_counts_for_nothing(level: str) -> None:
-    """With factors in place of `allowed`: the gradient at the questions times them, times them again."""
+    """With factors in place of `allowed`: the gradient at the splits times them, times them again."""
     parts = case(SHAPES["complete"], 2, True, np.float64)
-    kept = np.where(np.random.default_rng(0).random(parts["questions"].shape) < 0.5, 0.0, 2.0)
+    kept = np.where(np.random.default_rng(0).random(parts["splits"].shape) < 0.5, 0.0, 2.0)
     tree, ones = soft_tree.Shape(parts["children"], kept), np.ones_like(kept)
-    at = soft_tree.Parameters(parts["questions"], parts["values"])
+    at = soft_tree.Parameters(parts["splits"], parts["values"])
     by = soft_tree.gradient(columns(parts), tree, at, 2.0, SoftTraining())
-    there = soft_tree.Parameters(at.questions * kept, at.values)
+    there = soft_tree.Parameters(at.splits * kept, at.values)
     plain = soft_tree.gradient(columns(parts), tree._replace(allowed=ones), there, 2.0, SoftTraining())
-    np.testing.assert_allclose(by.questions, plain.questions * kept, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(by.splits, plain.splits * kept, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(by.values, plain.values, rtol=1e-12, atol=1e-15)
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_level_is_an_error_that_names_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": np.zeros((4, 3))}, "questions|splits"),  # two precisions
+        ({"rows": np.zeros((4, 3))}, "splits"),  # two precisions
         ({"rows": np.zeros((4, 2), np.float32)}, "splits"),  # sizes that differ
         ({"rows": np.zeros((3, 4), np.float32).T}, "contiguous"),
         ({"rows": np.zeros(4, np.float32)}, "rows"),

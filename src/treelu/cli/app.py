@@ -138,7 +138,7 @@ def fit(
     hold_out: Annotated[float, _option("Share of the rows held out to score the model.", min=0.0, max=0.9)] = 0.2,
     valid: Annotated[str | None, _option("Table to score the model on, instead of a hold-out.", metavar="FILE")] = None,
     leaves: Annotated[int | None, _option("Maximum number of leaves of a small tree; 16 by default.", min=2)] = None,
-    terms: Annotated[int | None, _option("Maximum number of features in a question of a small tree.", min=1)] = None,
+    terms: Annotated[int | None, _option("Maximum number of features in a split of a small tree.", min=1)] = None,
     depth: Annotated[int | None, _option("Depth of the tree, which has up to 2^depth leaves.", min=1)] = None,
     drop_connect: Annotated[
         float | None, _option("Share of the weights dropped in each training step.", min=0.0, max=0.99)

@@ -168,22 +168,22 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
 
-    Every question has weights of its own. Training starts from random questions, an ordinary tree, linear regressions
-    or, for two terms a question, the best pairs of features, on the rows' classes or on what a smooth network says of
-    them, whichever does best on rows held out. Rows are routed softly at first and harder with each update; questions
-    then lose their weakest terms, the tree loses its weakest questions, and what is left is trained on. Beside such
-    trees stand ordinary ones, and those that decide as one linear model of all rows does, which is hard to beat where
-    targets are noisy. Each size is judged on rows held out, and the smallest tree that is about as good as the best is
-    kept, without terms that send no row another way.
+    Every split has weights of its own. Training starts from random splits, an ordinary tree, linear regressions or,
+    for two terms a split, the best pairs of features; its targets are the classes of the rows or the probabilities of
+    a smooth network. Rows are routed softly at first and harder with each update. Splits then lose their weakest
+    terms, the tree loses its weakest splits, and the rest is trained again. Trained trees compete with ordinary ones
+    and with trees that follow one linear model of all rows, which is hard to beat where targets are noisy. Sizes are
+    compared by cross-validation; the smallest tree that is about as good as the best is kept, without terms that
+    change the leaf of no row.
 
     Parameters
     ----------
     max_leaf_nodes : int, optional
         The most leaves; None for 16, or twice the number of classes where that is more.
     max_depth : int, optional
-        The most questions on a path.
+        The most splits on a path.
     max_terms : int, optional
-        The most features in a question; 1 is an ordinary tree. None: any, and as few as do.
+        The most features in a split; 1 is an ordinary tree. None: any number, and as few as are needed.
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
     selection : {"smallest", "best", "largest"}
@@ -196,16 +196,17 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
           or 4 % of the best loss, whichever is larger.
         - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
-        How many rows an ancestor's shares count for in those of the leaves; "auto" takes what rows held out say of
-        each size. The node above a leaf counts for half a row more, so that a leaf of one row is not certain; 0 takes
-        plain shares.
+        How many rows the class frequencies of an ancestor count for in the probabilities of a leaf; "auto" chooses it
+        for each size by the held-out loss. The parent of a leaf counts for half a row more, so that a leaf of one row
+        is not certain; 0 takes plain frequencies.
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
         Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
-        1 where the chance of the second class must not fall with a feature, -1 where it must not rise, 0 elsewhere, as
-        in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two classes only.
+        1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
+        elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two
+        classes only.
     class_weight : dict, "balanced" or None
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
@@ -220,7 +221,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group
         if `fit` is given `groups`.
     n_jobs : int, optional
-        Threads; None for all processors. The result does not depend on it.
+        Threads; None for one, -1 for all processors. The result does not depend on it.
     random_state : int, RandomState or None
 
     Attributes
@@ -230,7 +231,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     path_ : DataFrame
         For each size, what decides the choice, all on held-out rows:
 
-        - `leaves`, `terms`: leaves, and the most terms of a question
+        - `leaves`, `terms`: leaves, and the most terms of a split
         - `score`, `std_error`: accuracy and its standard error
         - `loss`: half the error rate and half the Brier score (summed over the classes)
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
@@ -317,7 +318,7 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
         `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too, and
-        are drawn a tenth as much. The pieces of small locally linear networks are compared beside trained questions
+        are drawn a tenth as much. The regions of small locally linear networks are compared with trained splits
         (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
 
     Attributes

@@ -1,8 +1,8 @@
 """A tree with soft routing: the gradient of its loss, and many AdamW updates in one call of a kernel.
 
-What it computes stands in ``soft_tree.h`` of `treelu.nn.kernels`. Arrays are float32, or all float64. Splits are
-`questions` here: S of them, parents before children, each with a weight for each of D features and a bias behind them.
-Rows of a batch stand in the last axis.
+What it computes stands in ``soft_tree.h`` of `treelu.nn.kernels`. Arrays are float32, or all float64. The S splits
+stand parents before children, each with a weight for each of D features and a bias behind them. Rows of a batch stand
+in the last axis.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Shape(NamedTuple):
 class Parameters(NamedTuple):
     """The trained parameters, or their gradient."""
 
-    questions: Any  # (S, D + 1)
+    splits: Any  # (S, D + 1)
     values: Any  # (S + 1, K)
 
 
 def gradient(batch: Sample, shape: Shape, at: Parameters, sharpness: float, how: SoftTraining) -> Parameters:
     """The gradient of a batch's mean loss at some parameters.
 
-    Questions are multiplied by `shape.allowed`, and so is the gradient by them: with DropConnect's factors in its place
+    Splits are multiplied by `shape.allowed`, and so is the gradient by them: with DropConnect's factors in its place
     it is that of an update. Of `how` only the kind of loss is read.
     """
-    by = Parameters(np.empty_like(at.questions), np.empty_like(at.values))
+    by = Parameters(np.empty_like(at.splits), np.empty_like(at.values))
     compiled.soft_gradient(*batch, *shape, *at, sharpness, how.firmness, how.is_classifier, *by)
     return by
 
@@ -57,8 +57,8 @@ def run_updates(rows: Sample, shape: Shape, at: Parameters, how: SoftTraining, s
     compiled.soft_updates(*rows, *shape, signs, *at, *how)
 
 
-def route(rows: Any, children: Any, questions: Any) -> NDArray[np.int64]:
+def route(rows: Any, children: Any, splits: Any) -> NDArray[np.int64]:
     """The leaf of each row, numbered from 0: right where z ≥ 0."""
     leaf = np.empty(len(rows), np.int64)
-    compiled.route(rows, children, questions, leaf)
+    compiled.route(rows, children, splits, leaf)
     return leaf

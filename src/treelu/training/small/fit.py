@@ -218,7 +218,7 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
     """Warn that splits have one feature because training more would take hours."""
     warnings.warn(
         f"{max_leaves:,} leaves of {n_outputs:,} outputs each would take long to train: only ordinary trees, of one "
-        f"feature a question, are compared; max_leaf_nodes={max(2, MOST_SCORES // n_outputs)} is few enough for others",
+        f"feature a split, are compared; max_leaf_nodes={max(2, MOST_SCORES // n_outputs)} is few enough for others",
         stacklevel=5,
     )
 

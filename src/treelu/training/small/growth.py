@@ -148,7 +148,7 @@ def pair_split(
 def pair_regressions(
     moments: NDArray[np.float64], product: NDArray[np.float64], likely: NDArray[np.int64], n_pairs: int
 ) -> NDArray[np.float64]:
-    """Slopes (pairs, D) of the regressions on two of the likely features that explain most, the best first.
+    """Coefficients (pairs, D) of the regressions on two of the likely features that explain most, the best first.
 
     `moments` (D, D) are those of the features, `product` (D,) their products with the target.
     """

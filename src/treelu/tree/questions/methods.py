@@ -9,6 +9,7 @@ from treelu.tree.output_methods import TreeMethods
 
 if TYPE_CHECKING:
     from treelu.tree.questions.counterfactual import Counterfactual
+    from treelu.tree.questions.permitted import Permitted
     from treelu.tree.questions.properties import Verdict
     from treelu.tree.questions.ranges import OutputRange
     from treelu.tree.questions.robustness import Robustness
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
 
 class Questions(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
+
+    def _permitted(self, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any) -> Permitted:
+        """The rows that a query is about."""
+        from treelu.tree.questions.permitted import permitted_rows
+
+        return permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
         self,
@@ -102,7 +109,7 @@ class Questions(TreeMethods):
         predicted 'no'; no permitted row is predicted 'yes': proved over 2 leaves
         """
         from treelu.tree.questions.counterfactual import nearest_rows, predicted
-        from treelu.tree.questions.permitted import one_row, permitted_rows
+        from treelu.tree.questions.permitted import one_row
         from treelu.tree.questions.search import NearestSearch
         from treelu.tree.questions.wanted import wanted_answer
 
@@ -110,7 +117,7 @@ class Questions(TreeMethods):
         wanted = wanted_answer(
             self._tree, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self._tree, row)
         )
-        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        permitted = self._permitted(bounds, whole, groups, scale)
         search = NearestSearch(self._tree, wanted, norm, max_changes, budget_seconds)
         return nearest_rows(search, row, permitted.around(row, keep, rise, fall), n)
 
@@ -153,10 +160,9 @@ class Questions(TreeMethods):
         >>> tree.robustness([[0, 0], [2, 1]], "linf").distances.round(6)
         array([1.428571, 0.      ])
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.robustness import robustness
 
-        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        permitted = self._permitted(bounds, whole, groups, scale)
         return robustness(permitted, X, norm, change, keep, budget_seconds)
 
     def output_range(
@@ -199,10 +205,9 @@ class Questions(TreeMethods):
         >>> tree.output_range((0, 2)).high
         7.0
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.ranges import Output, output_range
 
-        permitted = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        permitted = self._permitted(bounds, whole, groups, scale)
         return output_range(permitted, Output(self._tree, target, output), budget_seconds)
 
     # Properties of the whole tree
@@ -255,10 +260,9 @@ class Questions(TreeMethods):
         >>> first > second
         np.True_
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
 
-        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        rows = self._permitted(bounds, whole, groups, scale)
         return monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def falls(
@@ -274,10 +278,9 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import monotone
 
-        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        rows = self._permitted(bounds, whole, groups, scale)
         return monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     def independent(
@@ -322,10 +325,9 @@ class Questions(TreeMethods):
         >>> print(tree.independent("sex"))
         proved: the prediction never depends on sex (0 programmes)
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import independent
 
-        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        rows = self._permitted(bounds, whole, groups, scale)
         return independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_most(
@@ -356,10 +358,9 @@ class Questions(TreeMethods):
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
         proved: the prediction is at most 0.5 (0 programmes)
         """
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
 
-        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        rows = self._permitted(bounds, whole, groups, scale)
         return limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_least(
@@ -375,10 +376,9 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
-        from treelu.tree.questions.permitted import permitted_rows
         from treelu.tree.questions.properties import limited
 
-        rows = permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        rows = self._permitted(bounds, whole, groups, scale)
         return limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     # Shares of a prediction

@@ -47,7 +47,7 @@ class _Rows:
 class Levels:
     """An output that must not be higher in the first row of a pair than in the second.
 
-    With linear leaves a probability is judged by its score, the log-odds: it rises with the score, and does not round
+    With linear leaves a probability is compared by its score, the log-odds: it rises with the score, and does not round
     to 0 or 1 where that is large. Differences of scores or values up to 1e-12 of the leaves' range count as none:
     leaves that meet in one value at a split differ there by rounding.
     """

@@ -1,8 +1,8 @@
 """Shares of a prediction: interventional Shapley values of a tree.
 
 The value of a set S of features is the mean over background rows b of f(x in S, b elsewhere). Exact where the tree
-uses few features: a node's score at all 2^u mixtures is a table of subset sums. Otherwise by permutations, each walked
-forwards and backwards, whose shares sum to f(x) − f(b) in every walk.
+uses few features: a node's score at all 2^u mixtures is a table of subset sums. Otherwise by permutations, each
+forwards and backwards; the shares of each sum to f(x) − f(b).
 """
 
 from __future__ import annotations
@@ -146,23 +146,23 @@ class _Game:
         self.weights = dense(tree.weights[:, used])  # (n_splits, u)
         self.ends = output.of(np.vstack([behind, x]))  # what no mixture's rounding may change
 
-    def _outputs(self, b: np.ndarray, walk: Any) -> np.ndarray:
-        """The chosen numbers of mixtures of x and b; ``walk`` makes sums over mixtures out of (k, u) steps: (k, n)."""
+    def _outputs(self, b: np.ndarray, sums: Any) -> np.ndarray:
+        """The chosen numbers of mixtures of x and b; ``sums`` adds (k, u) steps up for each mixture: (k, n)."""
         step = self.x[self.used] - b[self.used]
-        scores = walk(self.weights * step) + (self.tree.weights @ b + self.tree.biases)[:, None]
+        scores = sums(self.weights * step) + (self.tree.weights @ b + self.tree.biases)[:, None]
         leaves = route_scores(scores, self.tree.children) - self.tree.n_splits
         outputs = self.tree.values[leaves]
         if self.tree.leaf_weights is not None:
-            outputs = outputs + self._linear(leaves, b, step, walk)
+            outputs = outputs + self._linear(leaves, b, step, sums)
         return self.output.link(outputs)
 
-    def _linear(self, leaves: np.ndarray, b: np.ndarray, step: np.ndarray, walk: Any) -> np.ndarray:
+    def _linear(self, leaves: np.ndarray, b: np.ndarray, step: np.ndarray, sums: Any) -> np.ndarray:
         assert self.tree.leaf_weights is not None
         result = np.zeros((len(leaves), self.tree.n_outputs))
         for leaf in np.unique(leaves):
             at = leaves == leaf
             weights = self.tree.leaf_weights[leaf]  # (n_outputs, n_features)
-            result[at] = (walk(weights[:, self.used] * step) + (weights @ b)[:, None]).T[at]
+            result[at] = (sums(weights[:, self.used] * step) + (weights @ b)[:, None]).T[at]
         return result
 
     def all_sets(self) -> np.ndarray:
@@ -175,29 +175,29 @@ class _Game:
         return total / len(self.behind)
 
     def by_permutations(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Shares and their standard errors from n pairs of walks with each background row."""
+        """Shares and their standard errors from n pairs of permutations with each background row."""
         u, k = len(self.used), self.ends.shape[1]
         mean, variance = np.zeros((u, k)), np.zeros((u, k))
         for i, b in enumerate(self.behind):
-            pairs = np.stack([self._pair_of_walks(i, b, rng.permutation(u)) for _ in range(n)])
+            pairs = np.stack([self._permutation_pair(i, b, rng.permutation(u)) for _ in range(n)])
             mean += pairs.mean(axis=0)
             variance += pairs.var(axis=0, ddof=1) / n
         n_behind = len(self.behind)
         return mean / n_behind, np.sqrt(variance) / n_behind
 
-    def _pair_of_walks(self, i: int, b: np.ndarray, order: np.ndarray) -> np.ndarray:
+    def _permutation_pair(self, i: int, b: np.ndarray, order: np.ndarray) -> np.ndarray:
         """The mean share of each feature in a permutation and its reverse."""
         shares = np.zeros((len(order), self.ends.shape[1]))
-        for walk in (order, order[::-1]):
-            outputs = self._outputs(b, partial(_walk_sums, walk=walk))
+        for permutation in (order, order[::-1]):
+            outputs = self._outputs(b, partial(_partial_sums, permutation=permutation))
             outputs[0], outputs[-1] = self.ends[i], self.ends[-1]
-            shares[walk] += np.diff(outputs, axis=0) / 2
+            shares[permutation] += np.diff(outputs, axis=0) / 2
         return shares
 
 
-def _walk_sums(steps: np.ndarray, walk: np.ndarray) -> np.ndarray:
-    """Sums of the first 0, 1, …, u columns in the order of a walk."""
-    return np.cumsum(np.pad(steps[:, walk], ((0, 0), (1, 0))), axis=1)
+def _partial_sums(steps: np.ndarray, permutation: np.ndarray) -> np.ndarray:
+    """Sums of the first 0, 1, …, u columns of a permutation."""
+    return np.cumsum(np.pad(steps[:, permutation], ((0, 0), (1, 0))), axis=1)
 
 
 def subset_sums(steps: np.ndarray) -> np.ndarray:
