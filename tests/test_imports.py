@@ -15,8 +15,8 @@ import treelu
 
 PACKAGE = Path(treelu.__file__).parent
 
-# The rooms in the order in which they may import: a room sees those before it. A new room needs a place here.
-ROOMS = (
+# The packages in the order in which they may import: a package sees those before it. A new package needs a place here.
+PACKAGES = (
     "tree",
     "nn",
     "convert",
@@ -32,14 +32,14 @@ ROOMS = (
     "persistence",
     "cli",
 )
-# The modules whose methods lead into later rooms, each imported when its method is called, and which rooms those are.
-DOORS = {
+# Modules whose methods import from later packages when they are called, and which packages those are.
+LATER_PACKAGES = {
     "treelu.tree.output_methods": {"view", "export", "report", "persistence"},
     "treelu.estimators._output_methods": {"persistence", "view", "report"},
 }
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     """ "treelu.nn.rows" → "nn"."""
     return module.split(".")[1]
 
@@ -88,7 +88,7 @@ def all_imports(syntax: ast.Module) -> Iterator[str]:
 
 
 def _targets_of(node: ast.ImportFrom) -> Iterator[str]:
-    """`from treelu import LCNClassifier` reaches into the room where that name lives."""
+    """`from treelu import LCNClassifier` reaches into the package where that name lives."""
     if node.module != "treelu":
         yield str(node.module)
         return
@@ -102,18 +102,18 @@ def _targets_of(node: ast.ImportFrom) -> Iterator[str]:
 MODULES = dict(modules())
 
 
-def test_every_module_has_a_room() -> None:
-    homeless = {name for name in MODULES if room_of(name) not in ROOMS}
-    assert not homeless, "give these modules a place in ROOMS"
+def test_every_module_has_a_package() -> None:
+    homeless = {name for name in MODULES if package_of(name) not in PACKAGES}
+    assert not homeless, "give these modules a place in PACKAGES"
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_one_way(module: str) -> None:
-    """Imports inside functions count like those at the top; only a door may lead into a later room."""
-    here = ROOMS.index(room_of(module))
-    rooms = {room_of(name) for name in all_imports(MODULES[module]) if name.startswith("treelu.")}
-    later = {room for room in rooms if ROOMS.index(room) > here}
-    assert later == DOORS.get(module, set()), f"{module} imports from rooms after its own"
+    """Imports inside functions count like those at the top; only output methods may import from a later package."""
+    here = PACKAGES.index(package_of(module))
+    packages = {package_of(name) for name in all_imports(MODULES[module]) if name.startswith("treelu.")}
+    later = {package for package in packages if PACKAGES.index(package) > here}
+    assert later == LATER_PACKAGES.get(module, set()), f"{module} imports from packages after its own"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -123,14 +123,14 @@ def test_the_package_imports_nothing_that_a_wheel_does_not_carry(module: str) ->
 
 
 @pytest.mark.parametrize(
-    "module", [name for name in MODULES if room_of(name) == "tree" and name != "treelu.tree.from_sklearn"]
+    "module", [name for name in MODULES if package_of(name) == "tree" and name != "treelu.tree.from_sklearn"]
 )
 def test_the_tree_stands_on_numpy_and_scipy_alone(module: str) -> None:
     outside = {name.split(".")[0] for name in top_imports(MODULES[module])} - set(sys.stdlib_module_names)
     assert outside <= {"numpy", "scipy", "treelu"}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "nn"])
+@pytest.mark.parametrize("module", [name for name in MODULES if package_of(name) == "nn"])
 def test_networks_know_neither_sklearn_nor_files(module: str) -> None:
     outside = {name.split(".")[0] for name in top_imports(MODULES[module])}
     allowed = {"numpy", "torch", "treelu", "__future__", "abc", "collections", "concurrent"}
@@ -154,7 +154,7 @@ def test_torch_is_asked_for_in_few_places(module: str) -> None:
     assert module.startswith(("treelu.nn.torch.", "treelu.training.on_device")) or "torch" not in outside
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) == "training"])
+@pytest.mark.parametrize("module", [name for name in MODULES if package_of(name) == "training"])
 def test_training_knows_no_sklearn(module: str) -> None:
     assert not [name for name in top_imports(MODULES[module]) if name.startswith("sklearn")]
 
@@ -194,7 +194,7 @@ def test_public_names_are_found(name: str) -> None:
 
 @pytest.mark.slow
 def test_packages_are_found_after_import_treelu() -> None:
-    packages = sorted(set(ROOMS) - {"cli"})  # the command line is no library
+    packages = sorted(set(PACKAGES) - {"cli"})  # the command line is no library
     present = [name for name in packages if {"dask": find_spec("distributed")}.get(name, True)]
     code = f"import treelu; print(all(getattr(treelu, name).__name__ == f'treelu.{{name}}' for name in {present}))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)

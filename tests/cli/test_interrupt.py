@@ -17,9 +17,9 @@ from tests.cli.conftest import QUICK, Type, people
 from treelu.cli import fit as fitting
 from treelu.cli import interrupt
 from treelu.cli import tune as tuning
-from treelu.cli.pages import add_questions, pages, summarize_model
+from treelu.cli.pages import add_queries, pages, summarize_model
 from treelu.cli.prepare import TableRows
-from treelu.report.questions import OutOfTimeError
+from treelu.report.queries import OutOfTimeError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
 
@@ -86,7 +86,7 @@ def test_in_the_second_fit_too(table: Path, tmp_path: Path, type_: Type, monkeyp
     assert not (tmp_path / "m").exists()
 
 
-@pytest.mark.parametrize("where", ["summarize_model", "add_questions", "pages"])
+@pytest.mark.parametrize("where", ["summarize_model", "add_queries", "pages"])
 @pytest.mark.parametrize("how", ["Ctrl-C", "error"])
 def test_what_ends_the_report_costs_the_report_only(
     how: str, where: str, table: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
@@ -215,11 +215,11 @@ def test_answers_that_do_not_end_are_left_out_of_the_page(
         while True:
             pass
 
-    monkeypatch.setattr("treelu.report.questions.nearest_rows", endless)
+    monkeypatch.setattr("treelu.report.queries.nearest_rows", endless)
     loaded, people_ = treelu.load(tmp_path / "m"), people()
     rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
     summaries = summarize_model(loaded, rows, title="people")
-    add_questions(loaded, rows, summaries, seconds=0.5)
+    add_queries(loaded, rows, summaries, seconds=0.5)
     answers = summaries["survived"]["questions"]
     assert answers["not_computed"] >= len(answers["rows"]) == 80
     assert not any("change" in row or "margin" in row for row in answers["rows"])

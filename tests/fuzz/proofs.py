@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.cases import Tally, run_cases
-from tests.tree.questions.oracles import Asked, awkward_tree, candidate_rows, pair_rows, some_ranges
+from tests.tree.queries.oracles import Asked, awkward_tree, candidate_rows, pair_rows, some_ranges
 from treelu.tree import ObliqueTree
 
 PAIRS = ("rises", "falls", "independent")

@@ -15,13 +15,13 @@ from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, t
 from treelu.cli.predict import load_table_model
 from treelu.cli.queried_model import QueriedModel, QueryOptions, in_columns, json_value, shown
 from treelu.tables import read_table
-from treelu.tables.questions import ColumnChange, short_numbers
+from treelu.tables.queries import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
-from treelu.tree.questions.counterfactual import nearest_rows
-from treelu.tree.questions.permitted import permitted_rows
-from treelu.tree.questions.search import NearestSearch
-from treelu.tree.questions.wanted import wanted_answer
-from treelu.tree.questions.words import number
+from treelu.tree.queries.counterfactual import nearest_rows
+from treelu.tree.queries.permitted import permitted_rows
+from treelu.tree.queries.search import NearestSearch
+from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
 MAX_ROWS = 1_000  # asked about in one go

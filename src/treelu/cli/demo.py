@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treelu.cli.fit import make_estimator, train, tree_files
 from treelu.cli.messages import InputError, Notes, say, tell
-from treelu.cli.pages import add_questions, pages, score_lines, summarize_model
+from treelu.cli.pages import add_queries, pages, score_lines, summarize_model
 from treelu.cli.prepare import ColumnChoice, Source, prepare
 from treelu.cli.trees import tree_text
 from treelu.persistence import save
@@ -69,7 +69,7 @@ def _show(
     table = prepare(Source(str(data), [target], columns, seed=seed), Notes(quiet=True))
     model = train(make_estimator(method, table.task, parameters, seed), table, quiet=True, with_cart=True)
     summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
-    add_questions(model, table.held_out, summaries)
+    add_queries(model, table.held_out, summaries)
     save(model, folder, beside=tree_files(model) | pages(summaries))
     _draw(model, folder)
     for line in score_lines(summaries, model, table.held_out):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from treelu.cli.check import ReadOptions
 from treelu.cli.messages import InputError, Notes, say, tell, write_json
-from treelu.cli.pages import add_questions, score_lines, summarize_target
+from treelu.cli.pages import add_queries, score_lines, summarize_target
 from treelu.cli.predict import check_file, load_table_model, write_output
 from treelu.cli.prepare import TableRows, read_rows
 from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
@@ -81,7 +81,7 @@ def write_report(
         model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
     title = Path(data or folder.resolve().name).name
     summary = summarize_target(model, rows, target, title=title, rows_are=rows_are, warnings=warnings)
-    add_questions(model, rows, {target: summary})
+    add_queries(model, rows, {target: summary})
     write_output(out, render(summary))
     if as_json:
         write_json({entry["name"]: entry.get("scores") for entry in summary["models"]})

@@ -21,7 +21,7 @@ from treelu.cli.messages import InputError, Notes, count, flush_output, progress
 from treelu.cli.pages import (
     Predictions,
     Summaries,
-    add_questions,
+    add_queries,
     file_words,
     held_out_predictions,
     pages,
@@ -35,7 +35,7 @@ from treelu.estimators._large import SAMPLE_ROWS, n_windows
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
 from treelu.report import fit_cart
-from treelu.report.questions import SECONDS
+from treelu.report.queries import SECONDS
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.training import Settings
@@ -145,7 +145,7 @@ def _report(fitted: Fitted, out: Path, files: dict[str, bytes], *, title: str, s
         with step("measuring scores", quiet):
             outcome.summaries = summarize_model(model, rows, title=title, seed=seed, predictions=fitted.predictions)
         with step(f"writing the report (its queries may take {SECONDS:g} s)", quiet):
-            add_questions(model, rows, outcome.summaries)
+            add_queries(model, rows, outcome.summaries)
             check_not_interrupted()
             files = files | pages(outcome.summaries)
             save(model, out, beside=files)

@@ -60,7 +60,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
     """Raise `OutOfTimeError` within the block after some seconds, where the system has a clock for that."""
-    from treelu.report.questions import OutOfTimeError
+    from treelu.report.queries import OutOfTimeError
 
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

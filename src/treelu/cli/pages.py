@@ -18,11 +18,11 @@ from treelu.cli.messages import InputError, count
 from treelu.cli.prepare import TableRows
 from treelu.cli.queried_model import QueriedModel
 from treelu.report import render, summarize
-from treelu.report.questions import SECONDS, Asking, TimeBudget, page_answers
+from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
 from treelu.report.rows import Floats
 from treelu.report.summary import RowsAre, predict
 from treelu.tables import TableModel
-from treelu.tables.questions import short_numbers
+from treelu.tables.queries import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 
@@ -118,13 +118,13 @@ def summarize_target(
     )
 
 
-def add_questions(model: TableModel, rows: TableRows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
+def add_queries(model: TableModel, rows: TableRows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
     """Add the answers about listed rows to the summary of each target; they have some seconds for all of them."""
     for target, summary in summaries.items():
         known = _of_known_target(rows, model.targets.index(target))
         if known is not None:
             budget = TimeBudget(seconds / len(summaries), time_limit)
-            summary["questions"] = page_questions(model, target, known.X, summary, budget)
+            summary["questions"] = page_queries(model, target, known.X, summary, budget)
 
 
 def _of_known_target(rows: TableRows | None, k: int) -> TableRows | None:
@@ -204,7 +204,7 @@ def _inline(svg: str) -> str:
 # Questions
 
 
-def page_questions(
+def page_queries(
     model: TableModel, target: str, X: Any, summary: dict[str, Any], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers for the rows that a summary lists; None where the model is not a tree, or too large a one."""

@@ -11,10 +11,10 @@ import numpy as np
 from treelu.cli.messages import InputError
 from treelu.cli.trees import target_of
 from treelu.tables import TableModel
-from treelu.tables.questions import ColumnQuestions
+from treelu.tables.queries import ColumnQueries
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
-from treelu.tree.questions.words import number
+from treelu.tree.queries.words import number
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class QueriedModel:
             ) from None
         self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
         self.output = self.k if model.task == "regression" else 0
-        self.columns = ColumnQuestions(model.encoder)
+        self.columns = ColumnQueries(model.encoder)
 
     @property
     def name(self) -> str:

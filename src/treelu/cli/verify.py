@@ -11,8 +11,8 @@ from treelu.cli.messages import InputError, count, tell, write_json
 from treelu.cli.predict import load_table_model
 from treelu.cli.queried_model import QueriedModel, in_columns, json_value, shown
 from treelu.tree.names import shown_name
-from treelu.tree.questions.properties import Verdict
-from treelu.tree.questions.words import apart, number
+from treelu.tree.queries.properties import Verdict
+from treelu.tree.queries.words import apart, number
 
 
 @dataclass(frozen=True)

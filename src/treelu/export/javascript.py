@@ -66,7 +66,7 @@ def to_javascript(model: ObliqueTree | Program, *, name: str | None = None, trai
         BLANKS=_text(BLANKS),
         COLUMNS=_lines(_column(program, number) for number in program.used_columns),
         FEATURES=_lines(_feature(program, feature) for feature in program.features),
-        QUESTIONS=_trees(program, _questions),
+        SPLITS=_trees(program, _splits),
         LEAVES=_trees(program, _leaves),
         LINEAR=_trees(program, _linear),
         PARTS=_lines(_parts(program)),
@@ -151,7 +151,7 @@ def _written(terms: list[Term]) -> str:
     return "[" + ", ".join(f"{feature}, {digits(weight)}" for feature, weight in terms) + "]"
 
 
-def _questions(part: Part, tree: ObliqueTree) -> str:
+def _splits(part: Part, tree: ObliqueTree) -> str:
     return "".join(
         f"    [{_written(split.terms)}, {digits(split.bias)}, {split.left}, {split.right}],\n"
         for split in linear_splits(tree)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict, Unpack
 
-from treelu.report.questions import page_answers, plain_asking
+from treelu.report.queries import page_answers, plain_asking
 from treelu.report.render import render
 from treelu.report.summary import RowsAre, summarize
 from treelu.tree import ObliqueTree

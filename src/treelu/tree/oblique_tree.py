@@ -11,7 +11,7 @@ from scipy import sparse
 from treelu.tree import check, rows
 from treelu.tree.missing import MissingValues
 from treelu.tree.output_methods import OutputMethods
-from treelu.tree.questions.methods import Questions
+from treelu.tree.queries.methods import Questions
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treelu.tree.questions.robustness import Robustness
+from treelu.tree.queries.robustness import Robustness
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

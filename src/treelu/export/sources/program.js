@@ -9,9 +9,9 @@ const COLUMNS = [
 // kind, column, what it is compared with or filled with
 const FEATURES = [
 @FEATURES@];
-// for each tree its questions: terms (feature, weight, ...), bias, next node if the sum is below 0, otherwise
-const QUESTIONS = [
-@QUESTIONS@];
+// for each tree its splits: terms (feature, weight, ...), bias, next node if the sum is below 0, otherwise
+const SPLITS = [
+@SPLITS@];
 // for each tree the outputs of its leaves
 const LEAVES = [
 @LEAVES@];
@@ -152,10 +152,10 @@ function sum(terms, last, x) {
 }
 
 function route(tree, x) {
-  const questions = QUESTIONS[tree];
+  const splits = SPLITS[tree];
   let node = 0;
-  while (node < questions.length) {
-    const [terms, bias, left, right] = questions[node];
+  while (node < splits.length) {
+    const [terms, bias, left, right] = splits[node];
     const score = sum(terms, bias, x);
     if (!Number.isFinite(score)) {
       throw new RangeError("a number that the tree asks for is missing, or the numbers are too large to add up");
@@ -168,7 +168,7 @@ function route(tree, x) {
 /** The number of the leaf that the row reaches in each tree. */
 export function apply(row) {
   const x = encode(row);
-  return QUESTIONS.map((_, tree) => route(tree, x));
+  return SPLITS.map((_, tree) => route(tree, x));
 }
 
 function leafOutputs(tree, leaf, x) {
@@ -194,11 +194,11 @@ function probabilities(link, scores) {
 }
 
 function answerPart(part, x) {
-  let leaf = route(part.first, x) - QUESTIONS[part.first].length;
+  let leaf = route(part.first, x) - SPLITS[part.first].length;
   let scores = leafOutputs(part.first, leaf, x);
   if (part.link === "lookup") return [part.leafLabels === null ? null : part.leafLabels[leaf], scores];
   for (let tree = part.first + 1; tree < part.first + part.count; tree += 1) {
-    leaf = route(tree, x) - QUESTIONS[tree].length;
+    leaf = route(tree, x) - SPLITS[tree].length;
     const more = leafOutputs(tree, leaf, x);
     scores = scores.map((score, output) => score + more[output]);
   }

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.wanted import find_class
-from treelu.tree.questions.words import count, html_text, number
+from treelu.tree.queries.wanted import find_class
+from treelu.tree.queries.words import count, html_text, number
 from treelu.tree.rows import dense
 
 MAX_EXACT = 14  # features that the tree uses: 2^14 mixtures of each row with each background row

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from tests.report.browser import NoChromiumError, open_report, start_chromium
-from tests.tree.questions.oracles import rows_within
+from tests.tree.queries.oracles import rows_within
 from tests.tree.trees import random_tree
 from treelu.report import render, summarize
-from treelu.report.questions import (
+from treelu.report.queries import (
     MAX_LEAVES,
     MAX_ROWS,
     OutOfTimeError,
     TimeBudget,
     _RowAnswers,
-    answer_questions,
+    answer_queries,
     plain_asking,
     prediction_step,
     property_words,
@@ -40,7 +40,7 @@ ROWS = np.array([[1.0, 0.0], [5.0, 2.0], [2.0, 4.0]])
 
 
 def test_answers_about_rows_and_the_tree():
-    answers = answer_questions(plain_asking(loan_tree()), ROWS, ROWS, [0, 1])
+    answers = answer_queries(plain_asking(loan_tree()), ROWS, ROWS, [0, 1])
     first = answers["rows"][0]
     assert first["change"] == "would be yes if income were 3 instead of 1"
     assert first["margin"] == pytest.approx(2 / np.sqrt(1.25))
@@ -56,7 +56,7 @@ def test_answers_about_rows_and_the_tree():
 
 def test_answers_have_a_time_together():
     asking = plain_asking(loan_tree())
-    none = answer_questions(asking, ROWS, ROWS, [0, 1], TimeBudget(0.0))
+    none = answer_queries(asking, ROWS, ROWS, [0, 1], TimeBudget(0.0))
     assert (none["rows"], none["properties"], none["not_computed"]) == ([{}] * 3, [], 3 * 3 + 2)
 
     def interrupt(seconds: float) -> AbstractContextManager[None]:
@@ -70,8 +70,8 @@ def test_answers_have_a_time_together():
         yield
 
     limits: list[float] = []
-    some = answer_questions(asking, ROWS, ROWS, [0, 1], TimeBudget(1000.0, interrupt))
-    whole = answer_questions(asking, ROWS, ROWS, [0, 1])
+    some = answer_queries(asking, ROWS, ROWS, [0, 1], TimeBudget(1000.0, interrupt))
+    whole = answer_queries(asking, ROWS, ROWS, [0, 1])
     left_out = ({"margin"}, {"base", "shares", "exact", "change", "margin"}, set())
     wanted = [{k: v for k, v in row.items() if k not in out} for row, out in zip(whole["rows"], left_out, strict=True)]
     assert some["rows"] == wanted
@@ -85,23 +85,23 @@ def test_no_margin_is_computed_before_the_last_change(monkeypatch):
     for name in ("change", "margin"):
         whole = getattr(_RowAnswers, name)
         monkeypatch.setattr(_RowAnswers, name, lambda self, row, n=name, f=whole: asked.append(n) or f(self, row))
-    answer_questions(plain_asking(loan_tree()), ROWS, ROWS, [])
+    answer_queries(plain_asking(loan_tree()), ROWS, ROWS, [])
     assert asked == ["change"] * 3 + ["margin"] * 3
 
 
 def test_rows_that_nothing_changes():
     same = loan_tree(values=[[1.0], [2.0]])
-    row = answer_questions(plain_asking(same), ROWS, ROWS, [])["rows"][0]
+    row = answer_queries(plain_asking(same), ROWS, ROWS, [])["rows"][0]
     assert row["change"] == "is predicted yes wherever it lies"
     assert row["margin"] is None
     asking = plain_asking(loan_tree())
     kept = replace(asking, stay=lambda row: [0, 1])
-    assert answer_questions(kept, ROWS, ROWS, [])["rows"][0]["change"] == "is predicted no whatever may change"
+    assert answer_queries(kept, ROWS, ROWS, [])["rows"][0]["change"] == "is predicted no whatever may change"
 
 
 def test_numbers_change_by_a_step():
     tree = loan_tree(link="identity", classes=None, weights=[[1.0, 0.0]], values=[[1.0], [2.0]])
-    answers = answer_questions(plain_asking(tree), ROWS, ROWS, [0, 1])
+    answers = answer_queries(plain_asking(tree), ROWS, ROWS, [0, 1])
     assert answers["step"] == 0.24  # half of the predictions' spread
     assert [row["change"] for row in answers["rows"]] == [
         "would be 2 instead of 1 if income were 3 instead of 1",
@@ -118,12 +118,10 @@ def test_numbers_change_by_a_step():
 def test_numbers_that_nothing_changes():
     tree = loan_tree(link="identity", classes=None, values=[[1.0], [2.0]])
     kept = replace(plain_asking(tree), stay=lambda row: [0, 1])
-    row = answer_questions(kept, ROWS, ROWS, [])["rows"][0]
+    row = answer_queries(kept, ROWS, ROWS, [])["rows"][0]
     assert (row["change"], row["margin"]) == ("is predicted within 0.24 of 1 whatever may change", None)
     flat = loan_tree(link="identity", classes=None, values=[[1.0], [1.0]])
-    assert (
-        answer_questions(plain_asking(flat), ROWS, ROWS, [])["rows"][0]["change"] == "is predicted 1 wherever it lies"
-    )
+    assert answer_queries(plain_asking(flat), ROWS, ROWS, [])["rows"][0]["change"] == "is predicted 1 wherever it lies"
     near = loan_tree(link="identity", classes=None, values=[[1.0], [1.1]])
     about = _RowAnswers(plain_asking(near), ROWS, step=0.5)
     assert about.change(ROWS[0])["change"] == "is predicted within 0.5 of 1 wherever it lies"
@@ -148,7 +146,7 @@ def test_the_step_is_reached_and_nothing_nearer_reaches_it(kind):
 def test_every_listed_row_is_asked_about():
     rng = np.random.default_rng(0)
     tree, X = loan_tree(), rng.standard_normal((MAX_ROWS + 3, 2))
-    answers = answer_questions(plain_asking(tree), X[:60], X, [])
+    answers = answer_queries(plain_asking(tree), X[:60], X, [])
     assert len(answers["rows"]) == 60
     for x, row in zip(X, answers["rows"], strict=False):
         assert row["margin"] == pytest.approx(float(tree.robustness(x)))
@@ -164,15 +162,15 @@ def test_wordings_of_properties():
 def test_large_trees_are_not_asked():
     rng = np.random.default_rng(0)
     tree = random_tree(rng, MAX_LEAVES, 3, "logistic")
-    assert answer_questions(plain_asking(tree), np.zeros((1, 3)), np.zeros((1, 3)), []) is None
+    assert answer_queries(plain_asking(tree), np.zeros((1, 3)), np.zeros((1, 3)), []) is None
     three = random_tree(rng, 5, 3, "softmax")
-    assert answer_questions(plain_asking(three), np.zeros((1, 3)), rng.standard_normal((5, 3)), [0])["properties"] == []
+    assert answer_queries(plain_asking(three), np.zeros((1, 3)), rng.standard_normal((5, 3)), [0])["properties"] == []
 
 
 def test_the_page_carries_them():
     tree = loan_tree()
     summary = summarize(tree, X=ROWS, y=["no", "yes", "no"])
-    summary["questions"] = answer_questions(plain_asking(tree), ROWS, ROWS, [0, 1])
+    summary["questions"] = answer_queries(plain_asking(tree), ROWS, ROWS, [0, 1])
     page = render(summary)
     assert 'id="questions"' in page
     assert "would be yes if income were 3 instead of 1" in page
@@ -188,7 +186,7 @@ def test_a_report_from_python_has_them_too():
 
 def test_shares_are_of_columns():
     asking = replace(plain_asking(loan_tree()), owners=["money", "money"])
-    row = answer_questions(asking, ROWS, ROWS, [])["rows"][0]
+    row = answer_queries(asking, ROWS, ROWS, [])["rows"][0]
     assert [share["name"] for share in row["shares"]] == ["money"]
 
 
@@ -196,7 +194,7 @@ def test_shares_are_of_columns():
 def test_the_page_in_a_browser(tmp_path):
     tree = loan_tree(feature_names=["<b>income</b>", "debt"])
     summary = summarize(tree, X=ROWS, y=["no", "yes", "no"])
-    summary["questions"] = answer_questions(plain_asking(tree), ROWS, ROWS, [0, 1])
+    summary["questions"] = answer_queries(plain_asking(tree), ROWS, ROWS, [0, 1])
     (tmp_path / "page.html").write_text(render(summary), encoding="utf-8")
     try:
         page = start_chromium(tmp_path / "profile")
@@ -221,7 +219,7 @@ def test_the_page_in_a_browser(tmp_path):
         assert page.find_element("id", "questions-count").text == ""
         number = loan_tree(link="identity", classes=None, weights=[[1.0, 0.0]], values=[[1.0], [2.0]])
         summary = summarize(number, X=ROWS, y=[1, 2, 1])
-        summary["questions"] = answer_questions(plain_asking(number), ROWS[:1], ROWS, [0])
+        summary["questions"] = answer_queries(plain_asking(number), ROWS[:1], ROWS, [0])
         (tmp_path / "number.html").write_text(render(summary), encoding="utf-8")
         open_report(page, tmp_path / "number.html")
         section = page.find_element("id", "questions")

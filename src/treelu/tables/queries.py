@@ -18,7 +18,7 @@ from treelu.tables.encoder import TableEncoder
 from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named, split_names
 from treelu.tree.names import shown_name
-from treelu.tree.questions.words import number
+from treelu.tree.queries.words import number
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ def _cell(value: float | str) -> str:
     return shown_name(value) if isinstance(value, str) else number(value)
 
 
-class ColumnQuestions:
+class ColumnQueries:
     """The columns of an encoder as features of a tree.
 
     Examples
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
-    >>> questions = ColumnQuestions(TableEncoder.learn(frame, note=lambda text: None))
+    >>> questions = ColumnQueries(TableEncoder.learn(frame, note=lambda text: None))
     >>> questions.features(["colour"], "--keep")
     [1, 2]
     >>> questions.options(within=["size=0..2"])["bounds"][0]

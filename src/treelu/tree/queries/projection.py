@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import nnls
 
-from treelu.tree.questions.geometry import Polyhedron
-from treelu.tree.questions.programmes import deepest_point
+from treelu.tree.queries.geometry import Polyhedron
+from treelu.tree.queries.programmes import deepest_point
 
 _FAR = 1e-6  # ‖r‖ below this: more than a million times as far as the farthest plane, or empty
 

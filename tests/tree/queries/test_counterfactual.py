@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 from sklearn.tree import DecisionTreeClassifier
 
-from tests.tree.questions.oracles import (
+from tests.tree.queries.oracles import (
     answers,
     grid,
     nearest_of,
@@ -24,9 +24,9 @@ from tests.tree.questions.oracles import (
 )
 from tests.tree.trees import random_tree, trees
 from treelu.tree import ObliqueTree
-from treelu.tree.questions.geometry import Polyhedron
-from treelu.tree.questions.projection import _from_inside, project
-from treelu.tree.questions.wanted import leaf_classes
+from treelu.tree.queries.geometry import Polyhedron
+from treelu.tree.queries.projection import _from_inside, project
+from treelu.tree.queries.wanted import leaf_classes
 
 NORMS = ("l1", "linf", "l2")
 CLASSIFIERS = ("logistic", "softmax", "probability", "linear softmax")

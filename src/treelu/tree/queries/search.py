@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
-from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import (
+from treelu.tree.queries.geometry import Path, Polyhedron, Splits, Surroundings
+from treelu.tree.queries.permitted import Permitted
+from treelu.tree.queries.programmes import (
     Deepest,
     UnboundedError,
     UnsolvedError,
@@ -21,9 +21,9 @@ from treelu.tree.questions.programmes import (
     nearest_point,
     proved_empty,
 )
-from treelu.tree.questions.projection import least_distance, project, surrogate_bound
-from treelu.tree.questions.wanted import Conditions, Wanted
-from treelu.tree.questions.whole import Budget, Discrete, WholeSearch, check_budget, has_room, rows_inside
+from treelu.tree.queries.projection import least_distance, project, surrogate_bound
+from treelu.tree.queries.wanted import Conditions, Wanted
+from treelu.tree.queries.whole import Budget, Discrete, WholeSearch, check_budget, has_room, rows_inside
 
 NORMS = ("l1", "linf", "l2")
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.questions import balanced_tree, check_answers
+from benchmarks.queries import balanced_tree, check_answers
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
@@ -17,9 +17,9 @@ def test_a_short_check_finds_nothing_nearer() -> None:
 
 
 def test_the_long_check_found_nothing_either() -> None:
-    path = RESULTS / "questions-check.json"
+    path = RESULTS / "queries-check.json"
     if not path.exists():
-        pytest.skip("python -m benchmarks.questions --check 10000 has not been run")
+        pytest.skip("python -m benchmarks.queries --check 10000 has not been run")
     counts = json.loads(path.read_text("utf-8"))
     assert counts["pairs"] >= 10_000
     assert (counts["nearer_rows"], counts["wrong_answers"], counts["rows_in_none"]) == (0, 0, 0)

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from treelu.tree.questions.exact import rows_alone
-from treelu.tree.questions.geometry import Polyhedron
-from treelu.tree.questions.programmes import UnsolvedError, proved_empty
+from treelu.tree.queries.exact import rows_alone
+from treelu.tree.queries.geometry import Polyhedron
+from treelu.tree.queries.programmes import UnsolvedError, proved_empty
 
 Answer = TypeVar("Answer")
 _MOST = 2000  # linear programmes that are solved before a search is given up

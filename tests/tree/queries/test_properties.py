@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from tests.tree.questions.oracles import rounded_tree
+from tests.tree.queries.oracles import rounded_tree
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import leaf_paths

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from treelu.tree.questions.exact import excludes
-from treelu.tree.questions.geometry import Polyhedron
+from treelu.tree.queries.exact import excludes
+from treelu.tree.queries.geometry import Polyhedron
 from treelu.tree.rows import dense
 
 _CLEAR = 1e-7  # a depth that rounding in a solver does not make

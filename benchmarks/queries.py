@@ -2,8 +2,8 @@
 
 Seconds are those of the processor, so that other work on the machine does not count.
 
-python -m benchmarks.questions --out benchmarks/results/questions.json
-python -m benchmarks.questions --check 10000 --none 1000000 --out benchmarks/results/questions-check.json
+python -m benchmarks.queries --out benchmarks/results/queries.json
+python -m benchmarks.queries --check 10000 --none 1000000 --out benchmarks/results/queries-check.json
 
 alibi is not measured: 0.9.6, its last version, asks for numpy below 2, pandas below 3 and, for counterfactuals,
 tensorflow below 2.15; these do not go beside the versions that this project is tested with.
@@ -172,7 +172,7 @@ def _outcome(
 
 def check_answers(n_pairs: int, n_sampled: int, n_for_none: int, seed: int) -> dict[str, Any]:
     """Random trees and rows: no sampled row nearer than the answer has the target, and "none" means none."""
-    from tests.tree.questions.oracles import answers, rows_within
+    from tests.tree.queries.oracles import answers, rows_within
     from tests.tree.trees import random_tree
 
     rng = np.random.default_rng(seed)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.names import plain, shown_name
-from treelu.tree.questions.counterfactual import answer
-from treelu.tree.questions.pairs import Classes, Levels, PairSearch
-from treelu.tree.questions.permitted import Permitted, find_features
-from treelu.tree.questions.ranges import Output, centre
-from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.wanted import NoLeafError, wanted_answer
-from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
+from treelu.tree.queries.counterfactual import answer
+from treelu.tree.queries.pairs import Classes, Levels, PairSearch
+from treelu.tree.queries.permitted import Permitted, find_features
+from treelu.tree.queries.ranges import Output, centre
+from treelu.tree.queries.search import Effort, NearestSearch
+from treelu.tree.queries.wanted import NoLeafError, wanted_answer
+from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True, eq=False)

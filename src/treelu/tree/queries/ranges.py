@@ -10,9 +10,9 @@ import numpy as np
 
 from treelu.tree.names import shown_class
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
-from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import (
+from treelu.tree.queries.geometry import Path, Polyhedron, Splits, Surroundings
+from treelu.tree.queries.permitted import Permitted
+from treelu.tree.queries.programmes import (
     UnboundedError,
     UnsolvedError,
     deepest_point,
@@ -20,9 +20,9 @@ from treelu.tree.questions.programmes import (
     nearest_point,
     proved_empty,
 )
-from treelu.tree.questions.wanted import find_class
-from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
-from treelu.tree.questions.words import html_text, number
+from treelu.tree.queries.wanted import find_class
+from treelu.tree.queries.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
+from treelu.tree.queries.words import html_text, number
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 

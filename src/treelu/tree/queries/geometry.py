@@ -15,12 +15,12 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.exact import ExactRows, contradictory, one_row_excludes
-from treelu.tree.questions.permitted import Permitted
+from treelu.tree.queries.exact import ExactRows, contradictory, one_row_excludes
+from treelu.tree.queries.permitted import Permitted
 from treelu.tree.rows import dense, node_scores
 
 if TYPE_CHECKING:
-    from treelu.tree.questions.wanted import Conditions
+    from treelu.tree.queries.wanted import Conditions
 
 _FINE, _EXACT = 2.0**-16, 2.0**30  # weights that are multiples of one, below the other, have a common divisor
 _EPS = float(np.finfo(np.float64).eps)

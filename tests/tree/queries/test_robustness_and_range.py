@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tree.questions.oracles import norm_of, rows_within
+from tests.tree.queries.oracles import norm_of, rows_within
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
 

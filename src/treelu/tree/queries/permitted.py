@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.words import number
+from treelu.tree.queries.words import number
 from treelu.tree.rows import dense_row, one_row_table
 
 

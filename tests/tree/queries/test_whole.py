@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tree.questions.oracles import norm_of, rounded_tree
+from tests.tree.queries.oracles import norm_of, rounded_tree
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
-from treelu.tree.questions import whole
+from treelu.tree.queries import whole
 
 REACH = 2
 # With 14 and 20 rounding once made false proofs; with 83 SciPy's `milp` (1.17) ends the process.

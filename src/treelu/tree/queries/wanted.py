@@ -10,8 +10,8 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.exact import ExactRows, rows_alone
-from treelu.tree.questions.words import number
+from treelu.tree.queries.exact import ExactRows, rows_alone
+from treelu.tree.queries.words import number
 
 ROUNDED = 8 * float(np.finfo(np.float64).eps)
 

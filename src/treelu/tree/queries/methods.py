@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from treelu.tree.output_methods import TreeMethods
 
 if TYPE_CHECKING:
-    from treelu.tree.questions.counterfactual import Counterfactual
-    from treelu.tree.questions.permitted import Permitted
-    from treelu.tree.questions.properties import Verdict
-    from treelu.tree.questions.ranges import OutputRange
-    from treelu.tree.questions.robustness import Robustness
-    from treelu.tree.questions.shapley import ShapValues
+    from treelu.tree.queries.counterfactual import Counterfactual
+    from treelu.tree.queries.permitted import Permitted
+    from treelu.tree.queries.properties import Verdict
+    from treelu.tree.queries.ranges import OutputRange
+    from treelu.tree.queries.robustness import Robustness
+    from treelu.tree.queries.shapley import ShapValues
 
 
 class Questions(TreeMethods):
@@ -21,7 +21,7 @@ class Questions(TreeMethods):
 
     def _permitted(self, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any) -> Permitted:
         """The rows that a query is about."""
-        from treelu.tree.questions.permitted import permitted_rows
+        from treelu.tree.queries.permitted import permitted_rows
 
         return permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
@@ -108,10 +108,10 @@ class Questions(TreeMethods):
         >>> print(tree.counterfactual([50, 10], "yes", keep=["savings"], fall=["income"]))
         predicted 'no'; no permitted row is predicted 'yes': proved over 2 leaves
         """
-        from treelu.tree.questions.counterfactual import nearest_rows, predicted
-        from treelu.tree.questions.permitted import one_row
-        from treelu.tree.questions.search import NearestSearch
-        from treelu.tree.questions.wanted import wanted_answer
+        from treelu.tree.queries.counterfactual import nearest_rows, predicted
+        from treelu.tree.queries.permitted import one_row
+        from treelu.tree.queries.search import NearestSearch
+        from treelu.tree.queries.wanted import wanted_answer
 
         row = one_row(self._tree, x)
         wanted = wanted_answer(
@@ -160,7 +160,7 @@ class Questions(TreeMethods):
         >>> tree.robustness([[0, 0], [2, 1]], "linf").distances.round(6)
         array([1.428571, 0.      ])
         """
-        from treelu.tree.questions.robustness import robustness
+        from treelu.tree.queries.robustness import robustness
 
         permitted = self._permitted(bounds, whole, groups, scale)
         return robustness(permitted, X, norm, change, keep, budget_seconds)
@@ -205,7 +205,7 @@ class Questions(TreeMethods):
         >>> tree.output_range((0, 2)).high
         7.0
         """
-        from treelu.tree.questions.ranges import Output, output_range
+        from treelu.tree.queries.ranges import Output, output_range
 
         permitted = self._permitted(bounds, whole, groups, scale)
         return output_range(permitted, Output(self._tree, target, output), budget_seconds)
@@ -260,7 +260,7 @@ class Questions(TreeMethods):
         >>> first > second
         np.True_
         """
-        from treelu.tree.questions.properties import monotone
+        from treelu.tree.queries.properties import monotone
 
         rows = self._permitted(bounds, whole, groups, scale)
         return monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
@@ -278,7 +278,7 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
-        from treelu.tree.questions.properties import monotone
+        from treelu.tree.queries.properties import monotone
 
         rows = self._permitted(bounds, whole, groups, scale)
         return monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
@@ -325,7 +325,7 @@ class Questions(TreeMethods):
         >>> print(tree.independent("sex"))
         proved: the prediction never depends on sex (0 programmes)
         """
-        from treelu.tree.questions.properties import independent
+        from treelu.tree.queries.properties import independent
 
         rows = self._permitted(bounds, whole, groups, scale)
         return independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
@@ -358,7 +358,7 @@ class Questions(TreeMethods):
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
         proved: the prediction is at most 0.5 (0 programmes)
         """
-        from treelu.tree.questions.properties import limited
+        from treelu.tree.queries.properties import limited
 
         rows = self._permitted(bounds, whole, groups, scale)
         return limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
@@ -376,7 +376,7 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
-        from treelu.tree.questions.properties import limited
+        from treelu.tree.queries.properties import limited
 
         rows = self._permitted(bounds, whole, groups, scale)
         return limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
@@ -430,7 +430,7 @@ class Questions(TreeMethods):
         >>> print(shares)
         shares of 1 row over 2 features, exact
         """
-        from treelu.tree.questions.shapley import shap_values
+        from treelu.tree.queries.shapley import shap_values
 
         return shap_values(
             self._tree, X, background, target=target, raw=raw, max_exact=max_exact, n_permutations=n_permutations,

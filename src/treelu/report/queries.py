@@ -14,12 +14,12 @@ import numpy as np
 from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.questions.counterfactual import Counterfactual, answer, nearest_rows, predicted
-from treelu.tree.questions.permitted import Permitted, permitted_rows
-from treelu.tree.questions.properties import Verdict
-from treelu.tree.questions.search import NearestSearch
-from treelu.tree.questions.wanted import wanted_answer
-from treelu.tree.questions.words import number
+from treelu.tree.queries.counterfactual import Counterfactual, answer, nearest_rows, predicted
+from treelu.tree.queries.permitted import Permitted, permitted_rows
+from treelu.tree.queries.properties import Verdict
+from treelu.tree.queries.search import NearestSearch
+from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
 Answer = TypeVar("Answer")
@@ -140,14 +140,14 @@ def page_answers(
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]
     importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
-    return answer_questions(asking, listed, rows, importances, budget)
+    return answer_queries(asking, listed, rows, importances, budget)
 
 
 def _too_large(tree: ObliqueTree) -> bool:
     return tree.n_leaves > MAX_LEAVES or len(tree.used_features()) > MAX_USED
 
 
-def answer_questions(
+def answer_queries(
     asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.

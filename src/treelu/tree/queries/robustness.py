@@ -10,11 +10,11 @@ import numpy as np
 
 from treelu.tree.names import plain
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.counterfactual import answer, predicted
-from treelu.tree.questions.permitted import Permitted, one_row
-from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.wanted import wanted_answer
-from treelu.tree.questions.words import count, html_text, number
+from treelu.tree.queries.counterfactual import answer, predicted
+from treelu.tree.queries.permitted import Permitted, one_row
+from treelu.tree.queries.search import Effort, NearestSearch
+from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.words import count, html_text, number
 from treelu.tree.rows import dense
 
 
@@ -127,7 +127,7 @@ def _searches(
 
 
 def _possible_labels(tree: ObliqueTree) -> list[Any]:
-    from treelu.tree.questions.wanted import leaf_classes
+    from treelu.tree.queries.wanted import leaf_classes
 
     assert tree.classes is not None
     return (tree.classes if tree.leaf_weights is not None else tree.classes[leaf_classes(tree)]).tolist()

@@ -11,9 +11,9 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.search import Effort, NearestSearch
-from treelu.tree.questions.words import apart, count, html_table, html_text, number, text_table
+from treelu.tree.queries.permitted import Permitted
+from treelu.tree.queries.search import Effort, NearestSearch
+from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.questions.exact import ExactRows, rows_alone
-from treelu.tree.questions.geometry import Path, Polyhedron, Splits, Surroundings
-from treelu.tree.questions.permitted import Permitted
-from treelu.tree.questions.programmes import UnboundedError, UnsolvedError, deepest_point, proved_empty
-from treelu.tree.questions.ranges import Output, centre, nearest_by_sum, nearest_or_none
-from treelu.tree.questions.wanted import ROUNDED, Conditions, class_conditions, exact_sum, interval, leaf_classes
-from treelu.tree.questions.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
+from treelu.tree.queries.exact import ExactRows, rows_alone
+from treelu.tree.queries.geometry import Path, Polyhedron, Splits, Surroundings
+from treelu.tree.queries.permitted import Permitted
+from treelu.tree.queries.programmes import UnboundedError, UnsolvedError, deepest_point, proved_empty
+from treelu.tree.queries.ranges import Output, centre, nearest_by_sum, nearest_or_none
+from treelu.tree.queries.wanted import ROUNDED, Conditions, class_conditions, exact_sum, interval, leaf_classes
+from treelu.tree.queries.whole import Budget, Discrete, UndecidedError, WholeSearch, check_budget, rows_inside
 
 _THIN = 1e-9  # in units of scale: a region that is deeper has points
 _MARGINS = (1e-6, 1e-8, 1e-10)
