@@ -41,7 +41,7 @@ from benchmarks.tables import data_home
 from experiments.baselines import TAOClassifier, TAORegressor
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small.fit import FittedTree
-from treelu.training.small.selection import chosen_size
+from treelu.training.small.selection import path_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
@@ -198,13 +198,15 @@ class _Remembers:
         if budget == DEFAULT or not self.fitted.losses:
             return self
         terms = math.inf if budget.terms is None else budget.terms
+        losses = self.fitted.losses
         within = {
-            size: (tree.n_leaves, tree.max_terms)
-            for size, tree in self.fitted.by_size.items()
-            if tree.n_leaves <= budget.leaves and size.terms <= terms
+            size: found.typical_size
+            for size, found in losses.items()
+            if size.leaves <= budget.leaves and size.terms <= terms
         }
+        table = path_table(losses, within, "best")
         model: Any = copy.copy(self)
-        model.tree_ = self.fitted.by_size[chosen_size(self.fitted.losses, within, "best")]
+        model.tree_ = self.fitted.training.tree(list(within)[table.loc[table["chosen"], "step"].item()])
         return model
 
 

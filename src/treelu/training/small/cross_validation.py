@@ -22,10 +22,10 @@ from treelu.training.small.leaves import (
     STRENGTH,
     STRENGTHS,
     combined,
+    losses_by_strength,
     mean_loss,
     outputs_by_strength,
     row_losses,
-    total_loss,
 )
 from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
 from treelu.training.small.rows import TrainingRows
@@ -56,6 +56,13 @@ class HeldOutLoss:
     weights: list[NDArray[np.float64]]
     by_strength: NDArray[np.float64]
     trees: list[SoftTree] = field(default_factory=list)
+
+    @property
+    def typical_size(self) -> tuple[int, int]:
+        """Leaves and terms of the folds' trees, in the median."""
+        leaves = np.median([tree.n_leaves for tree in self.trees])
+        terms = np.median([tree.max_terms for tree in self.trees])
+        return int(np.ceil(leaves)), int(np.ceil(terms))
 
     def loss(self) -> NDArray[np.float64]:
         """Losses times weights of mean 1."""
@@ -144,15 +151,15 @@ def ranked(trials: Losses, candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:
     """Add a fold's tree and its losses on the rows held out."""
-    outputs = list(outputs_by_strength(tree, train, held_out.X, STRENGTHS))
-    error, squared = row_losses(outputs[STRENGTHS.index(STRENGTH)], held_out)
+    (outputs,) = outputs_by_strength(tree, train, held_out.X, [STRENGTH])
+    error, squared = row_losses(outputs, held_out)
     found = losses.setdefault(size, HeldOutLoss([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
     loss, error, weight = means_by_group(combined(error, squared), error, held_out)
     found.losses.append(loss)
     found.errors.append(error)
     found.weights.append(weight)
-    found.by_strength += [total_loss(of_one, held_out) for of_one in outputs]
+    found.by_strength += losses_by_strength(tree, train, held_out)
 
 
 def means_by_group(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from treelu.convert import network_to_tree
 from treelu.data.dataset import Dataset
+from treelu.data.folds import Fold
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
-from treelu.data.targets import probabilities
-from treelu.nn import LocallyLinearNetwork, Table
+from treelu.data.targets import Targets, probabilities
+from treelu.nn import LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training import evaluate
-from treelu.training.calibration import HOTTEST, Tempering
+from treelu.training.calibration import HOTTEST, Tempering, temper
 from treelu.training.config import NetworkConfig, draw_seeds
-from treelu.training.fit import FittedNetwork, choose, fit_network
+from treelu.training.fit import FittedNetwork, choose, fit_network, raw_network, train_once
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
 from treelu.training.parallel import in_order
 from treelu.training.small.config import Limits
@@ -33,117 +34,164 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, no_values
 from treelu.tree.rows import dense
 
+Predict = Callable[[TrainingRows], NDArray[np.float64]]
 S = TypeVar("S")
 T = TypeVar("T")
 TINY = np.finfo(np.float64).tiny
-NETWORKS, FEW_ROWS = 3, 500  # networks that are averaged where there are fewer rows: single ones differ much
+# The smooth network: eight neurons, trained for a quarter of the usual updates with three times the usual learning rate
+NETWORK = NetworkConfig(activation="softplus", learning_rate=0.03).quiet
+NETWORK_SIZE, NETWORK_SHARE = HyperParameters(depth=8, drop_connect=0.1), 0.25
+import os  # XXX
+
+if "XT" in os.environ:
+    d_, p_, sh_, lr_ = map(float, os.environ["XT"].split(","))
+    NETWORK = NetworkConfig(activation="softplus", learning_rate=lr_).quiet
+    NETWORK_SIZE, NETWORK_SHARE = HyperParameters(depth=int(d_), drop_connect=p_), sh_
 LEAST_ROWS = 50  # below which there is no teacher
 NO_TEMPERING = Tempering(1.0)
 DEPTHS = (6, 10)  # neurons of the locally linear networks
 
 
 def all_targets(
-    parts: Sequence[TrainingRows], sample: TrainingRows, teacher: Any, limits: Limits, seed: int, n_jobs: int
-) -> list[dict[str, TrainingRows]]:
-    """Each part of the rows with each kind of targets: its own, a teacher's and those of locally linear networks.
+    rows: TrainingRows,
+    sample: TrainingRows,
+    folds: Sequence[Fold],
+    teacher: Any,
+    limits: Limits,
+    seed: int,
+    n_jobs: int,
+) -> tuple[list[dict[str, TrainingRows]], dict[str, TrainingRows]]:
+    """The training rows of each fold, and all rows, with each kind of targets.
+
+    Those are the rows' own, a teacher's, and for linear leaves those of locally linear networks.
 
     Parameters
     ----------
-    parts : sequence of TrainingRows
-        The training rows of each fold, and all rows; a teacher is fitted to each of them, so that it has not been
-        trained on held-out rows.
-    sample : TrainingRows
-        On which the teacher's hyper-parameters are chosen.
+    rows, sample : TrainingRows
+        All rows, and those that are compared on: all of them, or some.
+    folds : sequence of Fold
+        Of the sample.
     teacher : "auto", None or estimator
     limits : Limits
     seed, n_jobs : int
     """
-    targets = [{OWN: part} for part in parts]
+    parts = [sample.part(train) for train, _ in folds]
+    of_folds, of_all = [{OWN: part} for part in parts], {OWN: rows}
     if teacher is None or len(sample) < LEAST_ROWS or not limits.can_train(sample):
-        return targets
-    seeds = [*(seed + fold for fold in range(len(parts) - 1)), seed]
-    chosen = Teacher.chosen(sample, None if isinstance(teacher, str) else teacher, seed)
-    if chosen is not None:
-        for of_part, rows in zip(targets, chosen.soft_targets(parts, seeds, n_jobs), strict=True):
-            of_part[TEACHER] = rows
+        return of_folds, of_all
+    soft = soft_targets(rows, sample, folds, None if isinstance(teacher, str) else teacher, seed, n_jobs)
+    if soft is not None:
+        for targets, of_one in zip([*of_folds, of_all], [*soft[0], soft[1]], strict=True):
+            targets[TEACHER] = of_one
     if sample.linear and isinstance(teacher, str) and limits.max_terms == sample.n_features:
-        for of_part, by_depth in zip(targets, linear_networks(parts, sample, seeds, limits.depth, n_jobs), strict=True):
-            of_part.update({network_targets(depth): rows for depth, rows in by_depth.items()})
-    return targets
+        networks = linear_networks([*parts, rows], sample, seed, limits.depth, n_jobs)
+        for targets, by_depth in zip([*of_folds, of_all], networks, strict=True):
+            targets.update({network_targets(depth): of_one for depth, of_one in by_depth.items()})
+    return of_folds, of_all
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """A model that is fitted anew to each part of the rows, and the tempering of its predictions.
+def soft_targets(
+    rows: TrainingRows, sample: TrainingRows, folds: Sequence[Fold], estimator: Any, seed: int, n_jobs: int
+) -> tuple[list[TrainingRows], TrainingRows] | None:
+    """Predictions of a teacher as targets: of each fold's training rows, and of all rows.
 
-    Attributes
+    A model is fitted to the training rows of each fold. A fold's targets are the predictions of its own model, which
+    knows nothing of the rows held out. The targets of all rows are out-of-fold: from the models that were not fitted to
+    the row. A row that was never held out has the mean of all models. Predictions of networks are tempered on the
+    rows held out.
+
+    Parameters
     ----------
-    model : NetworkConfig or estimator
-        Smooth networks, or the user's own.
-    tempering : Tempering
+    rows, sample, folds
+        As of `all_targets`.
+    estimator : estimator or None
+        The user's own; None for a smooth network.
+    seed, n_jobs : int
+        Networks are fitted in so many threads; what they predict does not depend on them.
+
+    Returns
+    -------
+    None where the network is no better than a constant.
     """
+    if estimator is not None and sample.is_classifier and not hasattr(estimator, "predict_proba"):
+        raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
+    parts = [sample.part(train) for train, _ in folds]
 
-    model: Any
-    tempering: Tempering = NO_TEMPERING
-
-    @classmethod
-    def chosen(cls, rows: TrainingRows, estimator: Any, seed: int) -> Teacher | None:
-        """The given estimator, or an ALCN whose hyper-parameters and tempering are chosen on the rows.
-
-        None where the network is no better than a constant.
-        """
-        if estimator is not None:
-            if rows.is_classifier and not hasattr(estimator, "predict_proba"):
-                raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
-            return cls(estimator)
-        config = NetworkConfig(activation="softplus").quiet
-        chosen, tempering = choose(_read(rows)[0], config, draw_seeds(seed, 1)[0])
-        if tempering is not None and tempering.temperature >= HOTTEST:
+    def fit(fold: int) -> Predict | None:
+        if sample.is_classifier and len(np.unique(parts[fold].target.argmax(axis=1))) < 2:
             return None
-        return cls(_fixed(config, chosen), tempering or NO_TEMPERING)
+        return fitted_teacher(parts[fold], estimator, seed + fold)
 
-    def soft_targets(self, parts: Sequence[TrainingRows], seeds: Sequence[int], n_jobs: int) -> list[TrainingRows]:
-        """Each part of the rows with the predictions of a teacher that was fitted to it.
+    models = _in_threads(fit, range(len(folds)), n_jobs if estimator is None else 1)
+    found = [(model(sample), *fold) for model, fold in zip(models, folds, strict=True) if model is not None]
+    if not found:
+        return None
+    tempering = NO_TEMPERING if estimator is not None else _tempering(found, sample)
+    if tempering.temperature >= HOTTEST:
+        return None
+    of_sample = iter(found)
+    of_folds = [
+        part if model is None else with_targets(part, (this := next(of_sample))[0][this[1]], tempering)
+        for part, model in zip(parts, models, strict=True)
+    ]
+    if len(rows) > len(sample):
+        every = np.mean([model(rows) for model in models if model is not None], axis=0)
+    else:
+        every = out_of_fold(found)
+    return of_folds, with_targets(rows, every, tempering)
 
-        Networks are fitted in `n_jobs` threads; of few rows, several are averaged. Predictions depend on the seeds, one
-        for each part, and not on the threads.
-        """
-        jobs = [
-            (part, of_one)
-            for part, (rows, seed) in enumerate(zip(parts, seeds, strict=True))
-            if not rows.is_classifier or len(np.unique(rows.target.argmax(axis=1))) > 1
-            for of_one in self._seeds(len(rows), seed)
-        ]
 
-        def predict(job: tuple[int, int]) -> NDArray[np.float64]:
-            rows, seed = parts[job[0]], job[1]
-            if isinstance(self.model, NetworkConfig):
-                return _network_predictions(_fitted_network(self.model, rows, seed), rows)
-            return _predictions(_fitted(_seeded(self.model, seed), rows), rows)
+def out_of_fold(
+    found: Sequence[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]],
+) -> NDArray[np.float64]:
+    """For each row the mean prediction of the models that were not trained on it; of all where there is none.
 
-        found: list[list[NDArray[np.float64]]] = [[] for _ in parts]
-        results = _in_threads(predict, jobs, n_jobs if isinstance(self.model, NetworkConfig) else 1)
-        for (part, _), predictions in zip(jobs, results, strict=True):
-            found[part].append(predictions)
-        return [self._with_mean(rows, predictions) for rows, predictions in zip(parts, found, strict=True)]
+    Parameters
+    ----------
+    found : sequence of (predictions, train, test)
+        Predictions (n, K) of a model for all rows, and the fold it belongs to.
+    """
+    predictions = np.array([of_one for of_one, _, _ in found])  # (models, n, K)
+    unseen = np.ones(predictions.shape[:2])
+    for of_one, (_, train, _) in zip(unseen, found, strict=True):
+        of_one[train] = 0
+    unseen[:, unseen.sum(axis=0) == 0] = 1
+    if os.environ.get("XV") == "mean":
+        unseen[:] = 1
+    return np.asarray(np.einsum("mn,mnk->nk", unseen, predictions) / unseen.sum(axis=0)[:, None])
 
-    def _seeds(self, n_rows: int, seed: int) -> list[int]:
-        """Seeds of the models that are fitted to so many rows."""
-        if not isinstance(self.model, NetworkConfig):
-            return [seed]
-        n_networks = NETWORKS if n_rows < FEW_ROWS else 1
-        return np.random.default_rng([seed, 2]).integers(2**31, size=n_networks).tolist()
 
-    def _with_mean(self, rows: TrainingRows, predictions: list[NDArray[np.float64]]) -> TrainingRows:
-        """The rows with the mean of the predictions, tempered; unchanged where there are none."""
-        if not predictions:
-            return rows
-        target = tempered(np.mean(predictions, axis=0), self.tempering, rows)
-        return replace(rows, target=np.ascontiguousarray(target, np.float32), soft=True)
+def with_targets(rows: TrainingRows, predictions: NDArray[np.float64], how: Tempering) -> TrainingRows:
+    """The rows with tempered predictions as their targets."""
+    return replace(rows, target=np.ascontiguousarray(tempered(predictions, how, rows), np.float32), soft=True)
+
+
+def fitted_teacher(rows: TrainingRows, estimator: Any, seed: int) -> Predict:
+    """A teacher fitted to some rows: predict(rows) gives probabilities of all classes (n, K), or values (n, K)."""
+    if estimator is not None:
+        model = _fitted(_seeded(estimator, seed), rows)
+        return lambda rows: _predictions(model, rows)
+    dataset, reading = _read(rows)
+    network, _ = train_once(dataset, NETWORK, NETWORK_SIZE, draw_seeds(seed, 1)[0], share=NETWORK_SHARE)
+    raw = raw_network(network, reading)
+    return lambda rows: _network_predictions(raw, reading, rows)
+
+
+def _tempering(
+    found: Sequence[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]], sample: TrainingRows
+) -> Tempering:
+    """The tempering of out-of-fold predictions with the least loss."""
+    test = np.concatenate([test for _, _, test in found])
+    predictions = np.concatenate([predictions[test] for predictions, _, test in found])
+    weight, (_, n_outputs) = sample.weight.astype(np.float64), sample.target.shape
+    if not sample.is_classifier:
+        return temper(predictions, Targets("regression", sample.target, n_outputs, weight), test).how
+    targets = Targets("multiclass", sample.target.argmax(axis=1), n_outputs, weight)
+    return temper(np.log(np.maximum(predictions, TINY)), targets, test).how
 
 
 def linear_networks(
-    parts: Sequence[TrainingRows], sample: TrainingRows, seeds: Sequence[int], max_depth: int, n_jobs: int
+    parts: Sequence[TrainingRows], sample: TrainingRows, seed: int, max_depth: int, n_jobs: int
 ) -> list[dict[int, TrainingRows]]:
     """Each part of the rows with predictions and linear regions of locally linear networks, by their depth.
 
@@ -152,18 +200,19 @@ def linear_networks(
     """
     depths = sorted({min(depth, max_depth) for depth in DEPTHS})
     config = NetworkConfig(LocallyLinearNetwork, depth=depths[-1]).quiet
-    chosen, tempering = choose(_read(sample)[0], config, draw_seeds(seeds[-1], 1)[0])
+    chosen, tempering = choose(_read(sample)[0], config, draw_seeds(seed, 1)[0])
     fixed = _fixed(config, chosen)
 
     def predict(job: tuple[int, int]) -> TrainingRows:
         part, depth = job
         rows = parts[part]
-        fitted = _fitted_network(replace(fixed, depth=depth), rows, seeds[part])
+        of_part = seed if part == len(parts) - 1 else seed + part
+        fitted = _fitted_network(replace(fixed, depth=depth), rows, of_part)
         network: Any = fitted.network
         tree = network_to_tree(network, visited_by=rows.X[:, :-1].astype(np.float64), max_depth=MAX_DEPTH)
         splits = np.column_stack([dense(tree.weights), tree.biases]).astype(np.float32)
         pieces = SoftTree(tree.children, splits, no_values(tree.n_splits, rows), np.ones_like(splits))
-        predictions = tempered(_network_predictions(fitted, rows), tempering or NO_TEMPERING, rows)
+        predictions = tempered(_network_predictions(network, fitted.reading, rows), tempering or NO_TEMPERING, rows)
         return replace(rows, target=np.ascontiguousarray(predictions, np.float32), soft=True, pieces=pieces)
 
     jobs = [(part, depth) for part in range(len(parts)) for depth in depths]
@@ -208,10 +257,10 @@ def _fitted_network(config: NetworkConfig, rows: TrainingRows, seed: int) -> Fit
     return fit_network(dataset, config, reading, draw_seeds(seed, 1)[0])
 
 
-def _network_predictions(fitted: FittedNetwork, rows: TrainingRows) -> NDArray[np.float64]:
-    """Probabilities of all classes (n, K), or values (n, K)."""
-    scores = evaluate(fitted.network, Table(rows.X[:, :-1].astype(np.float64)))
-    encoding = fitted.reading.encoding
+def _network_predictions(network: NeuronChain, reading: Reading, rows: TrainingRows) -> NDArray[np.float64]:
+    """Probabilities of all classes (n, K), or values (n, K), of a network on unscaled features."""
+    scores = evaluate(network, Table(rows.X[:, :-1].astype(np.float64)))
+    encoding = reading.encoding
     if not isinstance(encoding, ClassEncoding):
         return scores
     predictions = np.zeros(rows.target.shape)

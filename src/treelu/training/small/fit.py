@@ -10,9 +10,9 @@ A fit takes these steps, each in a module of its own:
 2. `all_targets` (`distillation`): soft targets of a teacher, for each fold's training rows and for all rows.
 3. `cross_validate` (`cross_validation`): the held-out loss of each size on the paths of the best candidates, which
    `candidates` lists as data (start, regularisation, targets) and `path` trains.
-4. `train_on_all_rows`: the same paths, trained on all rows.
-5. `finish` (`finish`, `selection`): trees on the raw features, without redundant terms; the table of sizes, and the
-   one that the rule selects.
+4. `path_table` (`selection`): the table of sizes, and the one that the rule selects.
+5. `FinalTraining.tree` (`finish`): its tree, trained on all rows, on the raw features, without redundant terms. The
+   trees of other sizes are trained when they are asked for.
 
 From the call to the kernel:
 
@@ -29,7 +29,7 @@ From the call to the kernel:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -54,15 +54,54 @@ from treelu.training.small.cross_validation import (
 from treelu.training.small.distillation import all_targets
 from treelu.training.small.finish import finished_tree
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
-from treelu.training.small.path import CONSTANT, OWN, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, TRAINED, PathJob, TreeSize, train_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
-from treelu.training.small.selection import chosen_size, path_table
+from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class PathTrees(Sequence[ObliqueTree]):
+    """The tree of each row of a path's table. All but the chosen one are trained when they are asked for.
+
+    Parameters
+    ----------
+    sizes : sequence of TreeSize
+        One for each row of the table.
+    train : callable
+        train(size) gives its tree. It holds the training rows, so it is dropped once all trees are there.
+    made : dict of int to ObliqueTree
+        The trees that are there, by row.
+    """
+
+    def __init__(
+        self, sizes: Sequence[TreeSize], train: Callable[[TreeSize], ObliqueTree], made: dict[int, ObliqueTree]
+    ) -> None:
+        self._sizes, self._made = sizes, made
+        self._train: Callable[[TreeSize], ObliqueTree] | None = train
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self[i] for i in range(len(self))[row]]
+        row = range(len(self))[row]
+        if row not in self._made and self._train is not None:
+            self._made[row] = self._train(self._sizes[row])
+            if len(self._made) == len(self):
+                self._train = None
+        return self._made[row]
+
+    def __setitem__(self, row: int, tree: ObliqueTree) -> None:
+        self._made[range(len(self))[row]] = tree
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
 
 
 @dataclass(frozen=True)
@@ -73,18 +112,18 @@ class FittedTree:
     ----------
     path : DataFrame
         A row for each size; `path_table` has the columns.
-    trees : list of ObliqueTree
+    trees : PathTrees
         The tree of each row of `path`, on the raw features.
-    by_size : mapping of TreeSize to ObliqueTree
-        All trees that were finished, those without a row too.
     losses : mapping of TreeSize to HeldOutLoss
         Empty where nothing was compared.
+    training : FinalTraining
+        Gives the tree of each size in `losses`.
     """
 
     path: pd.DataFrame
-    trees: list[ObliqueTree]
-    by_size: Mapping[TreeSize, ObliqueTree]
+    trees: PathTrees
     losses: Mapping[TreeSize, HeldOutLoss]
+    training: FinalTraining
 
     @property
     def chosen(self) -> int:
@@ -94,7 +133,8 @@ class FittedTree:
     @property
     def tree(self) -> ObliqueTree:
         """The tree that was selected."""
-        return self.trees[self.chosen]
+        tree: ObliqueTree = self.trees[self.chosen]
+        return tree
 
     @property
     def importances(self) -> NDArray[np.float64]:
@@ -105,8 +145,6 @@ class FittedTree:
 def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels: Any) -> FittedTree:
     """Fit a small tree to raw rows.
 
-    Ctrl-C raises KeyboardInterrupt until a tree of all rows is there; then the best of those is kept, with a warning.
-
     Parameters
     ----------
     data : TreeData
@@ -116,23 +154,28 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
         What the trees know beside their splits: `link`, `classes`, `feature_names`, `missing` of `ObliqueTree`.
     """
     prepared = PreparedData.of(data, linear_leaves=bool(config.linear_leaves))
-    rows, limits, n_jobs = prepared.rows, config.limits(prepared.rows), config.n_threads
-    starts, losses = StartTrees(limits, seed), {}
+    rows, limits = prepared.rows, config.limits(prepared.rows)
+    losses: Losses = {}
     targets: Targets = {OWN: rows}
     too_few = len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0
     if not too_few and not limits.can_train(rows):
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
+    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight)}
     with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
-        if too_few:
-            trees = {CONSTANT: one_leaf(rows)}
-        elif config.selection == "largest":
-            job = PathJob(rows, largest_candidate(rows, limits), limits, starts, seed, is_trial=True)
-            trees = dict(train_path(job))
+        if too_few or config.selection == "largest":
+            size = CONSTANT if too_few else largest_size(rows, limits)
+            sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
-            losses = cross_validate(folds, shorter, starts, seed, n_jobs)
-            trees = train_on_all_rows(losses, targets, limits, starts, seed, n_jobs)
-    return finish(trees, losses, targets, prepared, config, labels)
+            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads)
+            sizes = {size: found.typical_size for size, found in losses.items()}
+        training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
+        table = path_table(losses, sizes, config.selection)
+        steps = [list(sizes)[step] for step in table.pop("step")]
+        chosen = chosen_row(table)
+        tree = training.tree(steps[chosen])
+    table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
+    return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), losses, training)
 
 
 def folds_and_targets(
@@ -145,61 +188,60 @@ def folds_and_targets(
             "no group can be held out, as each class has all its rows in one group; give more groups, or "
             "selection='largest', which compares nothing"
         )
-    parts = [*(sample.part(train) for train, _ in folds), rows]
-    *of_folds, targets = all_targets(parts, sample, config.teacher, limits, seed, config.n_threads)
+    of_folds, targets = all_targets(rows, sample, folds, config.teacher, limits, seed, config.n_threads)
     held_out = [sample.part(test) for _, test in folds]
     shorter = replace(limits, n_updates=min(limits.n_updates, config.updates(len(sample))))
     return list(zip(of_folds, held_out, strict=True)), targets, shorter
 
 
-def train_on_all_rows(
-    losses: Losses, targets: Targets, limits: Limits, starts: StartTrees, seed: int, n_jobs: int
-) -> dict[TreeSize, SoftTree]:
-    """The trees of the paths that were compared, trained on all rows; on Ctrl-C those that are finished."""
-    found: dict[TreeSize, SoftTree] = {}
-    candidates = dict.fromkeys(size.candidate for size in losses if size != CONSTANT)
-    jobs = [PathJob(targets[candidate.targets], candidate, limits, starts, seed) for candidate in candidates]
-    paths = [train_path(part) for job in jobs for part in job.parts()]
-    try:
-        with closing(in_order(found.update, paths, n_jobs)) as finished:  # tree by tree
-            for _ in finished:
-                pass
-    except KeyboardInterrupt:
-        if not found:
-            raise
-        warn_of_interrupt(len(found) + 1, len(losses))
-    found = {size: found[size] for size in losses if size in found}  # in whichever order threads came
-    for size, tree in found.items():
-        found[size] = no_worse_than_held_out(tree, losses[size], targets[OWN], targets[size.candidate.targets])
-    return {CONSTANT: one_leaf(targets[OWN]), **found}
+@dataclass(frozen=True)
+class FinalTraining:
+    """What it takes to train the tree of a size on all rows.
+
+    Attributes
+    ----------
+    prepared : PreparedData
+    targets : Targets
+        All rows with each kind of targets.
+    limits : Limits
+    seed : int
+    config : SmallTreeConfig
+    labels : mapping
+        Fields of `ObliqueTree` beside splits and leaves.
+    losses : Losses
+        From the cross-validation.
+    """
+
+    prepared: PreparedData
+    targets: Targets
+    limits: Limits
+    seed: int
+    config: SmallTreeConfig
+    labels: Mapping[str, Any]
+    losses: Losses
+
+    def tree(self, size: TreeSize) -> ObliqueTree:
+        """The tree of a size, trained on all rows, on the raw features."""
+        with threadpool_limits(1, user_api="blas"):
+            found = self.losses.get(size)
+            tree = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
+            if found is not None and size != CONSTANT:
+                tree = no_worse_than_held_out(tree, found, self.targets[OWN], self.targets[size.candidate.targets])
+            rows = leaf_rows(self.targets, size.candidate)
+            tree = finished_tree(tree, self.prepared, rows, self.config, shrinkage(self.config, found))
+            return replace(tree, **self.labels)
+
+    def _trained(self, size: TreeSize) -> SoftTree:
+        rows, starts = self.targets[size.candidate.targets], StartTrees(self.limits, self.seed)
+        job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=size)
+        with closing(in_order(dict, [train_path(job)], 1)) as paths:  # in a thread, which Ctrl-C ends
+            return next(paths)[size]
 
 
-def finish(
-    trees: Mapping[TreeSize, SoftTree],
-    losses: Losses,
-    targets: Targets,
-    prepared: PreparedData,
-    config: SmallTreeConfig,
-    labels: Mapping[str, Any],
-) -> FittedTree:
-    """The trees on the raw features, the one to be selected first, and the table of their sizes."""
-    found: dict[TreeSize, ObliqueTree] = {}
-    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight)}
-    likely = chosen_size(losses, {size: (size.leaves, size.terms) for size in trees}, config.selection)
-    try:
-        for size in sorted(trees, key=lambda size: size != likely):  # first what Ctrl-C should leave
-            rows, strength = leaf_rows(targets, size.candidate), shrinkage(config, losses.get(size))
-            tree = finished_tree(trees[size], prepared, rows, config, strength)
-            found[size] = replace(tree, **labels)
-    except KeyboardInterrupt:
-        if not found:
-            raise
-        warn_of_interrupt(len(found), len(trees))
-    by_size = {size: found[size] for size in trees if size in found}
-    sizes = {size: (tree.n_leaves, tree.max_terms) for size, tree in by_size.items()}
-    table = path_table(losses, sizes, config.selection)
-    in_order_of_path = list(by_size.values())
-    return FittedTree(table, [in_order_of_path[step] for step in table.pop("step")], by_size, losses)
+def largest_size(rows: TrainingRows, limits: Limits) -> TreeSize:
+    """The most leaves and terms, of a candidate that is never far behind the best."""
+    candidate = largest_candidate(rows, limits)
+    return TreeSize(candidate, limits.max_leaves, 1 if candidate.start not in TRAINED else limits.max_terms)
 
 
 def shrinkage(config: SmallTreeConfig, found: HeldOutLoss | None) -> float:
@@ -221,9 +263,3 @@ def warn_of_outputs(n_outputs: int, max_leaves: int) -> None:
         f"feature a split, are compared; max_leaf_nodes={max(2, MOST_SCORES // n_outputs)} is few enough for others",
         stacklevel=5,
     )
-
-
-def warn_of_interrupt(done: int, of: int) -> None:
-    """Warn that Ctrl-C has left some of the sizes out."""
-    left = f"{done} of {of} sizes are finished, and the best of these is kept"
-    warnings.warn(f"fitting interrupted: {left}", stacklevel=5)

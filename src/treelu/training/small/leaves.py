@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ def shrunk_means(
     children: NDArray[np.int64],
     sums: NDArray[np.float64],
     mass: NDArray[np.float64],
-    strength: float,
+    strength: float | NDArray[np.float64],
     is_classifier: bool,
 ) -> NDArray[np.float64]:
     """Hierarchical shrinkage: a leaf's value is the root's plus each step down its path, shrunk by the rows above it.
@@ -72,12 +72,12 @@ def shrunk_means(
     children : int array of shape (S, 2)
     sums, mass : arrays of shape (S + 1, K) and (S + 1,)
         Weighted sums of the targets, and the weights, in the leaves.
-    strength : float
+    strength : float or array of shape (strengths, 1, 1)
     is_classifier : bool
 
     Returns
     -------
-    float64 array of shape (S + 1, K)
+    float64 array of shape (S + 1, K), or (strengths, S + 1, K)
 
     References
     ----------
@@ -99,23 +99,23 @@ def shrunk_means(
     parent = np.zeros(2 * n_splits + 1, np.int64)
     parent[children] = np.arange(n_splits)[:, None]
     steps = np.where(mass[:, None] > 0, means - means[parent], 0) / (1 + strength / least[parent])
-    value = means  # that of the root stays
+    value = np.broadcast_to(means, steps.shape).copy()  # that of the root stays
     for node, pair in enumerate(children):
-        value[pair] = value[node] + steps[pair]
-    leaves = value[n_splits:]
-    if not is_classifier or not strength or not n_splits:
+        value[..., pair, :] = value[..., node, None, :] + steps[..., pair, :]
+    leaves = value[..., n_splits:, :]
+    if not is_classifier or not np.any(strength) or not n_splits:
         return leaves
-    above, own = value[parent[n_splits:]], mass[n_splits:, None]
+    above, own = value[..., parent[n_splits:], :], mass[n_splits:, None]
     return above + own / (own + PARENT_ROWS) * (leaves - above)
 
 
-def shrunk_values(
-    tree: SoftTree, rows: TrainingRows, strength: float, found: tuple[NDArray[np.float64], NDArray[np.float64]]
-) -> NDArray[np.float64]:
-    """The shrunk means of a tree's leaves, in order for monotonic features; `found` is `leaf_sums` of the rows."""
-    sums, mass = found
-    values = shrunk_means(tree.children, sums, mass, strength, rows.is_classifier)
-    return values if rows.signs is None else in_order(tree.children, tree.splits[:, :-1], rows.signs, values, mass)
+def shrunk_values(tree: SoftTree, rows: TrainingRows, strengths: Sequence[float]) -> NDArray[np.float64]:
+    """The shrunk means (strengths, S + 1, K) of a tree's leaves, in order for monotonic features."""
+    sums, mass = leaf_sums(tree, rows)
+    values = shrunk_means(tree.children, sums, mass, np.array(strengths)[:, None, None], rows.is_classifier)
+    if rows.signs is None:
+        return values
+    return np.array([in_order(tree.children, tree.splits[:, :-1], rows.signs, of_one, mass) for of_one in values])
 
 
 def in_order(
@@ -166,19 +166,17 @@ def linear_leaves(
 
 def outputs_by_strength(
     tree: SoftTree, train: TrainingRows, X: NDArray[np.float32], strengths: Sequence[float]
-) -> Iterator[NDArray[np.float64]]:
-    """Outputs (n, K) of the hard tree for rows X, its leaves fitted to the training rows with each of the strengths.
+) -> NDArray[np.float64]:
+    """Outputs (strengths, n, K) of the hard tree for rows X, its leaves fitted to the training rows.
 
     Those of linear leaves are clipped to the range of the training targets, so that no outlier decides.
     """
-    leaf, of_train = tree.apply(X), tree.apply(train.X)
-    found = None if train.linear else leaf_sums(tree, train, of_train)
-    for strength in strengths:
-        if found is not None:
-            yield shrunk_values(tree, train, strength, found)[leaf]
-        else:
-            models = linear_leaves(tree.children, of_train, train, strength)
-            yield within_range(np.einsum("nkd,nd->nk", models[leaf], X), train.target)
+    leaf = tree.apply(X)
+    if not train.linear:
+        return shrunk_values(tree, train, strengths)[:, leaf]
+    of_train = tree.apply(train.X)
+    models = (linear_leaves(tree.children, of_train, train, strength) for strength in strengths)
+    return np.array([within_range(np.einsum("nkd,nd->nk", model[leaf], X), train.target) for model in models])
 
 
 def row_losses(outputs: NDArray[np.float64], test: TrainingRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -202,10 +200,16 @@ def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
     return float(np.average(combined(*row_losses(outputs, test)), weights=test.weight))
 
 
-def total_loss(outputs: NDArray[np.float64], test: TrainingRows) -> float:
-    """The loss by which strengths are compared: the weighted sum of log-losses, or of squared errors."""
+def losses_by_strength(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> NDArray[np.float64]:
+    """The weighted sum of the test rows' log-losses, or squared errors, with each of the `STRENGTHS`.
+
+    Rows of a leaf have the same output where leaves are constant: sums of the leaves' targets suffice.
+    """
+    if train.linear:
+        errors = ((outputs_by_strength(tree, train, test.X, STRENGTHS) - test.target) ** 2).sum(axis=-1)
+        return np.asarray(errors @ test.weight)
+    values, (sums, mass) = shrunk_values(tree, train, STRENGTHS), leaf_sums(tree, test)
     if test.is_classifier:
-        loss = -np.log(np.maximum((outputs * test.target).sum(axis=1), LEAST))
-    else:
-        loss = ((outputs - test.target) ** 2).sum(axis=1)
-    return float((loss * test.weight).sum())
+        return np.asarray(-(sums * np.log(np.maximum(values, LEAST))).sum(axis=(1, 2)))
+    squares = float(test.weight @ (test.target.astype(np.float64) ** 2).sum(axis=1))
+    return np.asarray(squares + (mass[:, None] * values**2 - 2 * sums * values).sum(axis=(1, 2)))

@@ -86,6 +86,8 @@ class PathJob:
         Sizes that are trained from the start, largest first; None for all of the path.
     is_trial : bool
         Whether only the step with the most leaves and terms is trained.
+    only : TreeSize, optional
+        The one step that is wanted.
     """
 
     rows: TrainingRows
@@ -95,6 +97,11 @@ class PathJob:
     seed: int
     leaves: Sequence[int] | None = None
     is_trial: bool = False
+    only: TreeSize | None = None
+
+    def wants(self, leaves: int, terms: int) -> bool:
+        """Whether a step of the path is asked for."""
+        return self.only is None or self.only[1:] == (leaves, terms)
 
     def parts(self) -> list[PathJob]:
         """Independent jobs, for threads, that are this one together: one for each size that is trained."""
@@ -183,21 +190,23 @@ def trained_path(job: PathJob) -> Path:
     ladder = [2] if job.candidate.start == "pairs" else job.terms()
     trial = [job.limits.max_leaves] if job.is_trial else None
     for leaves in trial or job.leaves or trained_sizes(job.limits.max_leaves):
-        between = [] if trial else [size for size in sizes(leaves)[1:] if 2 * size > 2 ** (leaves - 1).bit_length()]
-        known = job.starts.trained(rows, job.candidate, leaves)
-        if known is None:
+        steps = [leaves] if trial else [size for size in sizes(leaves) if 2 * size > 2 ** (leaves - 1).bit_length()]
+        if job.only is not None and job.only.leaves not in steps:
+            continue
+        tree = job.starts.trained(rows, job.candidate, leaves)
+        if tree is None:
             tree = _within_limits(trained(start_tree(job, leaves), rows, first, seed), job, first, leaves)
-        else:
-            tree = known
         if trial:
             job.starts.keep_trained(rows, job.candidate, leaves, tree)
         for terms in ladder:
             if terms < ladder[0]:
                 tree = _within_limits(trained(masked(tree, terms), rows, again, seed), job, again, leaves)
-            if terms <= job.limits.max_terms:
-                yield TreeSize(job.candidate, leaves, terms), tree
-                for fewer in between:
-                    yield TreeSize(job.candidate, fewer, terms), _within_limits(tree, job, again, fewer)
+            for size in steps if terms <= job.limits.max_terms else []:
+                if job.wants(size, terms):
+                    small = tree if size == leaves else _within_limits(tree, job, again, size)
+                    yield TreeSize(job.candidate, size, terms), small
+            if job.only is not None and terms <= job.only.terms:
+                break
 
 
 def start_tree(job: PathJob, leaves: int) -> SoftTree:
@@ -225,7 +234,8 @@ def linear_model_path(job: PathJob) -> Path:
         if terms > limits.max_terms:
             continue
         for size, tree in zip(leaves, score_trees(rows, scores, leaves, limits.depth), strict=True):
-            yield TreeSize(job.candidate, size, terms), pruned(tree, rows, size, limits.min_samples)
+            if job.wants(size, terms):
+                yield TreeSize(job.candidate, size, terms), pruned(tree, rows, size, limits.min_samples)
 
 
 def network_path(job: PathJob) -> Path:
@@ -241,7 +251,8 @@ def network_path(job: PathJob) -> Path:
 def ordinary_path(job: PathJob) -> Path:
     """scikit-learn's trees of the candidate's criterion."""
     for size in job.sizes():
-        yield TreeSize(job.candidate, size, 1), job.starts.ordinary(job.rows, size, job.candidate.start)
+        if job.wants(size, 1):
+            yield TreeSize(job.candidate, size, 1), job.starts.ordinary(job.rows, size, job.candidate.start)
 
 
 def threshold_path(job: PathJob) -> Path:
@@ -253,7 +264,7 @@ def threshold_path(job: PathJob) -> Path:
     first = _training(rows, job.candidate)
     n_updates, rate = max(1, limits.n_updates // 2), first.learning_rate / 3
     how = first._replace(n_updates=n_updates, softest=6.0, learning_rate=rate, decay=0.0)
-    for size in job.sizes():
+    for size in filter(lambda size: job.wants(size, 1), job.sizes()):
         tree = job.starts.ordinary(rows, size, "gini" if rows.is_classifier else "squared_error", STEEPNESS)
         moved = pruned(trained(tree, rows, how, job.seed), rows, size, limits.min_samples)
         yield TreeSize(job.candidate, size, 1), min(moved, tree, key=lambda tree: mean_loss(tree, rows, rows))

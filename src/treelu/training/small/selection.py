@@ -36,8 +36,8 @@ def path_table(
     losses : mapping of TreeSize to HeldOutLoss
         Empty where nothing was compared; the only size is then chosen.
     sizes : mapping of TreeSize to (leaves, terms)
-        Leaves and terms of the trees fitted to all rows. Of several alike the one with the least loss has a row; of
-        trees that have lost all their splits, that is `CONSTANT`.
+        Leaves and terms of the folds' trees, in the median. Of several alike the one with the least loss has a row;
+        of trees that have lost all their splits, that is `CONSTANT`.
     rule : {"smallest", "best"}
 
     Returns
@@ -72,11 +72,3 @@ def path_table(
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
-
-
-def chosen_size(
-    losses: Mapping[TreeSize, HeldOutLoss], sizes: Mapping[TreeSize, tuple[int, int]], rule: str
-) -> TreeSize:
-    """The size that the rule selects."""
-    table = path_table(losses, sizes, rule)
-    return list(sizes)[table.loc[table["chosen"], "step"].item()]

@@ -48,6 +48,11 @@ class SoftTree:
         """Number of leaves."""
         return len(self.children) + 1
 
+    @property
+    def max_terms(self) -> int:
+        """The most features of a split."""
+        return int(np.count_nonzero(self.splits[:, :-1], axis=1).max(initial=0))
+
     def apply(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         """The leaf of each row, from 0."""
         if not self.n_splits:
