@@ -19,12 +19,10 @@ from treelu.training.small.candidates import (
 )
 from treelu.training.small.config import Limits
 from treelu.training.small.leaves import (
-    STRENGTH,
     STRENGTHS,
     combined,
-    losses_by_strength,
+    held_out_outputs,
     mean_loss,
-    outputs_by_strength,
     row_losses,
 )
 from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
@@ -32,7 +30,6 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 
-FINALISTS = 3  # candidates that are trained on all folds; the others on the first ones only
 Targets = Mapping[str, TrainingRows]  # the same rows with each kind of targets
 
 
@@ -83,9 +80,9 @@ def cross_validate(
 ) -> Losses:
     """Held-out losses of all sizes on the paths of four kinds of candidates.
 
-    Of the trained candidates the best start is found first and then the best regularisation; after the first folds
-    only the best few are trained on the others. Of linear models the best ridge is found. The linear regions of
-    networks and ordinary trees are compared in any case, and so is the constant.
+    Of the trained candidates, the starts race on the first fold, then the best two of them with other
+    regularisations; the best third of all go on to the next fold, and so on. Linear models race likewise. Only the
+    winners' paths are trained. The linear regions of networks, ordinary trees and the constant are always compared.
 
     Parameters
     ----------
@@ -113,20 +110,25 @@ def cross_validate(
                 for size, tree in path:
                     add_loss(losses, size, tree, leaf_rows(targets, job.candidate), held_out)
 
-    every, first = range(len(folds)), (len(folds) + 1) // 2 if len(folds) > 3 else 1
+    def race(trials: Losses, left: list[Candidate]) -> list[Candidate]:
+        """Successive halving: after each fold the best third of the candidates, at least two, go on to the next."""
+        for fold in range(1, len(folds)):
+            left = ranked(trials, left)[: max(2, len(left) // 3)]
+            evaluate(trials, left, [fold], is_trial=True)
+        return ranked(trials, left)[:1]
+
+    every = range(len(folds))
     found: Losses = {}
     if trained := trained_candidates(rows, limits, kinds):
         trials: Losses = {}
-        evaluate(trials, trained, range(first), is_trial=True)
+        evaluate(trials, trained, [0], is_trial=True)
         others = regularised(ranked(trials, trained)[:2], rows)
-        evaluate(trials, others, range(first), is_trial=True)
-        finalists = ranked(trials, [*trained, *others])[:FINALISTS]
-        evaluate(trials, finalists, every[first:], is_trial=True)
-        evaluate(found, ranked(trials, finalists)[:1], every, is_trial=False)
+        evaluate(trials, others, [0], is_trial=True)
+        evaluate(found, race(trials, [*trained, *others]), every, is_trial=False)
     if linear := linear_model_candidates(rows, limits, kinds):
         trials = {}
-        evaluate(trials, linear, every, is_trial=True)
-        evaluate(found, ranked(trials, linear)[:1], every, is_trial=False)
+        evaluate(trials, linear, [0], is_trial=True)
+        evaluate(found, race(trials, linear), every, is_trial=False)
     evaluate(found, network_candidates(kinds), every, is_trial=False)
     evaluate(found, ordinary_candidates(rows, limits, kinds), every, is_trial=False)
     for targets, held_out in folds:
@@ -151,7 +153,7 @@ def ranked(trials: Losses, candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:
     """Add a fold's tree and its losses on the rows held out."""
-    (outputs,) = outputs_by_strength(tree, train, held_out.X, [STRENGTH])
+    outputs, by_strength = held_out_outputs(tree, train, held_out)
     error, squared = row_losses(outputs, held_out)
     found = losses.setdefault(size, HeldOutLoss([], [], [], np.zeros(len(STRENGTHS))))
     found.trees.append(tree)
@@ -159,7 +161,7 @@ def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows
     found.losses.append(loss)
     found.errors.append(error)
     found.weights.append(weight)
-    found.by_strength += losses_by_strength(tree, train, held_out)
+    found.by_strength += by_strength
 
 
 def means_by_group(

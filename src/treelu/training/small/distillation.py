@@ -47,6 +47,7 @@ if "XT" in os.environ:
     d_, p_, sh_, lr_ = map(float, os.environ["XT"].split(","))
     NETWORK = NetworkConfig(activation="softplus", learning_rate=lr_).quiet
     NETWORK_SIZE, NETWORK_SHARE = HyperParameters(depth=int(d_), drop_connect=p_), sh_
+NETWORKS, FEW_ROWS = int(os.environ.get("XK", "3")), 500  # networks that are averaged where there are fewer rows: single ones differ much
 LEAST_ROWS = 50  # below which there is no teacher
 NO_TEMPERING = Tempering(1.0)
 DEPTHS = (6, 10)  # neurons of the locally linear networks
@@ -172,9 +173,11 @@ def fitted_teacher(rows: TrainingRows, estimator: Any, seed: int) -> Predict:
         model = _fitted(_seeded(estimator, seed), rows)
         return lambda rows: _predictions(model, rows)
     dataset, reading = _read(rows)
-    network, _ = train_once(dataset, NETWORK, NETWORK_SIZE, draw_seeds(seed, 1)[0], share=NETWORK_SHARE)
-    raw = raw_network(network, reading)
-    return lambda rows: _network_predictions(raw, reading, rows)
+    networks = [
+        raw_network(train_once(dataset, NETWORK, NETWORK_SIZE, of_one, share=NETWORK_SHARE)[0], reading)
+        for of_one in draw_seeds(seed, NETWORKS if len(rows) < FEW_ROWS else 1)
+    ]
+    return lambda rows: np.mean([_network_predictions(network, reading, rows) for network in networks], axis=0)
 
 
 def _tempering(

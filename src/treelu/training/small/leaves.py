@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.rows import TrainingRows
-from treelu.training.small.soft_tree import SoftTree, leaf_sums, node_sums, reached_rows, weighted_sums
+from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, reached_rows, weighted_sums
 from treelu.tree.rows import leaf_counts
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -92,20 +92,17 @@ def shrunk_means(
     >>> shrunk_means(np.array([[1, 2]]), counts, np.array([1.0, 99.0]), 1.0, True).round(3).tolist()
     [[0.663, 0.337], [0.0, 1.0]]
     """
-    sums, mass = node_sums(children, sums, mass)
+    n_splits, below = len(children), leaves_below(children)
+    sums, mass = below @ sums, below @ mass
     least = np.maximum(mass, 1e-12)[:, None]
     means = sums / least
-    n_splits = len(children)
     parent = np.zeros(2 * n_splits + 1, np.int64)
     parent[children] = np.arange(n_splits)[:, None]
     steps = np.where(mass[:, None] > 0, means - means[parent], 0) / (1 + strength / least[parent])
-    value = np.broadcast_to(means, steps.shape).copy()  # that of the root stays
-    for node, pair in enumerate(children):
-        value[..., pair, :] = value[..., node, None, :] + steps[..., pair, :]
-    leaves = value[..., n_splits:, :]
+    leaves = means[0] + below.T @ steps  # a leaf's steps are those of the nodes above it and its own
     if not is_classifier or not np.any(strength) or not n_splits:
         return leaves
-    above, own = value[..., parent[n_splits:], :], mass[n_splits:, None]
+    above, own = leaves - steps[..., n_splits:, :], mass[n_splits:, None]
     return above + own / (own + PARENT_ROWS) * (leaves - above)
 
 
@@ -200,16 +197,23 @@ def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
     return float(np.average(combined(*row_losses(outputs, test)), weights=test.weight))
 
 
-def losses_by_strength(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> NDArray[np.float64]:
-    """The weighted sum of the test rows' log-losses, or squared errors, with each of the `STRENGTHS`.
+def held_out_outputs(
+    tree: SoftTree, train: TrainingRows, test: TrainingRows
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Outputs (n, K) for the test rows with `STRENGTH`, and the sum of their losses with each of the `STRENGTHS`.
 
-    Rows of a leaf have the same output where leaves are constant: sums of the leaves' targets suffice.
+    Losses are log-losses or squared errors. Rows of a leaf have the same output where leaves are constant, so that
+    sums of the leaves' targets suffice.
     """
+    middle = STRENGTHS.index(STRENGTH)
     if train.linear:
-        errors = ((outputs_by_strength(tree, train, test.X, STRENGTHS) - test.target) ** 2).sum(axis=-1)
-        return np.asarray(errors @ test.weight)
-    values, (sums, mass) = shrunk_values(tree, train, STRENGTHS), leaf_sums(tree, test)
+        outputs = outputs_by_strength(tree, train, test.X, STRENGTHS)
+        return outputs[middle], ((outputs - test.target) ** 2).sum(axis=-1) @ test.weight
+    leaf, values = tree.apply(test.X), shrunk_values(tree, train, STRENGTHS)
+    sums, mass = leaf_sums(tree, test, leaf)
     if test.is_classifier:
-        return np.asarray(-(sums * np.log(np.maximum(values, LEAST))).sum(axis=(1, 2)))
-    squares = float(test.weight @ (test.target.astype(np.float64) ** 2).sum(axis=1))
-    return np.asarray(squares + (mass[:, None] * values**2 - 2 * sums * values).sum(axis=(1, 2)))
+        losses = -(sums * np.log(np.maximum(values, LEAST))).sum(axis=(1, 2))
+    else:
+        squares = float(test.weight @ (test.target.astype(np.float64) ** 2).sum(axis=1))
+        losses = squares + (mass[:, None] * values**2 - 2 * sums * values).sum(axis=(1, 2))
+    return values[middle, leaf], losses

@@ -18,6 +18,11 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, masked, trained
 from treelu.training.small.starts import StartTrees, random_tree
 
+import os
+XL = int(os.environ.get("XL", "2"))
+XW = int(os.environ.get("XW", "0"))
+XB = int(os.environ.get("XB", "512"))
+XTR = float(os.environ.get("XTR", "1"))
 TERMS = (8, 4, 2)  # terms of a split on the path, after all
 FEWER = 4  # a split loses at most three of four terms at once
 MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
@@ -185,8 +190,11 @@ def trained_path(job: PathJob) -> Path:
     """
     rows, seed = job.rows, job.seed
     first = _training(rows, job.candidate)._replace(n_updates=job.limits.n_updates)
-    n_updates, rate = max(1, first.n_updates // 2), first.learning_rate * 2 / 3
+    n_updates, rate = max(1, first.n_updates // XL), first.learning_rate * 2 / 3
     again = first._replace(n_updates=n_updates, softest=4.0, learning_rate=rate)
+    if job.is_trial and XTR < 1:
+        first = first._replace(n_updates=max(1, int(first.n_updates * XTR)))
+        again = again._replace(n_updates=max(1, int(again.n_updates * XTR)))
     ladder = [2] if job.candidate.start == "pairs" else job.terms()
     trial = [job.limits.max_leaves] if job.is_trial else None
     for leaves in trial or job.leaves or trained_sizes(job.limits.max_leaves):
@@ -196,7 +204,7 @@ def trained_path(job: PathJob) -> Path:
         tree = job.starts.trained(rows, job.candidate, leaves)
         if tree is None:
             tree = _within_limits(trained(start_tree(job, leaves), rows, first, seed), job, first, leaves)
-        if trial:
+        if trial and XTR == 1:
             job.starts.keep_trained(rows, job.candidate, leaves, tree)
         for terms in ladder:
             if terms < ladder[0]:
@@ -273,7 +281,7 @@ def threshold_path(job: PathJob) -> Path:
 def _training(rows: TrainingRows, candidate: Candidate) -> SoftTraining:
     """Squared error needs larger steps, hardly any decay, and leaves kept apart; an l1 penalty replaces the decay."""
     decay = 0.0 if candidate.penalty else 0.3 if rows.is_classifier else 0.01
-    how = SoftTraining(drop=candidate.drop_rate, penalty=candidate.penalty, decay=decay)
+    how = SoftTraining(batch_size=XB, drop=candidate.drop_rate, penalty=candidate.penalty, decay=decay)
     if rows.is_classifier:
         return how._replace(learning_rate=0.03)
     how = how._replace(firmness=0.5)

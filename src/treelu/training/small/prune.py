@@ -12,8 +12,8 @@ from treelu.training.small.soft_tree import (
     SoftTree,
     impurity,
     leaf_sums,
+    leaves_below,
     no_values,
-    node_sums,
     one_leaf,
     reached_rows,
     with_values,
@@ -32,7 +32,12 @@ def pruned(
     `linear`, with a linear function. A leaf with too few rows is taken away, and its sibling moves up to their parent's
     place.
     """
-    pruning = _Pruning(tree, rows, linear)
+    leaf = tree.apply(rows.X)
+    sums, mass = leaf_sums(tree, rows, leaf)
+    counts = np.bincount(leaf, minlength=tree.n_leaves)
+    if tree.n_leaves <= max_leaves and counts.min() >= min_samples and mass.min() >= LEAST_WEIGHT:
+        return with_values(tree, rows, (sums, mass))
+    pruning = _Pruning(tree, rows, leaf, linear)
     while (split := pruning.above_a_small_leaf(min_samples)) is not None:
         pruning.lift(*split)
     while pruning.n_splits() >= max_leaves:
@@ -55,12 +60,11 @@ def linear_losses(tree: SoftTree, rows: TrainingRows, leaf: NDArray[np.int64]) -
 class _Pruning:
     """A tree being pruned: which nodes have become leaves, and which have replaced their parent."""
 
-    def __init__(self, tree: SoftTree, rows: TrainingRows, linear: bool) -> None:
+    def __init__(self, tree: SoftTree, rows: TrainingRows, leaf: NDArray[np.int64], linear: bool) -> None:
         self.tree, self.rows = tree, rows
-        leaf = tree.apply(rows.X)
-        ones = np.bincount(leaf, minlength=tree.n_leaves).astype(np.float64)
-        _, self.count = node_sums(tree.children, np.zeros((tree.n_leaves, 1)), ones)
-        sums, self.mass = node_sums(tree.children, *leaf_sums(tree, rows, leaf))
+        below = leaves_below(tree.children)
+        self.count = below @ np.bincount(leaf, minlength=tree.n_leaves)
+        sums, self.mass = (below @ of_leaves for of_leaves in leaf_sums(tree, rows, leaf))
         self.loss = linear_losses(tree, rows, leaf) if linear else impurity(sums, self.mass, rows.is_classifier)
         self.children = tree.children.copy()
         self.root = 0

@@ -17,6 +17,9 @@ PRIOR = 0.6  # pseudo-rows of the class frequencies in a leaf
 NEXT_TO_NOTHING = 0.02  # of the largest weight of a split: a penalised weight that counts as 0
 
 
+LeafTotals = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
 @dataclass(frozen=True)
 class SoftTree:
     """Splits and leaf values in training; `treelu.nn.soft_tree` documents what they compute.
@@ -73,9 +76,9 @@ def no_values(n_splits: int, rows: TrainingRows) -> NDArray[np.float32]:
     return np.zeros((n_splits + 1, rows.target.shape[1]), FLOAT)
 
 
-def with_values(tree: SoftTree, rows: TrainingRows) -> SoftTree:
-    """Leaf values from the rows that are routed to each leaf, hard."""
-    sums, mass = leaf_sums(tree, rows)
+def with_values(tree: SoftTree, rows: TrainingRows, found: LeafTotals | None = None) -> SoftTree:
+    """Leaf values from the rows that are routed to each leaf, hard; `found` is `leaf_sums` of the rows, if known."""
+    sums, mass = leaf_sums(tree, rows) if found is None else found
     mean = sums.sum(axis=0) / mass.sum()
     means = (sums + PRIOR * mean) / (mass + PRIOR)[:, None]
     values = np.log(np.maximum(means, 1e-4)) if rows.is_classifier else means
@@ -99,16 +102,20 @@ def weighted_sums(
     return np.column_stack(columns), mass
 
 
-def node_sums(
-    children: NDArray[np.int64], sums: NDArray[np.float64], mass: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums and weights of all nodes from those of the leaves."""
+def leaves_below(children: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A matrix (2S + 1, S + 1) of 0 and 1: which leaves lie at or below each node.
+
+    Examples
+    --------
+    >>> leaves_below(np.array([[1, 2], [3, 4]]))[:2].tolist()
+    [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
+    """
     n_splits = len(children)
-    sums = np.concatenate([np.zeros((n_splits, sums.shape[1])), sums])
-    mass = np.concatenate([np.zeros(n_splits), mass])
-    for node in range(n_splits - 1, -1, -1):
-        sums[node], mass[node] = sums[children[node]].sum(axis=0), mass[children[node]].sum()
-    return sums, mass
+    below = np.zeros((2 * n_splits + 1, n_splits + 1))
+    np.fill_diagonal(below[n_splits:], 1)
+    for node, (left, right) in zip(range(n_splits - 1, -1, -1), children[::-1].tolist(), strict=True):
+        np.add(below[left], below[right], out=below[node])
+    return below
 
 
 def reached_rows(children: NDArray[np.int64], leaf: NDArray[np.int64]) -> list[NDArray[np.int64]]:
