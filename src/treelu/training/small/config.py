@@ -40,9 +40,6 @@ class SmallTreeConfig:
         """Updates of a training from the start, as given or by the number of rows."""
         if not isinstance(self.n_updates, str):
             return int(self.n_updates)
-        import os
-        if "XN" in os.environ:
-            return int(float(os.environ["XN"]) * (600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000))
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
     def limits(self, rows: TrainingRows) -> Limits:

@@ -18,15 +18,11 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, masked, trained
 from treelu.training.small.starts import StartTrees, random_tree
 
-import os
-XL = int(os.environ.get("XL", "2"))
-XW = int(os.environ.get("XW", "0"))
-XB = int(os.environ.get("XB", "512"))
-XTR = float(os.environ.get("XTR", "1"))
 TERMS = (8, 4, 2)  # terms of a split on the path, after all
 FEWER = 4  # a split loses at most three of four terms at once
 MOST_LINEAR = 128  # features, beyond which regressions at every node take too long
 TRAINED = ("random", "cart", "linear", "pairs")  # starts from which all weights are trained
+SMALL_BATCH, LARGE_BATCH, SMALL_TABLE = 128, 512, 2_000  # rows of a batch, and of a table with small ones
 STEEPNESS = 2.0  # of an ordinary tree's splits when training starts from them
 OWN, TEACHER = "own", "teacher"  # kinds of targets, beside `network_targets`
 
@@ -190,11 +186,8 @@ def trained_path(job: PathJob) -> Path:
     """
     rows, seed = job.rows, job.seed
     first = _training(rows, job.candidate)._replace(n_updates=job.limits.n_updates)
-    n_updates, rate = max(1, first.n_updates // XL), first.learning_rate * 2 / 3
+    n_updates, rate = max(1, first.n_updates // 2), first.learning_rate * 2 / 3
     again = first._replace(n_updates=n_updates, softest=4.0, learning_rate=rate)
-    if job.is_trial and XTR < 1:
-        first = first._replace(n_updates=max(1, int(first.n_updates * XTR)))
-        again = again._replace(n_updates=max(1, int(again.n_updates * XTR)))
     ladder = [2] if job.candidate.start == "pairs" else job.terms()
     trial = [job.limits.max_leaves] if job.is_trial else None
     for leaves in trial or job.leaves or trained_sizes(job.limits.max_leaves):
@@ -204,7 +197,7 @@ def trained_path(job: PathJob) -> Path:
         tree = job.starts.trained(rows, job.candidate, leaves)
         if tree is None:
             tree = _within_limits(trained(start_tree(job, leaves), rows, first, seed), job, first, leaves)
-        if trial and XTR == 1:
+        if trial:
             job.starts.keep_trained(rows, job.candidate, leaves, tree)
         for terms in ladder:
             if terms < ladder[0]:
@@ -221,7 +214,7 @@ def start_tree(job: PathJob, leaves: int) -> SoftTree:
     """The tree with at most so many leaves from which training starts."""
     rows, limits = job.rows, job.limits
     if job.candidate.start == "cart":
-        criterion = "entropy" if rows.is_classifier and not rows.soft else "squared_error"
+        criterion = "gini" if rows.is_classifier and not rows.soft else "squared_error"
         tree = job.starts.ordinary(rows, leaves, criterion, STEEPNESS)
         return replace(tree, allowed=np.ones_like(tree.allowed))
     if job.candidate.start == "linear":
@@ -281,7 +274,8 @@ def threshold_path(job: PathJob) -> Path:
 def _training(rows: TrainingRows, candidate: Candidate) -> SoftTraining:
     """Squared error needs larger steps, hardly any decay, and leaves kept apart; an l1 penalty replaces the decay."""
     decay = 0.0 if candidate.penalty else 0.3 if rows.is_classifier else 0.01
-    how = SoftTraining(batch_size=XB, drop=candidate.drop_rate, penalty=candidate.penalty, decay=decay)
+    batch_size = SMALL_BATCH if len(rows) < SMALL_TABLE else LARGE_BATCH
+    how = SoftTraining(batch_size=batch_size, drop=candidate.drop_rate, penalty=candidate.penalty, decay=decay)
     if rows.is_classifier:
         return how._replace(learning_rate=0.03)
     how = how._replace(firmness=0.5)
