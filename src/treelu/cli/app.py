@@ -462,7 +462,7 @@ def _report_error(error: Exception) -> int:
         say(f"treelu: {' '.join(text.split())} (see: {command} --help)")
         return 2
     text = " ".join(str(error).split())
-    tables, models = _loaded("treelu.tables.errors", "TableError"), _loaded("treelu.persistence", "ModelFileError")
+    tables, models = _loaded("treelu.tables.paths", "TableError"), _loaded("treelu.persistence", "ModelFileError")
     if isinstance(error, (InputError, *tables, *models)):
         say(f"treelu: {text}")
         return 2

@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from treelu.cli.messages import InputError
-from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.layout import check_columns_named, file_kind, look_at_text, plain_errors, split_names
-from treelu.tables.paths import check_alike, find_files, partition
+from treelu.tables.layout import check_columns_named, look_at_text, split_names
+from treelu.tables.paths import (
+    EmptyTableError,
+    TableError,
+    check_alike,
+    file_kind,
+    find_files,
+    partition,
+    plain_errors,
+)
 
 MANIFEST = "model.json"  # of a saved model
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from treelu.cli.messages import InputError, count, say
 from treelu.cli.prepare import Prepared
-from treelu.tables.pieces import Drawn
-from treelu.tables.reader import TableReader
+from treelu.tables.pieces import Drawn, TableReader
 
 LOOPBACK = "127.0.0.1"  # a cluster of this machine is seen by nobody else
 PATIENCE = "10s"  # until a scheduler has answered

@@ -23,9 +23,8 @@ from treelu.cli.prepare import Prepared
 from treelu.data.store import RowStore
 from treelu.estimators._large import SAMPLE_ROWS
 from treelu.persistence.folder import naming
-from treelu.tables.errors import TableError
-from treelu.tables.paths import text_bytes
-from treelu.tables.reader import TableReader
+from treelu.tables.paths import TableError, text_bytes
+from treelu.tables.pieces import TableReader
 
 IN_MEMORY_BYTES = 512 * 2**20  # a table of about so many bytes of text is read as a whole
 MOST_ROWS = 2**62  # draws all rows

@@ -32,13 +32,12 @@ from treelu.tables import (
     read_table,
     read_targets,
 )
-from treelu.tables.column_warnings import far_values
 from treelu.tables.dates import DateOrder
+from treelu.tables.encoder import far_values
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
-from treelu.tables.pieces import Drawn, draw_table, estimate_rows
-from treelu.tables.reader import TableReader
+from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
 from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:

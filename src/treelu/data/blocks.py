@@ -135,14 +135,7 @@ def stacked(parts: list[Window]) -> Window:
 
 
 def stacked_rows(parts: Sequence[Any]) -> Any:
-    """The rows of several tables of features, one below the other, all of the kind of the first.
-
-    Examples
-    --------
-    >>> stacked_rows([np.array([[1.0, 2.0]]), sparse.csr_array([[0.0, 3.0]])])
-    array([[1., 2.],
-           [0., 3.]])
-    """
+    """The rows of several tables of features, one below the other, all of the kind of the first."""
     if is_frame(parts[0]):
         import pandas as pd
 
@@ -184,14 +177,7 @@ def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
 
 
 class MappedRows(BlockRows):
-    """The rows of a memory-mapped array with targets (and weights) in memory.
-
-    Examples
-    --------
-    >>> rows = MappedRows(np.eye(3, dtype=np.float32), np.array([1.0, 2.0, 3.0]))
-    >>> rows.shape, rows.read(np.array([0])).y
-    ((3, 3), array([1., 2., 3.]))
-    """
+    """The rows of a memory-mapped array with targets (and weights) in memory."""
 
     def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
         self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]

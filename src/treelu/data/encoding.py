@@ -47,11 +47,6 @@ def class_order(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | Non
     """Class numbers, the most frequent class first, ties by first row: an order that the names of classes do not touch.
 
     Rows of weight 0 count for nothing. Training sees classes in this order, so that it depends on the rows alone.
-
-    Examples
-    --------
-    >>> class_order(np.array([2, 0, 0, 1]), 3).tolist()
-    [0, 2, 1]
     """
     shares = np.bincount(number, None if weight is None else weight / weight.max(), n_classes)  # no sum overflows
     shares = np.round(shares / shares.sum(), 9)  # balanced classes are equal but for rounding
@@ -105,13 +100,7 @@ def check_classes(classes: Any, known: NDArray[Any] | None) -> NDArray[Any] | No
 
 
 def weigh_classes(class_weight: Any, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows.
-
-    Examples
-    --------
-    >>> weigh_classes("balanced", np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 2.0]))
-    array([2.        , 0.        , 0.66666667, 1.33333333])
-    """
+    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows."""
     if weight is None:
         return compute_sample_weight(class_weight, y)
     if not isinstance(class_weight, str):

@@ -35,14 +35,7 @@ class Folding:
         return self.n_folds is not None or self.given is not None
 
     def part(self, rows: NDArray[np.int64]) -> Folding:
-        """The same for some of the rows, of which some may be there several times.
-
-        Examples
-        --------
-        >>> folding = Folding(given=((np.array([0, 1]), np.array([2])),))
-        >>> folding.part(np.array([2, 2, 0])).given
-        ((array([2]), array([0, 1])),)
-        """
+        """The same for some of the rows, of which some may be there several times."""
         groups = None if self.groups is None else self.groups[rows]
         if self.given is None or not len(rows):
             return Folding(groups, self.n_folds, self.given)
@@ -140,13 +133,7 @@ def fold_numbers(
 
 
 def _dealt(sizes: NDArray[Any], n_folds: int) -> NDArray[np.int64]:
-    """The folds of units in their order: in each round one to each fold, the largest to the smallest fold.
-
-    Examples
-    --------
-    >>> _dealt(np.array([5, 1, 1, 5, 3]), 2)
-    array([0, 1, 0, 1, 0])
-    """
+    """The folds of units in their order: in each round one to each fold, the largest to the smallest fold."""
     fold, weight_in = np.empty(len(sizes), np.int64), np.zeros(n_folds)
     for start in range(0, len(sizes), n_folds):
         largest = np.argsort(-sizes[start : start + n_folds], kind="stable")
@@ -157,13 +144,7 @@ def _dealt(sizes: NDArray[Any], n_folds: int) -> NDArray[np.int64]:
 
 
 def by_group(values: NDArray[np.float64], groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """One number for each group, of the same mean: what is independent are groups, which standard errors count.
-
-    Examples
-    --------
-    >>> by_group(np.array([1.0, 3.0, 4.0, 4.0]), np.array([0, 0, 1, 1]))
-    array([2., 4.])
-    """
+    """One number for each group, of the same mean: what is independent are groups, which standard errors count."""
     if groups is None:
         return values
     sums = np.bincount(np.unique(groups, return_inverse=True)[1], values).astype(np.float64)

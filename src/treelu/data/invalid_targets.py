@@ -11,14 +11,7 @@ from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 
 def refuse_invalid_targets(y: Any, *, are_classes: bool) -> None:
-    """Raise for targets that NumPy would convert to others silently, and for missing classes.
-
-    Examples
-    --------
-    >>> refuse_invalid_targets(["yes", None, "no"], are_classes=True)
-    Traceback (most recent call last):
-    ValueError: y must have a label for each row, but row 1 has none; leave such rows out
-    """
+    """Raise for targets that NumPy would convert to others silently, and for missing classes."""
     if y is None:
         kind = "classifier" if are_classes else "regressor"
         raise ValueError(f"a {kind} requires y to be passed, but the target y is None")

@@ -182,15 +182,7 @@ def scaled_table(X: Any, scaling: Scaling) -> Table:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """How weights of rows outside memory are scaled, alike in all windows.
-
-    Attributes
-    ----------
-    by_class : array of shape (n_classes,), or None
-        The weights of classes, from their frequencies in the sample where they are balanced.
-    mean : float
-        The sample's mean weight.
-    """
+    """How weights of rows outside memory are scaled, alike in all windows."""
 
     by_class: NDArray[np.float64] | None
     mean: float

@@ -55,16 +55,7 @@ def _refuse_odd_values(name: Any, column: Any) -> None:
 
 @contextmanager
 def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
-    """Rewrite scikit-learn's error about NaN in X so that it names a remedy of this library.
-
-    Examples
-    --------
-    >>> with missing_value_errors("LCNClassifier", "use missing='indicator'"):
-    ...     raise ValueError("Input X contains NaN.\\nHistGradientBoosting could do this.")
-    Traceback (most recent call last):
-    ...
-    ValueError: Input X contains NaN, and LCNClassifier needs numbers: use missing='indicator'
-    """
+    """Rewrite scikit-learn's error about NaN in X so that it names a remedy of this library."""
     try:
         yield
     except ValueError as error:
@@ -74,13 +65,7 @@ def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
 
 
 def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
-    """X in float32 or float64, dense or CSR, by scikit-learn's checks; `first` learns the features' names.
-
-    Parameters
-    ----------
-    missing : "error", "indicator", MissingValues or None
-        Whether NaN is permitted: the parameter when fitting, and the fitted state afterwards.
-    """
+    """X in float32 or float64, dense or CSR, by scikit-learn's checks; `first` learns the features' names."""
     refuse_text_columns(X)
     finite: bool | str = True if missing is None or (isinstance(missing, str) and missing == "error") else "allow-nan"
     options = {"dtype": [np.float64, np.float32], **options}
@@ -159,13 +144,7 @@ def _few(names: NDArray[Any]) -> str:
 
 
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights, divided by the largest where their sum would be infinite.
-
-    Examples
-    --------
-    >>> summable(np.array([1e308, 1e308])).tolist(), summable(np.array([1.0, 2.0])).tolist()
-    ([1.0, 1.0], [1.0, 2.0])
-    """
+    """The weights, divided by the largest where their sum would be infinite."""
     with np.errstate(over="ignore"):
         return weight if np.isfinite(weight.sum()) else weight / weight.max()
 

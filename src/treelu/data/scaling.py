@@ -14,14 +14,7 @@ from treelu.nn import NeuronChain
 
 @dataclass(frozen=True)
 class Scaling:
-    """x ↦ (x − center) / scale for each feature.
-
-    Examples
-    --------
-    >>> scaling = Scaling(np.array([1.0]), np.array([2.0]))
-    >>> scaling.transform(np.array([[5.0]]))
-    array([[2.]])
-    """
+    """x ↦ (x − center) / scale for each feature."""
 
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
@@ -89,15 +82,7 @@ def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
 
 
 def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: str) -> None:
-    """Raise where a column's centre or deviation is beyond what can be computed with; `name` is what has the columns.
-
-    Examples
-    --------
-    >>> check_scale(np.zeros(1), np.full(1, 1e-320), "X")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ValueError: X cannot be scaled: column 0 has values that are too large or too small for floating-point ...
-    """
+    """Raise where a column's centre or deviation is beyond what can be computed with; `name`: of what."""
     low, high = SPREADS
     bad = ~((scale >= low) & (scale <= high)) | ~(np.abs(center) <= high)
     if bad.any():
@@ -109,15 +94,7 @@ def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: s
 
 
 def check_scaled(rows: NDArray[np.float32], start: int = 0) -> None:
-    """Raise where a scaled value is beyond float32; `start` is the number of the first row.
-
-    Examples
-    --------
-    >>> check_scaled(np.array([[1.0, np.inf]], np.float32), 7)
-    Traceback (most recent call last):
-    ...
-    ValueError: X cannot be scaled: row 7 has a value in column 1 that is too far from the others; correct or clip it
-    """
+    """Raise where a scaled value is beyond float32; `start` is the number of the first row."""
     if not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
         raise ValueError(

@@ -17,15 +17,7 @@ _MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators was None
 
 
 def today(kind: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A saved kind of estimator and its parameters, with the names and places they have today.
-
-    Examples
-    --------
-    >>> today("ELCNRegressor", {"member": "lcn", "depth": 3, "n_estimators": 4})[1]["estimator"]["estimator"]
-    'LCNRegressor'
-    >>> today("ELCNClassifier", {"combine": "stack", "n_trees": 200, "shrinkage": 0.1})
-    ('StackedClassifier', {'n_trees': 200})
-    """
+    """A saved kind of estimator and its parameters, with the names and places they have today."""
     if kind.startswith("ELCN"):
         return _ensemble_today(kind, parameters)
     if not kind.startswith(("LCN", "ALCN", "LLN")):

@@ -37,13 +37,7 @@ class ArrayWriter:
         self.arrays[self._prefix + name] = np.ascontiguousarray(array)
 
     def labels(self, labels: NDArray[Any]) -> dict[str, Any]:
-        """An array of labels as JSON, for `Fields.labels`; the file has no array for it.
-
-        Examples
-        --------
-        >>> ArrayWriter().labels(np.array(["no", "yes"]))
-        {'dtype': 'str', 'values': ['no', 'yes']}
-        """
+        """An array of labels as JSON, for `Fields.labels`; the file has no array for it."""
         name = {"U": "str", "O": "object", "T": "object"}.get(labels.dtype.kind, labels.dtype.name)
         values = labels.tolist()
         odd = [value for value in values if not isinstance(value, str | bool | int | float)]

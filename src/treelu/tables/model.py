@@ -13,8 +13,8 @@ from sklearn.base import is_classifier
 from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.errors import TableError
 from treelu.tables.numbers import NumberFormat
+from treelu.tables.paths import TableError
 from treelu.tables.targets import Task
 from treelu.tree import ObliqueTree
 

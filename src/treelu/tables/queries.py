@@ -15,8 +15,8 @@ import numpy as np
 
 from treelu.tables.columns import MISSING, NumberColumn, TextColumn
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named, split_names
+from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
 from treelu.tree.queries.words import number
 
@@ -43,24 +43,11 @@ def _cell(value: float | str) -> str:
 
 
 class ColumnQueries:
-    """The columns of an encoder as features of a tree.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
-    >>> questions = ColumnQueries(TableEncoder.learn(frame, note=lambda text: None))
-    >>> questions.features(["colour"], "--keep")
-    [1, 2]
-    >>> questions.options(within=["size=0..2"])["bounds"][0]
-    (0.0, 2.0)
-    >>> [str(change) for change in questions.changes([1, 1, 0], [1.5, 0, 1])]
-    ['size were 0.5 higher (1.5 instead of 1)', 'colour were red instead of blue']
-    """
+    """The columns of an encoder as features of a tree."""
 
     def __init__(self, encoder: TableEncoder) -> None:
         self.columns = {column.name: column for column in encoder.columns}
-        self.numbers = {name for name, column in self.columns.items() if isinstance(column, NumberColumn)}
+        self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
         self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
         self.places: dict[str, list[int]] = {}
         start = 0
@@ -99,7 +86,7 @@ class ColumnQueries:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
         groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
         single = [self.places[name][0] for name in self.texts if len(self.places[name]) == 1]
-        single += [self.places[name][0] for name in self.numbers if self.columns[name].binary]  # type: ignore[union-attr]
+        single += [self.places[name][0] for name, column in self.numbers.items() if column.binary]
         bounds: dict[int, tuple[float | None, float | None]] = dict.fromkeys(single, (0.0, 1.0))
         for text in within:
             bounds |= self._range(text)
@@ -189,14 +176,7 @@ class ColumnQueries:
 def short_numbers(
     before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
 ) -> np.ndarray:
-    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> short_numbers(np.array([30.0]), np.array([32.0996137]), [], lambda row: row[0] >= 32.0996)
-    array([32.1])
-    """
+    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer."""
     moved = np.flatnonzero(before != after)
     moved = np.array([j for j in moved if j not in set(whole)], dtype=int)
     if not len(moved):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import Note, alike
-from treelu.tables.errors import TableError
+from treelu.tables.columns import Note, alike, example_of
 from treelu.tables.numbers import (
     PLAIN,
     NumberFormat,
@@ -21,6 +20,7 @@ from treelu.tables.numbers import (
     to_numbers,
     to_texts,
 )
+from treelu.tables.paths import TableError
 from treelu.tables.units import unit_format
 from treelu.tree.names import shown_name
 
@@ -105,10 +105,7 @@ def read_targets(
     style = found[0] or PLAIN
     values, strays = to_numbers(column, style)
     if not style.is_plain:
-        example = max(
-            to_texts(column).dropna().astype(str), key=lambda text: (style.parse(text) is not None, len(text))
-        )
-        note(f"target {names[0]!r}: read as numbers, {example!r} is {style.parse(example):.10g}")
+        note(f"target {names[0]!r}: {example_of(column, style)}")
     known = to_texts(column).notna().to_numpy() if is_text else ~np.isnan(values)
     if strays and not is_text:
         note(f"target {names[0]!r}: {', '.join(strays[:3])} among numbers count as missing")
@@ -140,13 +137,7 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
 
 
 def suspicious_classes(name: str, y: NDArray[Any]) -> str | None:
-    """A warning about suspicious class names; None where there is nothing to warn of.
-
-    Examples
-    --------
-    >>> suspicious_classes("y", np.array(["yes", "no", "Yes"]))
-    "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
-    """
+    """A warning about suspicious class names; None where there is nothing to warn of."""
     if y.dtype.kind != "U" or y.ndim != 1:
         return None
     labels = sorted(set(y.tolist()))

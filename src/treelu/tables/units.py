@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from treelu.tables.errors import TableError
 from treelu.tables.numbers import CURRENCIES, NUMERIC_SHARE, NumberFormat, different_texts, format_of
+from treelu.tables.paths import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,34 +44,7 @@ class _Quantity(NamedTuple):
 
 
 def unit_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:
-    """How a text column of numbers with one unit is written; None where it is none.
-
-    Parameters
-    ----------
-    column : Series
-    decimal : {".", ","}, optional
-        The decimal mark, where it is known.
-    marks : iterable of {".", ","}
-        The decimal marks that other columns of the table show.
-
-    Raises
-    ------
-    TableError
-        Where values have different units, or some have none.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> unit_format(pd.Series(["12 kg", "3.5 kg"]), None, ())
-    NumberFormat(decimal='.', thousands='', marks=('kg',))
-    >>> unit_format(pd.Series(["12a", "14b"]), None, ()) is None
-    True
-    >>> unit_format(pd.Series(["12 kg", "300 g"], name="mass"), None, ())
-    Traceback (most recent call last):
-    ...
-    treelu.tables.errors.TableError: column 'mass' mixes '12 kg' and '300 g'; write all values in one unit, or add \
---text mass to read them as categories
-    """
+    """How a text column of numbers with one unit is written; None where it is none."""
     texts = different_texts(column)
     found = [quantity for text in texts if (quantity := _quantity(text)) is not None]
     plain = [text for text in texts if NumberFormat(",", ".").parse(text) or NumberFormat(".", ",").parse(text)]
