@@ -107,11 +107,11 @@ class NumberColumn:
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
         """The inverse of `to_dict`."""
-        median, indicator, strays = data["median"], data["indicator"], data["strays"]
+        median, indicator = data["median"], data["indicator"]
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        return cls(name, float(median), indicator, _texts(strays), style, data.get("binary") is True)
+        return cls(name, float(median), indicator, _texts(data["strays"]), style, data.get("binary") is True)
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,11 @@ class DateColumn:
         """Names of its features."""
         return [f"{self.name} ({part})" for part in self.parts] + [f"{self.name}={MISSING}"] * self.indicator
 
+    @property
+    def middle_moment(self) -> np.datetime64:
+        """The middle date as a moment."""
+        return np.datetime64(round(self.middle * 86_400_000_000), "us")
+
     @classmethod
     def learn(cls, column: pd.Series, format: str | None, note: Note) -> DateColumn:
         """Take the parts that vary, and the middle date of the training rows."""
@@ -238,7 +243,7 @@ class DateColumn:
             written = "a date" if self.format is None else f"a date like {self.format}"
             raise _unreadable(self.name, column, unknown[0], first_row, written)
         _note_strays(self.name, unknown, "dates", note)
-        middle = np.datetime64(round(self.middle * 86_400_000_000), "us")
+        middle = self.middle_moment
         values = date_parts(np.where(missing, middle, moments), self.parts)
         if self.indicator:
             return np.column_stack([values, missing])

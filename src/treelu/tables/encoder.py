@@ -78,6 +78,13 @@ class TableEncoder:
             names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
         return tuple(names)
 
+    @cached_property
+    def places(self) -> dict[str, range]:
+        """The features of each column, as places in X."""
+        ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
+        spans = zip(self.columns, ends[:-1], ends[1:], strict=True)
+        return {column.name: range(start, stop) for column, start, stop in spans}
+
     @property
     def text_columns(self) -> list[str]:
         """Columns to be read as text, whatever they look like."""

@@ -1,8 +1,7 @@
-"""Questions to a tree in the columns of the table that it was fitted on.
+"""Queries to a tree in the columns of the table that it was fitted on.
 
-A text column is a one-hot group, a number column one feature, and what marks a missing number stays as it is. A column
-that was 0 or 1 in all training rows, as truth values are, stays 0 or 1. Columns of dates and
-of molecules become several features that do not move one by one: they stay as they are.
+A text column is a one-hot group, a number column one feature, 0 or 1 if it was in all training rows. Indicators of
+missing values, dates and molecules stay as they are.
 """
 
 from __future__ import annotations
@@ -49,13 +48,7 @@ class ColumnQueries:
         self.columns = {column.name: column for column in encoder.columns}
         self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
         self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
-        self.places: dict[str, list[int]] = {}
-        start = 0
-        for column in encoder.columns:
-            n = len(column.features)
-            self.places[column.name] = list(range(start, start + n))
-            start += n
-        self.n_features = start
+        self.places = {name: list(places) for name, places in encoder.places.items()}
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""
@@ -150,13 +143,8 @@ class ColumnQueries:
     def changes(self, before: Any, after: Any) -> list[ColumnChange]:
         """The columns in which two rows of features differ."""
         before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-        result = []
-        for name, places in self.places.items():
-            if (before[places] == after[places]).all():
-                continue
-            then, now = self._value(name, before), self._value(name, after)
-            result.append(ColumnChange(name, then, now))
-        return result
+        changed = [name for name, places in self.places.items() if (before[places] != after[places]).any()]
+        return [ColumnChange(name, self._value(name, before), self._value(name, after)) for name in changed]
 
     def values(self, row: Any) -> dict[str, float | str]:
         """A row of features as values of columns; molecules and dates are left out."""
@@ -177,14 +165,12 @@ def short_numbers(
     before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
 ) -> np.ndarray:
     """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer."""
-    moved = np.flatnonzero(before != after)
-    moved = np.array([j for j in moved if j not in set(whole)], dtype=int)
+    moved = np.setdiff1d(np.flatnonzero(before != after), list(whole)).astype(int)
     if not len(moved):
         return after
-    size = np.abs(after[moved] - before[moved])
+    size, outward = np.abs(after[moved] - before[moved]), np.sign(after[moved] - before[moved])
     for digits in range(3, 9):
         step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-300))) - digits + 1)
-        outward = np.sign(after[moved] - before[moved])
         rounded = np.round(np.ceil(outward * after[moved] / step - 1e-9) * step * outward, 12)
         row = after.copy()
         row[moved] = rounded

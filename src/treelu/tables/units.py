@@ -51,10 +51,9 @@ def unit_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) ->
     if not found or len(found) + len(plain) < NUMERIC_SHARE * len(texts):
         return None
     _check_units(column.name, found, plain)
-    units = _units(found)
-    if len(units) != 1 or len(found) < NUMERIC_SHARE * len(texts):
+    if len({_singular(quantity.unit) for quantity in found}) > 1 or len(found) < NUMERIC_SHARE * len(texts):
         return None
-    written = tuple(sorted(next(iter(units.values())), key=lambda unit: (-len(unit), unit)))
+    written = tuple(sorted({quantity.unit for quantity in found}, key=lambda unit: (-len(unit), unit)))
     return format_of(column.name, texts, written, decimal=decimal, marks=marks)
 
 
@@ -66,16 +65,8 @@ def _quantity(text: str) -> _Quantity | None:
     return _Quantity(text, match[1].strip(), match[2])
 
 
-def _units(found: Sequence[_Quantity]) -> dict[str, set[str]]:
-    """The units of some values, each with its ways of writing: "day" and "days" are one unit."""
-    units: dict[str, set[str]] = {}
-    for quantity in found:
-        units.setdefault(_singular(quantity.unit), set()).add(quantity.unit)
-    return units
-
-
 def _singular(unit: str) -> str:
-    """One spelling for one unit: without the s of a plural, and with one of the two characters for µ."""
+    """One spelling for one unit, day and days: without the s of a plural, and with one of the two characters for µ."""
     unit = unit.replace("\u03bc", "\u00b5")
     if unit in ("feet", "inches"):
         return {"feet": "foot", "inches": "inch"}[unit]
