@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.data.blocks import BlockRows, Ranges, Window
-from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.encoding import refuse_invalid_targets
 from treelu.data.store_folder import new_folder, remove_folder, remove_leftovers
 from treelu.tree.rows import refuse_mask
 
@@ -108,13 +107,15 @@ class RowStore(BlockRows):
         return sum(os.fstat(file.fileno()).st_size for file in self._files.values())
 
     @property
+    def row_bytes(self) -> float:
+        return self.n_bytes / max(1, len(self)) if self.is_sparse else super().row_bytes
+
+    @property
     def classes(self) -> NDArray[Any] | None:
-        """The distinct labels, sorted."""
         return None if self._codes is None else np.array(sorted(self._codes))
 
     @property
     def first_rows(self) -> NDArray[np.int64]:
-        """The number of the first row of each class; none where targets are values."""
         return np.array(self._first_rows, np.int64)
 
     # Writing
@@ -209,18 +210,15 @@ class RowStore(BlockRows):
     # Reading
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
-        """The rows of some spans, in their order."""
         self._ranges.warn(self.feature_names)
         X: Any = (
-            self._read_sparse(spans)
-            if self.is_sparse
-            else self._read_rows("values", spans, np.float32, self.n_features)
+            self._read_sparse(spans) if self.is_sparse else self._read("values", spans, np.float32, self.n_features)
         )
         if self.feature_names is not None:
             import pandas as pd  # loaded when it is needed
 
             X = pd.DataFrame(X, columns=list(self.feature_names))
-        weight = self._read_rows("weights", spans, np.float32, 1)[:, 0] if self._weighted else None
+        weight = self._read("weights", spans, np.float32)[:, 0] if self._weighted else None
         return Window(X, self._read_targets(spans), weight)
 
     def _read_targets(self, spans: Sequence[tuple[int, int]]) -> NDArray[Any]:
@@ -228,33 +226,18 @@ class RowStore(BlockRows):
             classes = self.classes
             assert classes is not None
             place = np.searchsorted(classes, np.array(list(self._codes)))  # from arrival to sorted order
-            return classes[place[self._read_rows("targets", spans, np.int32, 1)[:, 0]]]
+            return classes[place[self._read("targets", spans, np.int32)[:, 0]]]
         ndim, width = self._n_targets or (1, 1)
-        values = self._read_rows("targets", spans, np.float64, width)
+        values = self._read("targets", spans, np.float64, width)
         return values[:, 0] if ndim == 1 else values
-
-    def _read_rows(self, name: str, spans: Sequence[tuple[int, int]], dtype: Any, width: int) -> NDArray[Any]:
-        """Rows of `width` numbers from one file, (n, width)."""
-        out = np.empty((sum(stop - start for start, stop in spans), width), dtype)
-        at = 0
-        for start, stop in spans:
-            part = out[at : at + stop - start]
-            self._read_into(name, part, start * width * out.itemsize)
-            at += stop - start
-        return out
 
     def _read_sparse(self, spans: Sequence[tuple[int, int]]) -> sparse.csr_array:
         starts = self._starts()
         counts = np.concatenate([np.diff(starts[start : stop + 1]) for start, stop in spans])
-        data, indices = np.empty(counts.sum(), np.float32), np.empty(counts.sum(), np.int32)
-        at = 0
-        for start, stop in spans:
-            first, last = int(starts[start]), int(starts[stop])
-            self._read_into("values", data[at : at + last - first], first * 4)
-            self._read_into("features", indices[at : at + last - first], first * 4)
-            at += last - first
+        entries = [(int(starts[start]), int(starts[stop])) for start, stop in spans]
+        data, indices = self._read("values", entries, np.float32), self._read("features", entries, np.int32)
         row_starts = np.concatenate([[0], np.cumsum(counts)])
-        return sparse.csr_array((data, indices, row_starts), shape=(len(counts), self.n_features))
+        return sparse.csr_array((data[:, 0], indices[:, 0], row_starts), shape=(len(counts), self.n_features))
 
     def _starts(self) -> NDArray[np.int64]:
         """Where each row's entries begin: 8 bytes a row, the only array that grows with a sparse store."""
@@ -262,15 +245,18 @@ class RowStore(BlockRows):
             self._row_starts = [np.concatenate(self._row_starts)]
         return self._row_starts[0]
 
-    def _read_into(self, name: str, out: NDArray[Any], offset: int) -> None:
-        file = self._files[name]
-        view = memoryview(out).cast("B") if out.size else memoryview(b"")
-        done = 0
-        while done < len(view):
-            count = os.preadv(file.fileno(), [view[done:]], offset + done)
-            if count == 0:
-                raise OSError(f"{self.folder / name} is shorter than what was written")
-            done += count
+    def _read(self, name: str, spans: Sequence[tuple[int, int]], dtype: Any, width: int = 1) -> NDArray[Any]:
+        """Spans of rows of `width` numbers from one file, one below the other: (n, width)."""
+        out = np.empty((sum(stop - start for start, stop in spans), width), dtype)
+        view, at = memoryview(out).cast("B") if out.size else memoryview(b""), 0
+        for span in spans:
+            offset, last = (row * width * out.itemsize for row in span)
+            while offset < last:
+                count = os.preadv(self._files[name].fileno(), [view[at : at + last - offset]], offset)
+                if count == 0:
+                    raise OSError(f"{self.folder / name} is shorter than what was written")
+                at, offset = at + count, offset + count
+        return out
 
     # End
 
@@ -286,9 +272,7 @@ class RowStore(BlockRows):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
 

@@ -16,7 +16,6 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.rows import (
@@ -24,6 +23,7 @@ from treelu.data.rows import (
     check_weight,
     counted_rows,
     finite_scores,
+    read_folding,
     rows_that_count,
     tags_of_missing,
     validated_rows,

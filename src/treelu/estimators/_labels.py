@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length
 
-from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
 from treelu.data.encoding import check_label_matrix, class_order, class_targets, weigh_classes
 from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
-from treelu.data.rows import check_same_columns, check_weight, counted_rows, validated_rows
+from treelu.data.rows import check_same_columns, check_weight, counted_rows, read_folding, validated_rows
 from treelu.nn import Table
 from treelu.training.config import draw_seeds
 from treelu.training.parallel import together

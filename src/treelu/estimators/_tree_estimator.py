@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.encoding import refuse_invalid_targets
 from treelu.data.rows import missing_value_errors, refuse_text_columns
 from treelu.data.spread import Matrix, spread
 from treelu.estimators._log_proba import LogProbabilities

@@ -14,12 +14,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from treelu.data.cv import read_folding
-from treelu.data.encoding import check_class_weight, encode_classes, weigh_classes
-from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.encoding import check_class_weight, encode_classes, refuse_invalid_targets, weigh_classes
 from treelu.data.rows import (
     check_weight,
     counted_rows,
+    read_folding,
     summable,
     tags_of_missing,
     validated_rows,
