@@ -9,9 +9,8 @@ import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.numpy import load as read_safetensors
@@ -111,8 +110,7 @@ def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, byt
     remove_leftovers(folder, rf"({_ARRAYS_NAME.pattern}|{re.escape(MANIFEST)}|(report|tree)[^/]*)")
 
 
-@dataclass(frozen=True)
-class OwnFiles:
+class OwnFiles(NamedTuple):
     """The files of the model in a folder, besides its manifest: the arrays' file, and the files beside them."""
 
     arrays: str | None = None
@@ -141,11 +139,7 @@ def _beside_in_first_version(manifest: dict[str, Any]) -> list[str]:
         return []
     words = [re.sub(r"[^\w.-]+", "-", target).strip("-.") or "target" for target in model["targets"]]
     ends = ["", *(f"-{word}" for word in words)]
-    return [
-        f"{stem}{end}{kind}"
-        for end in ends
-        for stem, kind in (("tree", ".txt"), ("tree", ".json"), ("report", ".html"))
-    ]
+    return [name for end in ends for name in (f"tree{end}.txt", f"tree{end}.json", f"report{end}.html")]
 
 
 def check_beside(folder: Path, names: list[str]) -> None:
@@ -318,10 +312,7 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
 
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
         trees, carts = (
-            tuple(
-                restore_tree(Fields(tree, f"{fields.where}.{name}s[{k}]"), arrays.under(f"{name}{k}"))
-                for k, tree in enumerate(fields.items(f"{name}s"))
-            )
+            tuple(restore_tree(tree, arrays.under(f"{name}{k}")) for k, tree in enumerate(fields.inners(f"{name}s")))
             for name in ("tree", "cart")
         )
         return TableModel.from_dict(fields.data, estimator, trees, carts)
