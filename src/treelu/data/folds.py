@@ -13,21 +13,11 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # the rows to train on, and 
 
 @dataclass(frozen=True)
 class Folding:
-    """The user's choice of folds: the parameters `cv` and `groups` after checking.
+    """The user's choice of folds: the parameters `cv` and `groups` after checking."""
 
-    Attributes
-    ----------
-    groups : int64 array of shape (n,), optional
-        Rows of one group are on the same side of every split.
-    n_folds : int, optional
-        How many folds to make; None for as many as the caller makes by default.
-    given : tuple of Fold, optional
-        The folds of a splitter or an iterable, by row numbers.
-    """
-
-    groups: NDArray[np.int64] | None = None
-    n_folds: int | None = None
-    given: tuple[Fold, ...] | None = None
+    groups: NDArray[np.int64] | None = None  # rows of one group are on the same side of every split
+    n_folds: int | None = None  # None: as many as the caller makes by default
+    given: tuple[Fold, ...] | None = None  # the folds of a splitter or an iterable, by row numbers
 
     @property
     def by_user(self) -> bool:
@@ -59,28 +49,14 @@ def folds(
     are_classes: bool,
     per_class: bool = False,
 ) -> list[Fold]:
-    """The folds of some rows: those that were given or, by default, `n_folds` parts that are held out in turn.
+    """The folds of some rows: those of `folding` or, by default, `n_folds` parts that are held out in turn.
 
-    Parameters
-    ----------
-    key : array of shape (n,)
-        Class numbers, or values: rows that are alike go to different folds.
-    n_folds : int
-        How many folds there are if the user does not say.
-    rng : Generator
-    folding : Folding, optional
-        What the user says, of these rows.
-    weight : array of shape (n,), optional
-        Folds are of like weight. A row of weight 3 goes where a group of three rows like it would go.
-    are_classes : bool
-        Whether `key` holds classes. What has all rows of a class (a lone row, or a group) is then never held out.
-    per_class : bool
-        Deal the rows of each class from the first fold on, so that this one has rows of all classes.
+    Both sides of each fold have rows.
 
-    Returns
-    -------
-    list of Fold
-        Both sides of each have rows.
+    - Rows of like `key`, class numbers or values, go to different folds; what has all rows of a class (a lone row, or a
+      group) is never held out.
+    - Folds are of like weight. A row of weight 3 goes where a group of three rows like it would go.
+    - `per_class` deals the rows of each class from the first fold on, so that this one has rows of all classes.
 
     Examples
     --------

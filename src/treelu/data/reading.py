@@ -31,18 +31,12 @@ BLOCK = 2**21  # entries that are scaled at once
 class ClassEncoding:
     """y of classes → targets.
 
-    Attributes
-    ----------
-    classes : array of shape (n_classes,)
-        Sorted.
-    class_weight : dict, "balanced" or None
-    order : array of shape (n_classes,), optional
-        The numbers of the classes in the order that training has them in, which no name decides: by their weight. None
-        for the order of `classes`, as in models of version 0.1.
+    `order` has the numbers of the classes in the order that training has them in, which no name decides: by their
+    weight. None for the order of `classes`, as in models of version 0.1.
     """
 
-    classes: NDArray[Any]
-    class_weight: Any = None
+    classes: NDArray[Any]  # sorted
+    class_weight: Any = None  # dict, "balanced" or None
     order: NDArray[np.int64] | None = None
     scaling: None = None  # of targets: none
 
@@ -86,17 +80,10 @@ class ClassEncoding:
 
 @dataclass(frozen=True)
 class ValueEncoding:
-    """Real targets → scaled ones.
-
-    Attributes
-    ----------
-    scaling : Scaling
-    n_outputs : int or None
-        None for a vector.
-    """
+    """Real targets → scaled ones."""
 
     scaling: Scaling
-    n_outputs: int | None = None
+    n_outputs: int | None = None  # None for a vector
 
     @classmethod
     def learn(cls, y: Any, standardize: bool, weight: NDArray[Any] | None = None) -> ValueEncoding:
@@ -131,20 +118,11 @@ class ValueEncoding:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that a fit learns of X and y, with which later rows are read.
-
-    Attributes
-    ----------
-    encoding : ClassEncoding or ValueEncoding
-    scaling : Scaling
-        Of the features and the indicators of missing values.
-    missing : MissingValues, optional
-        What fills missing values.
-    """
+    """Everything that a fit learns of X and y, with which later rows are read."""
 
     encoding: ClassEncoding | ValueEncoding
-    scaling: Scaling
-    missing: MissingValues | None = None
+    scaling: Scaling  # of the features and the indicators of missing values
+    missing: MissingValues | None = None  # what fills missing values
 
     @classmethod
     def learn(

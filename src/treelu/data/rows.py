@@ -162,17 +162,9 @@ def warn_of_few_rows(n_rows: int) -> None:
 def read_folding(
     cv: Any, groups: Any, X: Any, y: Any, rows: NDArray[np.int64] | None = None, *, are_classes: bool
 ) -> Folding | None:
-    """`cv` and `groups` as a `Folding`, checked; None where neither is given.
+    """`cv` (int, splitter, pairs of row numbers of X) and `groups` as a `Folding`, checked; None without either.
 
-    Parameters
-    ----------
-    cv : int, splitter, iterable of pairs (train, test) or None
-    groups : array of shape (n,) or None
-    X, y : the rows and targets, which splitters may look at
-    rows : int array, optional
-        The rows that are fitted, which the result is about; the others count as dropped. An iterable has the row
-        numbers of X.
-    are_classes : bool
+    The result is about `rows`, those that are fitted (None: all); the others count as dropped.
     """
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     number = None if groups is None else _group_numbers(groups, n_rows)

@@ -47,8 +47,6 @@ class Scaling:
 HEAVY = 3.0  # a tail is heavy when it makes the deviation so many times what the quartiles say
 QUARTILES_TO_DEVIATION = 1.349  # the distance of a normal distribution's quartiles, in deviations
 QUARTILE_ROWS = 100_000  # are enough to know the quartiles
-
-
 SPREADS = 1e-120, 1e120  # between these a deviation, its square and its inverse are finite, and so is a folded network
 NOTHING = 1e120  # what is divided by it is 0 in float32
 ENTRIES = 2**18  # of a sparse table, summed at once
@@ -56,26 +54,17 @@ DENSE_ENOUGH = 1 / 3  # of a sparse table's entries stored: it takes no more mem
 
 
 def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
-    """Centre and scale of each feature that is to be scaled: mean and standard deviation.
+    """Centre and scale of each feature that is to be scaled: mean and standard deviation; `name` is for messages.
 
-    Under "auto" a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
-    would squeeze all others into a point that training cannot part.
-
-    Parameters
-    ----------
-    X : ndarray or SciPy sparse
-        The training rows.
-    standardize : bool or "auto"
-        True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those that are
-        not binary. Sparse features are centred only where most of them is stored anyway; others are divided by the
-        root mean square of their entries, so that zeros stay zeros. Constant features become 0, to the last digit: they
-        are centred and keep their scale, and where nothing is centred they are divided by `NOTHING`.
-    name : str
-        What messages call the table.
+    - True scales all features (sparse ones are not centred), False none, "auto" those that are not binary.
+    - "auto": a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
+      would squeeze all others into a point that training cannot part. Sparse features are centred only where most of
+      them is stored anyway; others are divided by the root mean square of their entries, so that zeros stay zeros.
+    - Constant features become 0, to the last digit: they are centred and keep their scale, and where nothing is centred
+      they are divided by `NOTHING`.
     """
-    n_features = X.shape[1]
     if not standardize:
-        return Scaling.identity(n_features)
+        return Scaling.identity(X.shape[1])
     scaling = _sparse_scaling(X, standardize) if hasattr(X, "tocsr") else _dense_scaling(X, standardize)
     check_scale(scaling.center, scaling.scale, name)
     return scaling

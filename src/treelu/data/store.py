@@ -2,11 +2,6 @@
 
 Rows are appended once, in pieces, and read back in blocks: what is in memory is one window of blocks, never the table.
 Files are read, not mapped, so that the resident memory does not grow with what has been read.
-
-    with RowStore.create("data", n_features=30) as store:      # removed at the end
-        for X, y in pieces:
-            store.append(X, y)
-        model = LCNClassifier().fit(store)
 """
 
 from __future__ import annotations

@@ -31,23 +31,9 @@ class KernelTargets(NamedTuple):
 class Targets:
     """The targets of all rows of a table, their weights, and scores that are added to the network's own.
 
-    Parameters
-    ----------
-    task : {"binary", "multiclass", "regression"}
-        Cross entropy on a raw score for each label, on K raw scores, or squared error.
-    y : array
-        (n, L) of 0, 1 and, where L > 1, NaN for a label that was not observed; (n,) of class numbers; or (n, L) of
-        real values.
-    n_outputs : int
-        L, K or L.
-    weight : array of shape (n,), optional
-        Weights of the rows; a batch's loss is the weighted mean over its rows with the table's mean weight as 1.
-    offset : array of shape (n, n_outputs), optional
-        The stored sum of an ensemble's earlier members.
-    unit : array of shape (n_outputs,), optional
-        What scaled regression targets were divided by.
-    folding : Folding, optional
-        Which rows belong together, or the folds, where rows are held out.
+    "binary": cross entropy on a raw score for each label; y (n, L) of 0, 1 and, where L > 1, NaN for a label that was
+    not observed. "multiclass": cross entropy on K raw scores; y (n,) of class numbers. "regression": squared error;
+    y (n, L) of real values.
 
     Examples
     --------
@@ -58,11 +44,11 @@ class Targets:
 
     task: Task
     y: NDArray[Any]
-    n_outputs: int
-    weight: NDArray[Any] | None = None
-    offset: NDArray[Any] | None = None
-    unit: NDArray[Any] | None = None
-    folding: Folding | None = None
+    n_outputs: int  # L, K or L
+    weight: NDArray[Any] | None = None  # (n,): a batch's loss is the weighted mean, with the table's mean weight as 1
+    offset: NDArray[Any] | None = None  # (n, n_outputs): the stored sum of an ensemble's earlier members
+    unit: NDArray[Any] | None = None  # (n_outputs,): what scaled regression targets were divided by
+    folding: Folding | None = None  # which rows belong together, or the folds, where rows are held out
 
     def __len__(self) -> int:
         return len(self.y)

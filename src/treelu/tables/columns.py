@@ -132,7 +132,6 @@ class TextColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return [f"{self.name}={answer}" for answer in self.answers]
 
     @classmethod
@@ -183,12 +182,10 @@ class TextColumn:
         return encoded
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {"categories": list(self.categories), "other": self.other, "missing": self.missing}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> TextColumn:
-        """The inverse of `to_dict`."""
         if not isinstance(data["other"], bool) or not isinstance(data["missing"], bool):
             raise ValueError(f"column {name!r}: other and missing must be true or false")
         return cls(name, _texts(data["categories"]), data["other"], data["missing"])
@@ -208,7 +205,6 @@ class DateColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return [f"{self.name} ({part})" for part in self.parts] + [f"{self.name}={MISSING}"] * self.indicator
 
     @property
@@ -252,7 +248,6 @@ class DateColumn:
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {
             "format": self.format,
             "parts": list(self.parts),
@@ -263,7 +258,6 @@ class DateColumn:
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> DateColumn:
-        """The inverse of `to_dict`."""
         format, parts, middle, indicator = data["format"], data["parts"], data["middle"], data["indicator"]
         if not isinstance(format, str | None) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a format of dates")
@@ -285,7 +279,6 @@ class SmilesColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return self.fingerprint.get_feature_names_out().tolist()
 
     @classmethod
@@ -315,12 +308,10 @@ class SmilesColumn:
             return self.fingerprint.transform_kept(column.to_list())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {"fingerprint": self.fingerprint.to_dict() | _NO_ROWS}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> SmilesColumn:
-        """The inverse of `to_dict`."""
         from treelu.chem import MolecularFeatures, MorganFingerprint
 
         memory = data["fingerprint"]

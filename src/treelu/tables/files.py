@@ -6,6 +6,7 @@ import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,11 +244,9 @@ def reader_errors(path: str | Path) -> Iterator[None]:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", message="Length of header")
                 yield
-        except (TableError, ImportError, OSError, EOFError, UnicodeDecodeError):
+        except (TableError, ImportError, OSError, EOFError, UnicodeDecodeError, zlib.error):
             raise
         except Exception as error:
-            if type(error).__name__ == "error" and type(error).__module__ == "zlib":
-                raise
             raise TableError(_parser_message(path, error)) from None
 
 

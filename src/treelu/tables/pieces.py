@@ -141,24 +141,12 @@ def estimate_rows(files: Sequence[str]) -> int | None:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows drawn from a stream.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The rows, in the order of the stream.
-    numbers : int array
-        Their numbers in the stream, from 0.
-    n_rows : int
-        How many rows the stream has.
-    file_rows : dict
-        How many rows each file has, where the stream is one of files.
-    """
+    """Rows drawn from a stream, in its order."""
 
     frame: pd.DataFrame
-    numbers: NDArray[np.int64]
-    n_rows: int
-    file_rows: dict[str, int] = field(default_factory=dict)
+    numbers: NDArray[np.int64]  # of the rows in the stream, from 0
+    n_rows: int  # of the stream
+    file_rows: dict[str, int] = field(default_factory=dict)  # of each file, where the stream is one of files
 
 
 def draw_table(
