@@ -66,12 +66,10 @@ class BlockRows(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
         return len(self), self.n_features
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
         return -(-len(self) // BLOCK_ROWS)
 
     def windows(self, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Iterator[Window]:
@@ -118,7 +116,6 @@ class BlockRows(ABC):
         return self.take(np.union1d(numbers, self.first_rows))
 
     def take(self, numbers: NDArray[np.int64]) -> Window:
-        """The rows of some numbers."""
         return self.read_spans([(number, number + 1) for number in numbers.tolist()])
 
 

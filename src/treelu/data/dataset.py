@@ -24,7 +24,6 @@ class Dataset:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The row numbers."""
         return np.arange(self.table.shape[0]) if self.index is None else self.index
 
     def __len__(self) -> int:

@@ -21,12 +21,10 @@ class Scaling:
 
     @classmethod
     def identity(cls, n_features: int) -> Scaling:
-        """The scaling that changes nothing."""
         return cls(np.zeros(n_features), np.ones(n_features))
 
     @property
     def is_identity(self) -> bool:
-        """Whether it changes nothing."""
         return not self.center.any() and bool((self.scale == 1).all())
 
     def transform(self, X: Any) -> Any:

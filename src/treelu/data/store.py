@@ -98,7 +98,6 @@ class RowStore(BlockRows):
 
     @property
     def n_bytes(self) -> int:
-        """The contents of the files."""
         return sum(os.fstat(file.fileno()).st_size for file in self._files.values())
 
     @property

@@ -78,11 +78,10 @@ def save(model: Any, path: str | os.PathLike[str], *, beside: Mapping[str, bytes
 
 
 def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, bytes]) -> None:
-    """Put a model into a folder that nobody else writes to.
+    """Put a model into a folder that nobody else writes to; a full disk or an interrupt leaves the folder as it was.
 
-    All files are on the disk under temporary names before any is renamed or removed: a full disk or an interrupt leaves
-    the folder as it was. The earlier model's reports go before its manifest does, so that none stands beside another
-    model.
+    All files are on the disk under temporary names before any is renamed or removed. The earlier model's reports go
+    before its manifest does, so that none stands beside another model.
     """
     earlier, name = own_files(folder), _arrays_name(arrays)
     check_beside(folder, list(beside))
@@ -185,11 +184,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _read_files(folder: Path) -> tuple[bytes, bytes]:
-    """The bytes of the two files.
-
-    Another process may replace the model between the two reads, and then the manifest names another second file. After
-    some tries writers are kept out.
-    """
+    """The bytes of the two files, which another process may replace between two reads: at last writers are kept out."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             return _read_both(folder)

@@ -93,7 +93,6 @@ class TableEncoder:
 
     @property
     def smiles_column(self) -> SmilesColumn | None:
-        """The column of molecules, if there is one."""
         return next((column for column in self.columns if isinstance(column, SmilesColumn)), None)
 
     @classmethod
@@ -221,17 +220,18 @@ class TableEncoder:
         check_columns([column.name for column in self.columns if column.name in used], frame)
         # models of version 0.1 kept the blanks around names
         cells = {name: frame[name if name in frame.columns else name.strip()] for name in used}
-        rows, bits, molecules = np.arange(len(frame)), None, self.smiles_column
+        rows, bits, molecules = np.arange(len(frame)), np.empty(0), self.smiles_column
         if molecules is not None and molecules.name in used:
-            bits, rows = molecules.encode(cells[molecules.name])
+            sparse, rows = molecules.encode(cells[molecules.name])
             if len(self.columns) == 1:
-                return Encoded(bits, rows)
+                return Encoded(sparse, rows)
+            bits = sparse.toarray()
         parts = []
         for column in self.columns:
             if column.name not in used:
                 parts.append(np.zeros((len(rows), len(column.features))))
             elif isinstance(column, SmilesColumn):
-                parts.append(bits.toarray())
+                parts.append(bits)
             else:
                 parts.append(column.encode(cells[column.name], note, lenient=lenient, first_row=first_row)[rows])
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)

@@ -232,8 +232,10 @@ class TableModel:
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
         digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
-        texts = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
-        plain = {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
+        texts: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
+        plain: dict[str, Any] = {
+            name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")
+        }
         return cls(
             encoder, estimator, trees=trees, carts=carts, styles=styles, digest=digest, threshold=float(threshold),
             **texts, **plain,
