@@ -220,7 +220,7 @@ class TableEncoder:
         check_columns([column.name for column in self.columns if column.name in used], frame)
         # models of version 0.1 kept the blanks around names
         cells = {name: frame[name if name in frame.columns else name.strip()] for name in used}
-        rows, bits, molecules = np.arange(len(frame)), np.empty(0), self.smiles_column
+        rows, bits, molecules = np.arange(len(frame)), np.empty((0, 0)), self.smiles_column
         if molecules is not None and molecules.name in used:
             sparse, rows = molecules.encode(cells[molecules.name])
             if len(self.columns) == 1:

@@ -232,14 +232,10 @@ class TableModel:
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
         digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
-        texts: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
-        plain: dict[str, Any] = {
-            name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")
-        }
-        return cls(
-            encoder, estimator, trees=trees, carts=carts, styles=styles, digest=digest, threshold=float(threshold),
-            **texts, **plain,
-        )  # fmt: skip
+        given: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
+        given |= {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
+        given |= {"trees": trees, "carts": carts, "styles": styles, "digest": digest, "threshold": float(threshold)}
+        return cls(encoder, estimator, **given)
 
     def _features(self, frame: pd.DataFrame) -> Any:
         encoded = self.encoder.encode(frame, unused=self.unused_columns)
