@@ -19,7 +19,7 @@ from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import TableRows
-from treelu.data import blocks, store_folder
+from treelu.data import blocks
 from treelu.data import store as stores
 from treelu.data.store import RowStore
 from treelu.estimators import _large, _leaves
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_up_or_cannot_be_written_ends_the_fit(
     for owner, name, put, message in [
         (stores, "_write_all", full, "treelu: .* No space left on device; the rows take [0-9,]+ bytes so far"),
         (
-            store_folder,
+            stores,
             "tempfile",
             SimpleNamespace(mkdtemp=read_only),
             "Permission denied: rows cannot be stored in .*",

@@ -16,8 +16,8 @@ from treelu.tables.numbers import (
     point_is_open,
     reads_two_ways,
     to_numbers,
+    unit_format,
 )
-from treelu.tables.units import unit_format
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from treelu.tables.numbers import (
     number_format,
     to_numbers,
     to_texts,
+    unit_format,
 )
 from treelu.tables.paths import TableError
-from treelu.tables.units import unit_format
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -326,3 +328,76 @@ def point_is_open(column: pd.Series, commas: bool) -> bool:
     if not seen.dot_open or seen.dot_decimal:
         return False
     return commas or bool(seen.padded and seen.small and not seen.large)
+
+
+# Units: "12 kg", "3.5mg", "20 days"
+
+_LETTER = r"[^\W\d_]|[°µΩÅ℃℉‰]"
+_WORD = rf"(?:{_LETTER})+(?:\^?[23]|[²³])?"
+_UNIT = rf"{_WORD}(?:[/·]{_WORD}| {_WORD})?"
+_QUANTITY = re.compile(rf"[-+]?[\d.,][\d.,' ]*?(?:[eE][-+]?\d+)?\s*({_UNIT})")
+_LONGEST_UNIT = 20  # characters of a unit
+
+# Different units of this list in one column are a mistake; other words behind numbers may be parts of names ("12a").
+_UNITS = """
+    kg g mg µg ug ng t lb oz stone
+    km m cm mm µm um nm mi mile ft foot in inch yd yard
+    l L dl dL cl cL ml mL µl µL gal gallon pint
+    m2 m² m^2 cm2 cm² km2 km² ft2 ft² sqft ha acre m3 m³ cm3 cm³
+    s sec second ms µs ns min minute h hr hour d day week month year yr
+    °C °F °K K C F ℃ ℉
+    V mV kV A mA µA W mW kW MW GW Wh kWh MWh J kJ MJ cal kcal eV keV MeV Hz kHz MHz GHz
+    B kB KB MB GB TB KiB MiB GiB bit Mbit Gbit
+    Pa kPa hPa MPa bar mbar psi atm mmHg
+    M mM µM uM nM pM mol mmol µmol g/L g/l g/dL g/dl mg/L mg/l mg/dL mg/dl µg/L µg/l ng/mL mmol/L mmol/l µmol/L µmol/l
+    IU IU/L U/L km/h m/s mph kmh ppm ppb bpm rpm dB
+"""
+_KNOWN_UNITS = frozenset(_UNITS.split())
+
+
+def unit_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:
+    """How a text column of numbers with one unit is written; None where it is none."""
+    texts = different_texts(column)
+    units = {text: unit for text in texts if (unit := _unit(text)) is not None}
+    plain = [text for text in texts if NumberFormat(",", ".").parse(text) or NumberFormat(".", ",").parse(text)]
+    if not units or len(units) + len(plain) < NUMERIC_SHARE * len(texts):
+        return None
+    _check_units(column.name, units, plain)
+    if len(set(map(_singular, units.values()))) > 1 or len(units) < NUMERIC_SHARE * len(texts):
+        return None
+    written = tuple(sorted(set(units.values()), key=lambda unit: (-len(unit), unit)))
+    return format_of(column.name, texts, written, decimal=decimal, marks=marks)
+
+
+def _unit(text: str) -> str | None:
+    """What stands behind the number of a text."""
+    match = _QUANTITY.fullmatch(text.replace("\u00a0", " ").replace("\u202f", " ").strip())
+    # "12 e" and "12e" are too much like numbers; currencies have rules of their own.
+    if match is None or len(match[1]) > _LONGEST_UNIT or match[1] in ("e", "E", *CURRENCIES):
+        return None
+    return match[1]
+
+
+def _singular(unit: str) -> str:
+    """One spelling for one unit, day and days: without the s of a plural, and with one of the two characters for µ."""
+    unit = unit.replace("\u03bc", "\u00b5")
+    if unit in ("feet", "inches"):
+        return {"feet": "foot", "inches": "inch"}[unit]
+    return unit.removesuffix("s") if len(unit) > 3 or unit in ("lbs", "hrs", "yrs") else unit
+
+
+def _check_units(name: object, units: dict[str, str], plain: Sequence[str]) -> None:
+    """Raise where the units of some texts are clearly mixed: with each other, or with numbers that have none."""
+    counts = Counter(map(_singular, units.values()))
+    (usual, most), *others = counts.most_common()
+    # Digits with one letter behind them may well be a name.
+    clear = any(len(unit) > 1 or " " in text or "\u00a0" in text for text, unit in units.items())
+    sure = clear and all(unit in _KNOWN_UNITS for unit in counts)
+    remedy = f"write all values in one unit, or add --text {quote(str(name))} to read them as categories"
+    if others and (sure or most >= NUMERIC_SHARE * len(units)):
+        pair = (usual, others[0][0])
+        first, second = (next(text for text, unit in units.items() if _singular(unit) == one) for one in pair)
+        raise TableError(f"column {name!r} mixes {first!r} and {second!r}; {remedy}")
+    bare = [text for text in plain if text.strip("+-0., ")]
+    if not others and bare and sure:
+        raise TableError(f"column {name!r} mixes {next(iter(units))!r} and {bare[0]!r}; {remedy}")

@@ -19,9 +19,9 @@ from treelu.tables.numbers import (
     number_format,
     to_numbers,
     to_texts,
+    unit_format,
 )
 from treelu.tables.paths import TableError
-from treelu.tables.units import unit_format
 from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
