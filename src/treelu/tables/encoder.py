@@ -157,8 +157,8 @@ class TableEncoder:
                 left_out[str(name)] = learned
                 continue
             columns.append(learned)
-            for doubt in _doubts(frame[name], learned):
-                (warn or note)(f"column {name!r}{doubt}")
+            for warning in _column_warnings(frame[name], learned):
+                (warn or note)(f"column {name!r}{warning}")
         if left_out:
             count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
             width = min(24, max(map(len, left_out)))
@@ -334,7 +334,7 @@ def _useless(values: Any, what: str = "value") -> str | None:
     return f"it has one {what} only" if column.nunique(dropna=what == "date") == 1 else None
 
 
-def _doubts(column: pd.Series, learned: NumberColumn | TextColumn | DateColumn) -> Iterator[str]:
+def _column_warnings(column: pd.Series, learned: NumberColumn | TextColumn | DateColumn) -> Iterator[str]:
     """What may be wrong with a column that can be read: row numbers, outliers, lost digits, two spellings."""
     name = quote(str(column.name))
     if isinstance(learned, TextColumn):
