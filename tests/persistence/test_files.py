@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.persistence.models import table_model
 from treelu.persistence import ModelFileError, dumps, load, loads, save
 from treelu.persistence.estimators import today
 from treelu.persistence.files import MANIFEST, write_atomically
@@ -186,3 +187,10 @@ def test_parameters_of_earlier_versions() -> None:
 
 def test_labels_as_json() -> None:
     assert ArrayWriter().labels(np.array(["no", "yes"])) == {"dtype": "str", "values": ["no", "yes"]}
+
+
+def test_reports_of_others_beside_a_table_model_stay(tmp_path: Path) -> None:
+    save(table_model(), tmp_path)
+    (tmp_path / "report.html").write_text("mine")
+    save(table_model(), tmp_path)
+    assert (tmp_path / "report.html").read_text() == "mine"

@@ -237,9 +237,8 @@ def dumps(model: Any, *, beside: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
         "treelu": __version__,
         "arrays": {"file": _arrays_name(arrays), "bytes": len(arrays), "sha256": _sha256(arrays)},
         "model": description,
+        "beside": list(beside),
     }
-    if beside:
-        manifest["beside"] = list(beside)
     text = json.dumps(manifest | {"sha256": _checksum(manifest)}).encode()
     _check_size(text)
     return text, arrays
