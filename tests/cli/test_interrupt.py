@@ -61,7 +61,7 @@ def test_in_any_training_it_ends_the_command_and_keeps_the_old_model(
         if calls == moment:
             press_ctrl_c()
 
-    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    monkeypatch.setattr("treelu.cli.train._go_on", go_on)
     typed = type_(*words, "--target", targets, "--force", "--no-refit")
     if moment == 4 and targets == "survived":  # there are three epochs
         assert typed.code == 0
@@ -80,7 +80,7 @@ def test_in_the_second_fit_too(table: Path, tmp_path: Path, type_: Type, monkeyp
         if calls == 4:  # each fit has three epochs
             press_ctrl_c()
 
-    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    monkeypatch.setattr("treelu.cli.train._go_on", go_on)
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK)
     assert (typed.code, calls) == (130, 4)
     assert not (tmp_path / "m").exists()

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
+from treelu.cli.model import QueriedModel, discrete_features
 from treelu.cli.prepare import TableRows
-from treelu.cli.queried_model import QueriedModel
 from treelu.report import render, summarize
 from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
 from treelu.report.rows import Floats
@@ -83,7 +83,6 @@ def summarize_target(
     title: str,
     seed: int = 0,
     rows_are: RowsAre = "given",
-    warnings: tuple[str, ...] = (),
     predictions: dict[str, Floats] | None = None,
     scored: str | None = None,
 ) -> dict[str, Any]:
@@ -102,7 +101,7 @@ def summarize_target(
         title=f"{title}: {target}",
         target=target,
         notes=model.notes,
-        warnings=(*warnings, *model.warnings),
+        warnings=model.warnings,
         rows_are=rows_are,
         row_names=None if rows is None else rows.names,
         row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
@@ -216,17 +215,18 @@ def page_queries(
         return None
     decides = model.decided_tree(queried.tree)
     columns = queried.columns
-    options = columns.options()
-    discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
+    limits = columns.options()
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(before, after, discrete, _same_answer(decides, queried.output, before, after))
+        row = short_numbers(
+            before, after, discrete_features(limits), _same_answer(decides, queried.output, before, after)
+        )
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
         queried.tree,
-        {name: options[name] for name in ("bounds", "whole", "groups")},
-        lambda row: [*options["keep"], *columns.missing(row)],
+        {name: limits[name] for name in ("bounds", "whole", "groups")},
+        lambda row: queried.stay(row, limits),
         speak,
         [name for name, places in columns.places.items() for _ in places],
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
