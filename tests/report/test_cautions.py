@@ -8,7 +8,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.report.trees import complete_tree, rows_for
 from treelu.report import summarize
 from treelu.report.cautions import classification_cautions, leaf_cautions, regression_cautions
-from treelu.report.dependence import partial_dependence
+from treelu.report.curves import partial_dependence
 from treelu.report.digest import KEPT, RowDigest
 from treelu.tree import ObliqueTree
 

@@ -28,27 +28,8 @@ def classification_cautions(
 ) -> list[str]:
     """Warnings about a classifier's scores.
 
-    Parameters
-    ----------
-    target, probability : arrays
-        Class numbers, and probabilities of shape (n_rows, n_classes).
-    names : list of str
-        Of the classes.
-    threshold : float
-        Of two classes, the probability from which the second is predicted.
-    weighted : bool
-        Whether training gave classes weights.
-    strongest : str or None
-        The feature that takes part most.
-
-    Examples
-    --------
-    >>> target = np.repeat([0, 1], [95, 5])
-    >>> for line in classification_cautions(
-    ...     target, np.tile([0.9, 0.1], (100, 1)), ["no", "yes"], threshold=0.5, weighted=True, strongest=None
-    ... ):
-    ...     print(line)
-    'yes' is never predicted, although 5 of 100 rows are 'yes'; the threshold can be lowered
+    Of two classes, `threshold` is the probability from which the second is predicted. `weighted`: training gave classes
+    weights. `strongest`: the feature that takes part most.
     """
     counts = np.bincount(target.astype(int), minlength=len(names))
     decided = decide(probability, threshold)
