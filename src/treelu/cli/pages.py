@@ -6,9 +6,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,11 @@ from treelu.cli.messages import InputError, count
 from treelu.cli.model import QueriedModel, discrete_features
 from treelu.cli.prepare import TableRows
 from treelu.report import render, summarize
+from treelu.report.predictions import predict
 from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
+from treelu.report.render import render_index
 from treelu.report.rows import Floats
-from treelu.report.summary import RowsAre, predict
+from treelu.report.summary import SummaryOptions
 from treelu.tables import TableModel
 from treelu.tables.queries import short_numbers
 from treelu.tree import ObliqueTree
@@ -36,19 +37,17 @@ def summarize_model(
     model: TableModel, rows: TableRows | None, *, title: str, seed: int = 0, predictions: Predictions | None = None
 ) -> Summaries:
     """A summary for each target, scored on rows that training did not see, or by `predictions` for these rows."""
-    scored = None
-    if predictions is not None:
-        scored = (
-            f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
-            f"fitted to all {model.n_rows:,}."
-        )
+    how: SummaryOptions = {"title": title, "random_state": seed, "rows_are": "hold-out"}
+    if predictions is None:
+        return {target: summarize_target(model, rows, target, **how) for target in model.targets}
+    how["scored"] = (
+        f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
+        f"fitted to all {model.n_rows:,}."
+    )
     return {
-        target: summarize_target(
-            model, rows, target, title=title, seed=seed, rows_are="hold-out", scored=scored,
-            predictions=None if predictions is None else predictions[target],
-        )
+        target: summarize_target(model, rows, target, predictions=predictions[target], **how)
         for target in model.targets
-    }  # fmt: skip
+    }
 
 
 def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) -> Predictions:
@@ -76,44 +75,36 @@ def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
 
 
 def summarize_target(
-    model: TableModel,
-    rows: TableRows | None,
-    target: str,
-    *,
-    title: str,
-    seed: int = 0,
-    rows_are: RowsAre = "given",
-    predictions: dict[str, Floats] | None = None,
-    scored: str | None = None,
+    model: TableModel, rows: TableRows | None, target: str, **how: Unpack[SummaryOptions]
 ) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
     rows = _of_known_target(rows, k)
     draw_feature, draw_row = _drawings(model, rows)
+    if rows is None:
+        how["predictions"] = how["scored"] = None
+    else:
+        how["row_names"], how["groups"] = rows.names, rows.groups
+        how["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
+    if model.task == "classification" and len(model.estimator.classes_) == 2:
+        how["positive"] = model.positive
+    how["title"] = f"{how['title']}: {target}"
     return summarize(
         tree,
         X=None if rows is None else rows.X,
         y=None if rows is None else rows.y,
         estimator=member,
         name=_name(model),
-        baselines=_carts(model, k) or None,
-        title=f"{title}: {target}",
+        baselines=_carts(model, k),
         target=target,
         notes=model.notes,
         warnings=model.warnings,
-        rows_are=rows_are,
-        row_names=None if rows is None else rows.names,
-        row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
-        groups=None if rows is None else rows.groups,
-        predictions=None if rows is None else predictions,
-        scored=None if rows is None else scored,
         columns=model.encoder.to_dict()["columns"],
-        positive=model.positive if model.task == "classification" and len(model.estimator.classes_) == 2 else None,
         threshold=model.threshold,
         draw_feature=draw_feature,
         draw_row=draw_row,
-        random_state=seed,
+        **how,
     )
 
 
@@ -290,36 +281,13 @@ def _file_word(target: str) -> str:
 
 def _index(summaries: Summaries, names: dict[str, str]) -> str:
     """A page of links, with each target's scores."""
-    rows = []
     metric = _first_metric(summaries)
-    for target, summary in summaries.items():
-        cells = "".join(f"<td>{escape(_interval(entry, metric['key']))}</td>" for entry in summary["models"])
-        rows.append(f'<tr><th scope="row"><a href="{escape(names[target])}">{escape(target)}</a></th>{cells}</tr>')
-    heads = "".join(
-        f'<th scope="col">{escape(entry["name"])}</th>' for entry in next(iter(summaries.values()))["models"]
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Targets</title>
-<style>
-:root {{ color-scheme: light dark; font: 15px/1.55 system-ui, sans-serif; }}
-body {{ max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }}
-body {{ background: light-dark(#faf9f6, #131519); color: light-dark(#1c2027, #e9e7e2); }}
-h1 {{ font-size: 1.8rem; line-height: 1.2; letter-spacing: -0.015em; margin: 0; }}
-p, thead th {{ color: light-dark(#6a707b, #9ba2ad); }}
-table {{ border-collapse: collapse; margin-top: 1.2rem; font-variant-numeric: tabular-nums; }}
-td, th {{ padding: 0.5rem 1.8rem 0.5rem 0; text-align: left; border-bottom: 1px solid light-dark(#e3e0d9, #2e333c); }}
-a {{ color: light-dark(#4f46b8, #a49cf5); }}
-</style>
-<h1>{count(len(summaries), "target")}</h1>
-<p>{escape(metric["name"])} on hold-out rows, with 95 % intervals. Each target has a page of its own.</p>
-<table><thead><tr><th scope="col">target</th>{heads}</tr></thead><tbody>
-{chr(10).join(rows)}
-</tbody></table>
-</html>
-"""
+    rows = [
+        (names[target], target, [_interval(entry, metric["key"]) for entry in summary["models"]])
+        for target, summary in summaries.items()
+    ]
+    models = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
+    return render_index(f"{metric['name']} on hold-out rows, with 95 % intervals.", models, rows)
 
 
 # Scores on the terminal
