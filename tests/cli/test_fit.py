@@ -20,12 +20,21 @@ from treelu.cli.model import substructures
 from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
 from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
+from treelu.cli.train import default_method
 from treelu.report import fit_cart
 from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
 
 pytestmark = pytest.mark.slow
+
+
+def test_options_of_networks_choose_the_large_tree() -> None:
+    options = FitOptions(data="", target=[], out=Path("m"))
+    given = {"terms": 2}, {"balanced": True}, {"depth": 2}, {"tune": True}
+    methods = [default_method(replace(options, model=ModelOptions(**one)), "regression") for one in given]  # type: ignore[arg-type]
+    assert methods == ["tree", "tree", "lcn", "lcn"]
+    assert default_method(options, "labels") == "lcn"
 
 
 def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
@@ -567,6 +576,8 @@ def test_names_of_files_stay_short() -> None:
     words = file_words(["x" * 400, "x" * 401, "ü" * 300, "/", "..", "CON"])
     assert len(set(words.values())) == 6
     assert all(len(f"report-{word}.html".encode()) < 200 for word in words.values())
+    targets = ["NR-AR / 2", "IC50 (a)", "IC50 [a]", "ic50-A"]
+    assert file_words(targets) == dict(zip(targets, ["NR-AR-2", "IC50-a", "IC50-a-2", "ic50-A-3"], strict=True))
 
 
 def test_a_folder_that_cannot_be_written_is_noticed_before_training(

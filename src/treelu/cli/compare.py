@@ -72,15 +72,7 @@ def _score(model: TableModel, rows: TableRows, metric: str) -> float:
 
 
 def comparison_line(found: dict[str, Any]) -> str:
-    """The comparison in one line.
-
-    Examples
-    --------
-    >>> small, large = ({"leaves": 8, "terms": 3, "score": 0.951}, {"leaves": 34, "terms": 30, "score": 0.963})
-    >>> comparison_line({"metric": "accuracy", "small": small, "large": large})
-    '8 leaves, at most 3 terms: accuracy 0.951; the large tree (LCN, 34 leaves that rows reach, 30 terms): \
-0.963'
-    """
+    """The comparison in one line."""
     small, large = found["small"], found["large"]
     most = f"at most {count(small['terms'], 'term')}" if small["terms"] else "no question"
     return (

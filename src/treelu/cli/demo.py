@@ -105,13 +105,7 @@ def _draw(model: TableModel, folder: Path) -> None:
 
 
 def molecules() -> pd.DataFrame:
-    """SMILES and activity (−log10 of the molar concentration) of the series in RDKit's wheel.
-
-    Examples
-    --------
-    >>> molecules().shape
-    (1017, 2)
-    """
+    """SMILES and activity (−log10 of the molar concentration) of the series in RDKit's wheel."""
     import pandas as pd
     import rdkit
 
@@ -123,13 +117,7 @@ def molecules() -> pd.DataFrame:
 
 
 def tumours() -> pd.DataFrame:
-    """scikit-learn's breast cancer table, with the diagnosis as text.
-
-    Examples
-    --------
-    >>> tumours()["diagnosis"].value_counts().to_dict()
-    {'benign': 357, 'malignant': 212}
-    """
+    """scikit-learn's breast cancer table, with the diagnosis as text."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer(as_frame=True)

@@ -254,13 +254,7 @@ def pages(summaries: Summaries) -> dict[str, bytes]:
 
 
 def file_words(targets: Sequence[str]) -> dict[str, str]:
-    """Each target's name as part of a file name; no two are the same, nor differ in capitals only.
-
-    Examples
-    --------
-    >>> file_words(["NR-AR / 2", "IC50 (a)", "IC50 [a]", "ic50-A"])
-    {'NR-AR / 2': 'NR-AR-2', 'IC50 (a)': 'IC50-a', 'IC50 [a]': 'IC50-a-2', 'ic50-A': 'ic50-A-3'}
-    """
+    """Each target's name as part of a file name; no two are the same, nor differ in capitals only."""
     words: dict[str, str] = {}
     taken: set[str] = set()
     for target in targets:

@@ -73,14 +73,7 @@ _CODE = r"[+-]?(?:0[0-9]+|[0-9]{16,})"
 
 
 def _typed(column: pd.Series) -> pd.Series:
-    """A column of texts as the numbers or truth values that it holds, for JSON; codes stay as they stand.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [_typed(pd.Series(texts)).tolist() for texts in (["7", "1.50"], ["00120", "7"], ["TRUE", "false"])]
-    [[7.0, 1.5], ['00120', '7'], [True, False]]
-    """
+    """A column of texts as the numbers or truth values that it holds, for JSON; codes stay as they stand."""
     import pandas as pd
 
     if column.dtype.kind not in "OTU" or not all(isinstance(text, str) for text in column.dropna()):
@@ -166,27 +159,14 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
 
 
 def quoted(value: Any) -> Any:
-    """A text that a spreadsheet would execute, with an apostrophe before it; everything else as it is.
-
-    Examples
-    --------
-    >>> quoted("=1+1"), quoted("-5.2"), quoted("@name"), quoted("plain"), quoted(3)
-    ("'=1+1", '-5.2', "'@name", 'plain', 3)
-    """
+    """A text that a spreadsheet would execute, with an apostrophe before it; everything else as it is."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table whose texts and column names a spreadsheet shows and does not execute.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> for_spreadsheets(pd.DataFrame({"=a": ["=b", "c"], "d": [-1, 2]})).to_csv(index=False)
-    "'=a,d\\n'=b,-1\\nc,2\\n"
-    """
+    """A table whose texts and column names a spreadsheet shows and does not execute."""
     from pandas.api.types import is_numeric_dtype
 
     texts = {name: frame[name].map(quoted) for name in frame.columns if not is_numeric_dtype(frame[name].dtype)}

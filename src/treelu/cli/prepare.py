@@ -356,15 +356,7 @@ def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:
 def split_rows(
     targets: TableTargets, share: float, seed: int, groups: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows for training and rows held out, with the classes in like shares; a class of one row is for training.
-
-    Examples
-    --------
-    >>> targets = TableTargets("classification", np.array(["a"] * 8 + ["b"] * 2 + ["c"]), np.arange(11))
-    >>> training, held_out = split_rows(targets, 0.3, seed=0)
-    >>> len(training), len(held_out), 10 in training
-    (8, 3, True)
-    """
+    """Rows for training and rows held out, with the classes in like shares; a class of one row is for training."""
     rows = np.arange(len(targets.y))
     n_held_out = round(share * len(rows))
     if n_held_out == 0:

@@ -75,14 +75,7 @@ def _few_rows(n_rows: int) -> list[str]:
 
 
 def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positive: int, threshold: float) -> list[str]:
-    """Warnings of leaves that predict one class while most of their rows here are of another.
-
-    Examples
-    --------
-    >>> leaf = {"node": 4, "n": 20, "prediction": [0.55, 0.45], "observed": [5, 15]}
-    >>> leaf_cautions([leaf], ["no", "yes"], 1, 0.5)
-    ["leaf 4 predicts 'no' (55%), although 75% of its 20 rows here are 'yes'; a threshold of 0.45 would call them so"]
-    """
+    """Warnings of leaves that predict one class while most of their rows here are of another."""
     lines = []
     for leaf in sorted(leaves, key=lambda leaf: -(leaf["n"] or 0)):
         predicted, observed = leaf["prediction"], leaf["observed"]
@@ -106,14 +99,7 @@ def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positiv
 
 
 def regression_cautions(target: Floats, prediction: Floats, *, strongest: str | None) -> list[str]:
-    """Warnings about a regressor's scores.
-
-    Examples
-    --------
-    >>> y = np.arange(30.0)
-    >>> regression_cautions(y, y, strongest="z")
-    ["R² is 1.0000; is the answer among the features ('z' takes part most)? Scores like this are rare"]
-    """
+    """Warnings about a regressor's scores."""
     spread = float(((target - target.mean()) ** 2).sum())
     if len(target) < ENOUGH_ROWS or spread == 0:
         return _few_rows(len(target))

@@ -90,13 +90,7 @@ def _csp_hash(text: str) -> str:
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``.
-
-    Examples
-    --------
-    >>> print(script_json("</script>"))
-    "\\u003c/script\\u003e"
-    """
+    """JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
