@@ -173,7 +173,7 @@ def test_a_process_ends_with_130_while_a_thread_works_on(table: Path, tmp_path: 
         "import treelu.cli.interrupt as interrupt\n"
         "interrupt.PATIENCE = 0.2\n"
         "from treelu.cli import demo, main\n"
-        "def run(out, seed):\n"
+        "def run(options):\n"
         "    threading.Thread(target=time.sleep, args=(100,)).start()\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(100)\n"

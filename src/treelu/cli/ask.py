@@ -55,11 +55,6 @@ class Way:
     prediction: Any
     changes: tuple[ColumnChange, ...]
 
-    def lines(self) -> list[str]:
-        """The conditions, one per line."""
-        return [str(change) + (" and" if place < len(self.changes) - 1 else "")
-                for place, change in enumerate(self.changes)]  # fmt: skip
-
     def plain(self) -> dict[str, Any]:
         """JSON values."""
         return {
@@ -90,7 +85,7 @@ class Answer:
         lines = []
         for place, way in enumerate(self.ways):
             start = "or it" if place else f"{now}; it"
-            lines += [f"{start} would be {self._then(way)} if", *(f"  {line}" for line in way.lines())]
+            lines += [f"{start} would be {self._then(way)} if", "  " + " and\n  ".join(map(str, way.changes))]
         if len(self.ways) < self.n:
             lines.append(f"no other leaf within the limits is predicted {self.asked_for} ({self._certainty()})")
         return lines

@@ -3,6 +3,7 @@
 Imports nothing heavy, so that help and a slip cost a moment.
 """
 
+# ruff: noqa: RUF009  the functions that are called in the classes make fields
 from __future__ import annotations
 
 import inspect
@@ -25,7 +26,6 @@ Format = Literal["text", "dot", "json", "onnx", "sql", "c", "js", "python", "htm
 Dialect = Literal["plain", "sqlite", "duckdb", "postgresql"]
 Norm = Literal["l1", "l2", "linf"]
 Leaves = Literal["visited", "all"]
-options_value = dataclass(frozen=True, kw_only=True)
 
 
 class MoleculeBlock(StrEnum):
@@ -85,7 +85,7 @@ def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
             yield from _parameters(hint)
             continue
         default = inspect.Parameter.empty if item.default is MISSING else item.default
-        described = Annotated[hint, item.metadata["typer"]]
+        described: Any = Annotated[hint, item.metadata["typer"]]  # type: ignore[valid-type]
         yield inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=described)
 
 
@@ -120,7 +120,7 @@ _within = partial(
 _whole = partial(columns, "Columns that take integers only (a,b,c).")
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
     """How text tables are read; None is recognised."""
 
@@ -139,7 +139,7 @@ class ReadOptions:
         return {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class ColumnOptions:
     """Which columns become features, and how."""
 
@@ -170,7 +170,7 @@ class ColumnOptions:
         return replace(self, **split)
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """The parameters of the estimator, how they are chosen, and how it decides; None is left to it."""
 
@@ -216,7 +216,7 @@ class ModelOptions:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class DemoOptions:
     """The options of `treelu demo`."""
 
@@ -224,7 +224,7 @@ class DemoOptions:
     seed: int = _seed()
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class FitOptions:
     """The options of `treelu fit`."""
 
@@ -275,7 +275,7 @@ class FitOptions:
         return [part for name in names for part in (name, *name.split(","))]
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class PredictOptions:
     """The options of `treelu predict`."""
 
@@ -288,7 +288,7 @@ class PredictOptions:
     as_json: bool = flag("Print one JSON object per line instead of CSV.", "--json")
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class ExportOptions:
     """The options of `treelu export`."""
 
@@ -308,7 +308,7 @@ class ExportOptions:
     force: bool = _force()
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class ReportOptions:
     """The options of `treelu report`."""
 
@@ -321,7 +321,7 @@ class ReportOptions:
     as_json: bool = _as_json()
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class AskOptions:
     """The options of `treelu ask`."""
 
@@ -343,7 +343,7 @@ class AskOptions:
     as_json: bool = flag("Print one JSON object per line.", "--json")
 
 
-@options_value
+@dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
     """The options of `treelu verify`."""
 

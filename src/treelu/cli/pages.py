@@ -31,6 +31,7 @@ Summaries = dict[str, dict[str, Any]]  # by target
 Predictions = dict[str, dict[str, Floats]]  # by target and model
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
 SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
+MOLECULE = (240, 180)
 
 
 def summarize_model(
@@ -75,7 +76,7 @@ def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
 
 
 def summarize_target(
-    model: TableModel, rows: TableRows | None, target: str, **how: Unpack[SummaryOptions]
+    model: TableModel, rows: TableRows | None, target: str, /, **how: Unpack[SummaryOptions]
 ) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
@@ -168,18 +169,17 @@ def _drawings(model: TableModel, rows: TableRows | None) -> tuple[Callable[[int]
         return None if picture is None else _inline(picture)
 
     def draw_row(row: int) -> str:
-        return _inline(draw_molecule(smiles[row]))
+        return _inline(_draw_molecule(smiles[row]))
 
     smiles = [] if rows is None else rows.names or []
     return draw_feature, draw_row if smiles else None
 
 
-def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
-    """A molecule as an SVG document."""
+def _draw_molecule(smiles: str) -> str:
     from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    drawer = rdMolDraw2D.MolDraw2DSVG(*size)
+    drawer = rdMolDraw2D.MolDraw2DSVG(*MOLECULE)
     drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
     with rdBase.BlockLogs():
         drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
@@ -275,13 +275,9 @@ def _file_word(target: str) -> str:
 
 def _index(summaries: Summaries, names: dict[str, str]) -> str:
     """A page of links, with each target's scores."""
-    metric = _first_metric(summaries)
-    rows = [
-        (names[target], target, [_interval(entry, metric["key"]) for entry in summary["models"]])
-        for target, summary in summaries.items()
-    ]
-    models = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
-    return render_index(f"{metric['name']} on hold-out rows, with 95 % intervals.", models, rows)
+    metric, models, scores = _by_target(summaries)
+    rows = [(names[target], target, cells) for target, cells in scores.items()]
+    return render_index(f"{metric} on hold-out rows, with 95 % intervals.", models, rows)
 
 
 # Scores on the terminal
@@ -347,20 +343,23 @@ def _metric_table(summary: dict[str, Any]) -> list[str]:
 
 
 def _target_table(summaries: Summaries) -> list[str]:
-    metric = _first_metric(summaries)
-    width = max(len(metric["name"]), *(len(shown_name(target)) for target in summaries))
-    names = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
-    lines = [f"  {metric['name']:<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
-    for target, summary in summaries.items():
-        cells = "".join(f"  {_interval(entry, metric['key']):<22}" for entry in summary["models"])
-        lines.append(f"  {shown_name(target):<{width}}{cells}".rstrip())
-    return lines
+    """A line for each target."""
+    metric, models, scores = _by_target(summaries)
+    table = {metric: models} | {shown_name(target): cells for target, cells in scores.items()}
+    width = max(map(len, table))
+    return [f"  {name:<{width}}{''.join(f'  {cell:<22}' for cell in cells)}".rstrip() for name, cells in table.items()]
 
 
-def _first_metric(summaries: Summaries) -> dict[str, Any]:
-    """The first score that a summary has; one without known targets has none."""
+def _by_target(summaries: Summaries) -> tuple[str, list[str], dict[str, list[str]]]:
+    """The first metric, the models, and their scores for each target; one without known targets has none."""
     found = [summary["metrics"][0] for summary in summaries.values() if summary["metrics"]]
-    return found[0] if found else {"key": "", "name": "no scores"}
+    metric = found[0] if found else {"key": "", "name": "no scores"}
+    models = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
+    scores = {
+        target: [_interval(entry, metric["key"]) for entry in summary["models"]]
+        for target, summary in summaries.items()
+    }
+    return metric["name"], models, scores
 
 
 def _interval(entry: dict[str, Any], key: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from treelu.cli.messages import InputError, count, tell, write_json
@@ -17,15 +16,18 @@ from treelu.tree.queries.words import apart, number
 def verify_model(options: VerifyOptions) -> bool:
     """Print whether each property is proved or refuted; True where all are proved."""
     queried = QueriedModel(load_table_model(options.model), options.label)
-    verdicts = [Checked(queried, claim, verdict) for claim, verdict in _verdicts(queried, options)]
-    if not verdicts:
+    checked = [
+        (claim, verdict, [queried.columns.values(row) for row in verdict.rows])
+        for claim, verdict in _verdicts(queried, options)
+    ]
+    if not checked:
         raise InputError("nothing to verify; give --rises, --falls, --independent, --at-most or --at-least")
     if options.as_json:
-        write_json([checked.plain() for checked in verdicts])
+        write_json([_plain(*one) for one in checked])
     else:
-        for checked in verdicts:
-            tell("\n".join(checked.lines()))
-    return all(checked.verdict for checked in verdicts)
+        for one in checked:
+            tell("\n".join(_lines(*one)))
+    return all(verdict for _, verdict, _ in checked)
 
 
 def _verdicts(queried: QueriedModel, options: VerifyOptions) -> list[tuple[str, Verdict]]:
@@ -67,40 +69,29 @@ def _checked_value(queried: QueriedModel, want: str | None) -> tuple[str, dict[s
     return f"the probability of {name} = {shown_name(label)}", value | {"target": label}
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A property and its verdict, in columns."""
+def _lines(claim: str, verdict: Verdict, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The printed lines of a property."""
+    if verdict:
+        return [f"proved: {claim} ({count(verdict.n_solved, 'programme')})"]
+    if not verdict.decided:
+        return [f"not decided: {claim}; give narrower ranges with --within"]
+    lines = [f"refuted: {claim}"]
+    for place, row in enumerate(rows):
+        differing = [name for name, value in row.items() if place == 0 or value != rows[0][name]]
+        words = ", ".join(f"{shown_name(name)} {_among(rows, name, place)}" for name in differing)
+        lines.append(f"{'  and then' if place else '  with'} {words}: {shown(verdict.outputs[place])}")
+    return lines
 
-    queried: QueriedModel
-    claim: str
-    verdict: Verdict
 
-    def lines(self) -> list[str]:
-        """The printed lines."""
-        if self.verdict:
-            return [f"proved: {self.claim} ({count(self.verdict.n_solved, 'programme')})"]
-        if not self.verdict.decided:
-            return [f"not decided: {self.claim}; give narrower ranges with --within"]
-        rows = [self.queried.columns.values(row) for row in self.verdict.rows]
-        lines = [f"refuted: {self.claim}"]
-        for place, row in enumerate(rows):
-            differing = {name: value for name, value in row.items() if place == 0 or value != rows[0][name]}
-            words = ", ".join(f"{shown_name(name)} {_among(rows, name, place)}" for name in differing)
-            start = "  with" if place == 0 else "  and then"
-            lines.append(f"{start} {words}: {shown(self.verdict.outputs[place])}")
-        return lines
-
-    def plain(self) -> dict[str, Any]:
-        """JSON values."""
-        rows = [self.queried.columns.values(row) for row in self.verdict.rows]
-        return {
-            "claim": self.claim,
-            "proved": bool(self.verdict),
-            "decided": self.verdict.decided,
-            "rows": rows,
-            "predictions": [json_value(value) for value in self.verdict.outputs],
-            "programmes": self.verdict.n_solved,
-        }
+def _plain(claim: str, verdict: Verdict, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "claim": claim,
+        "proved": bool(verdict),
+        "decided": verdict.decided,
+        "rows": rows,
+        "predictions": [json_value(value) for value in verdict.outputs],
+        "programmes": verdict.n_solved,
+    }
 
 
 def _among(rows: Sequence[dict[str, Any]], name: str, place: int) -> str:

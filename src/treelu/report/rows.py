@@ -112,6 +112,8 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 
 def pick_samples(X: Rows, leaves: NDArray[np.int64] | None, max_rows: int, random_state: int) -> NDArray[np.int64]:
     """Rows to list: some of every leaf, the fullest leaves first, then any others, in order of the table."""
+    from pandas import Series
+
     n_rows = X.shape[0]
     per_row = X.nnz / n_rows if sparse.issparse(X) else np.count_nonzero(X) / n_rows
     budget = min(max_rows, n_rows, max(10, int(MAX_SAMPLE_VALUES / max(1.0, per_row))))
@@ -119,19 +121,9 @@ def pick_samples(X: Rows, leaves: NDArray[np.int64] | None, max_rows: int, rando
     if leaves is not None:
         leaf = leaves[order]
         fullness = np.bincount(leaf)[leaf]
-        turn = _turn_within_group(leaf)
-        later = np.where(turn < ROWS_PER_LEAF, turn, ROWS_PER_LEAF)
-        order = order[np.lexsort((-fullness, later))]
+        turn = Series(leaf).groupby(leaf).cumcount().to_numpy()  # earlier rows of the same leaf
+        order = order[np.lexsort((-fullness, np.minimum(turn, ROWS_PER_LEAF)))]
     return np.sort(order[:budget])
-
-
-def _turn_within_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many earlier entries belong to the same group."""
-    by_group = np.argsort(group, kind="stable")
-    first = np.searchsorted(group[by_group], group[by_group])
-    turn = np.empty(len(group), dtype=np.int64)
-    turn[by_group] = np.arange(len(group)) - first
-    return turn
 
 
 def spread(X: Rows) -> Floats:

@@ -1,6 +1,7 @@
 """Scores of predictions on hold-out rows: metrics with bootstrap intervals."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,8 +172,7 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Page
     """The scores of a classifier; of two classes, class 1 is the positive one."""
     mean = "" if n_classes == 2 else "Mean "
 
-    def cut(scorer: Callable[[NDArray[Any], Floats, float], Scorer]) -> Callable[[NDArray[Any], Floats], Scorer]:
-        return lambda target, probability: scorer(target, probability, threshold)
+    accuracy, recall, precision = (partial(scorer, threshold=threshold) for scorer in (_accuracy, _recall, _precision))
 
     def named(name: str) -> str:
         return (mean + name).capitalize() if mean else name
@@ -183,9 +183,9 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Page
             "average_precision", named("Average precision"), True, _each(binary_average_precision),
             "precision averaged over all thresholds; the better score where positives are rare",
         ),
-        PageMetric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
-        PageMetric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
-        PageMetric("precision", named("Precision"), True, cut(_precision), "share of positives among rows called so"),
+        PageMetric("accuracy", "Accuracy", True, accuracy, "share of the rows that are predicted right"),
+        PageMetric("recall", named("Recall"), True, recall, "share of the positive rows that are found"),
+        PageMetric("precision", named("Precision"), True, precision, "share of positives among rows called so"),
         PageMetric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
     )  # fmt: skip
 
@@ -197,17 +197,10 @@ REGRESSION = (
 )
 
 
-def bootstrap(
-    scorers: Sequence[Scorer],
-    n_rows: int,
-    n_resamples: int,
-    random_state: int,
-    groups: NDArray[np.int64] | None = None,
-) -> Floats:
-    """Score the same resamples of the rows, or of whole groups, with every scorer, so that differences are paired."""
+def _bootstrap(scorers: Sequence[Scorer], unit: NDArray[np.int64], n_resamples: int, random_state: int) -> Floats:
+    """Score the same resamples of the units of rows with every scorer, so that differences are paired."""
     rng = np.random.default_rng(random_state)
     scores = np.empty((n_resamples, len(scorers)))
-    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1]
     n_units = int(unit.max()) + 1
     for b in range(n_resamples):
         counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units).astype(np.float64)
@@ -238,7 +231,8 @@ def score_models(
     n_resamples = int(np.clip(2e8 / width, 200, 1000))  # some seconds at most, however many rows
     scorers = [metric.scorer(target, p) for p in predictions.values() for metric in metrics]
     values = np.array([scorer(np.ones(n_rows)) for scorer in scorers]).reshape(-1, len(metrics))
-    resampled = bootstrap(scorers, n_rows, n_resamples, random_state, groups).reshape(n_resamples, -1, len(metrics))
+    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    resampled = _bootstrap(scorers, unit, n_resamples, random_state).reshape(n_resamples, -1, len(metrics))
     scores, leads = {}, {}
     for i, name in enumerate(predictions):
         scores[name] = {

@@ -148,7 +148,6 @@ def summarize(
         entries[0] |= {"kind": type(estimator).__name__, "parameters": _parameters(estimator)}
     classes, columns = classes_of(tree, estimator), options.get("columns")
     history = options.get("history")
-    named = [options.get(key) for key in ("row_names", "row_numbers", "draw_row")]
     summary: dict[str, Any] = {
         "format": FORMAT,
         "treelu": __version__,
@@ -169,9 +168,12 @@ def summarize(
         "resamples": 0,
         "models": entries,
         "history": _history(getattr(estimator, "history_", None) if history is None else history),
-        "samples": [] if rows is None else sample_rows(rows, usual, *named),
+        "samples": [],
     }
     if rows is not None:
+        summary["samples"] = sample_rows(
+            rows, usual, options.get("row_names"), options.get("row_numbers"), options.get("draw_row")
+        )
         n_given = X.shape[0] if hasattr(X, "shape") else len(X)
         scoring = Scoring(rows, names, summary["positive"], summary["threshold"], options.get("random_state", 0))
         predicting = [model for model, _ in models.values()]
