@@ -85,7 +85,7 @@ def _parameters(kind: Any) -> Iterator[inspect.Parameter]:
             yield from _parameters(hint)
             continue
         default = inspect.Parameter.empty if item.default is MISSING else item.default
-        described: Any = Annotated[hint, item.metadata["typer"]]  # type: ignore[valid-type]
+        described: Any = Annotated[hint, item.metadata["typer"]]
         yield inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=described)
 
 

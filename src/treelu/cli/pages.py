@@ -39,16 +39,16 @@ def summarize_model(
 ) -> Summaries:
     """A summary for each target, scored on rows that training did not see, or by `predictions` for these rows."""
     how: SummaryOptions = {"title": title, "random_state": seed, "rows_are": "hold-out"}
-    if predictions is None:
-        return {target: summarize_target(model, rows, target, **how) for target in model.targets}
-    how["scored"] = (
-        f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
-        f"fitted to all {model.n_rows:,}."
-    )
-    return {
-        target: summarize_target(model, rows, target, predictions=predictions[target], **how)
-        for target in model.targets
-    }
+    if predictions is not None:
+        how["scored"] = (
+            f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
+            f"fitted to all {model.n_rows:,}."
+        )
+    result: Summaries = {}
+    for target in model.targets:
+        how["predictions"] = None if predictions is None else predictions[target]
+        result[target] = summarize_target(model, rows, target, **how)
+    return result
 
 
 def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) -> Predictions:
@@ -81,32 +81,29 @@ def summarize_target(
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
-    rows = _of_known_target(rows, k)
     draw_feature, draw_row = _drawings(model, rows)
-    if rows is None:
-        how["predictions"] = how["scored"] = None
-    else:
-        how["row_names"], how["groups"] = rows.names, rows.groups
-        how["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
-    if model.task == "classification" and len(model.estimator.classes_) == 2:
-        how["positive"] = model.positive
-    how["title"] = f"{how['title']}: {target}"
-    return summarize(
-        tree,
-        X=None if rows is None else rows.X,
-        y=None if rows is None else rows.y,
-        estimator=member,
-        name=_name(model),
-        baselines=_carts(model, k),
-        target=target,
-        notes=model.notes,
-        warnings=model.warnings,
-        columns=model.encoder.to_dict()["columns"],
-        threshold=model.threshold,
-        draw_feature=draw_feature,
-        draw_row=draw_row,
+    options: SummaryOptions = {
         **how,
-    )
+        "title": f"{how['title']}: {target}",
+        "name": _name(model),
+        "baselines": _carts(model, k),
+        "target": target,
+        "notes": model.notes,
+        "warnings": model.warnings,
+        "columns": model.encoder.to_dict()["columns"],
+        "threshold": model.threshold,
+        "draw_feature": draw_feature,
+        "draw_row": draw_row,
+    }
+    if model.task == "classification" and len(model.estimator.classes_) == 2:
+        options["positive"] = model.positive
+    rows = _of_known_target(rows, k)
+    if rows is None:
+        options["predictions"] = options["scored"] = None
+        return summarize(tree, estimator=member, **options)
+    options["row_names"], options["groups"] = rows.names, rows.groups
+    options["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
+    return summarize(tree, X=rows.X, y=rows.y, estimator=member, **options)
 
 
 def add_queries(model: TableModel, rows: TableRows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
