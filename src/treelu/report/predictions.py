@@ -30,7 +30,7 @@ class Scoring(NamedTuple):
 
 
 def add_predictions(
-    summary: dict[str, Any], models: Sequence[Any], given: Mapping[str, Any], n_given: int, scoring: Scoring
+    summary: dict[str, Any], models: Sequence[Any], given: Mapping[str, Any], scoring: Scoring
 ) -> list[str]:
     """Fill in what follows from predictions on the rows, or is given in their place; returns cautions."""
     rows, entries = scoring.rows, summary["models"]
@@ -38,7 +38,7 @@ def add_predictions(
         entry["name"]: predict(entry["name"], model, rows.given, rows.classes)
         for entry, model in zip(entries, models, strict=True)
     }
-    predictions_given = _given_predictions(given, list(predictions), rows, n_given)
+    predictions_given = _given_predictions(given, list(predictions), rows)
     for entry in entries:
         entry["sample_predictions"] = predictions[entry["name"]][rows.samples].tolist()
     _add_dependence(entries[0], models[0], scoring)
@@ -49,11 +49,9 @@ def add_predictions(
     return add(summary, predictions, scoring)
 
 
-def _given_predictions(
-    predictions: Mapping[str, Any], names: list[str], rows: HoldOut, n_given: int
-) -> dict[str, Floats]:
+def _given_predictions(predictions: Mapping[str, Any], names: list[str], rows: HoldOut) -> dict[str, Floats]:
     """Predictions that were given, of the rows whose target is known."""
-    shape = (n_given,) if rows.classes is None else (n_given, len(rows.classes))
+    shape = (rows.n_given,) if rows.classes is None else (rows.n_given, len(rows.classes))
     result = {}
     for name, values in predictions.items():
         array = np.asarray(values, dtype=np.float64)

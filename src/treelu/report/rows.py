@@ -26,6 +26,7 @@ class HoldOut(NamedTuple):
     X: Rows  # the same as float64
     target: NDArray[Any] | None  # class numbers, or real targets
     classes: NDArray[Any] | None  # None for regression
+    n_given: int  # rows that the caller gave
     numbers: NDArray[np.int64]  # of the rows, in what the caller gave
     samples: NDArray[np.int64]  # the rows that the page lists
     groups: NDArray[np.int64] | None = None  # of rows that are not independent
@@ -67,7 +68,7 @@ def hold_out_rows(
         if groups.shape != (n_rows,):
             raise ValueError(f"groups must have shape ({n_rows},), one group per row of X, got {groups.shape}")
         groups = np.unique(groups, return_inverse=True)[1][numbers]
-    return HoldOut(X, rows, target, classes, numbers, samples, groups)
+    return HoldOut(X, rows, target, classes, n_rows, numbers, samples, groups)
 
 
 def classes_of(tree: ObliqueTree | None, estimator: Any) -> NDArray[Any] | None:

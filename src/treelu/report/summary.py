@@ -134,20 +134,9 @@ def summarize(
         raise TypeError(f"summarize() got an unexpected keyword argument {min(unknown)!r}")
     models = _models(tree, estimator, options.get("name"), options.get("baselines"))
     rows = _rows(X, y, tree, estimator, options)
-    rows_are = options.get("rows_are")
-    if rows_are is None:
-        rows_are = "training" if rows is not None and _counted_at_training(tree, rows) else "given"
-    names = _feature_names(tree, estimator, rows)
-    scale = np.ones(len(names)) if rows is None else spread(rows.X)
-    if tree is not None and tree.spreads is not None:
-        scale = tree.spreads
-    usual = np.zeros(len(names)) if rows is None else typical(rows.X)
-    max_weights = options.get("max_weights", 2_000_000)
-    entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
-    if estimator is not None:
-        entries[0] |= {"kind": type(estimator).__name__, "parameters": _parameters(estimator)}
-    classes, columns = classes_of(tree, estimator), options.get("columns")
-    history = options.get("history")
+    rows_are = options.get("rows_are") or ("training" if _counted_at_training(tree, rows) else "given")
+    features = _features(tree, estimator, rows)
+    classes, columns, history = classes_of(tree, estimator), options.get("columns"), options.get("history")
     summary: dict[str, Any] = {
         "format": FORMAT,
         "treelu": __version__,
@@ -163,26 +152,26 @@ def summarize(
         "baseline": None,
         "classes": None if classes is None else [str(label) for label in classes],
         "n_rows": None if rows is None else len(rows.numbers),
-        "features": {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}},
+        "features": features,
         "metrics": [],
         "resamples": 0,
-        "models": entries,
+        "models": _entries(models, estimator, np.array(features["scale"]), rows, options.get("max_weights", 2_000_000)),
         "history": _history(getattr(estimator, "history_", None) if history is None else history),
         "samples": [],
     }
     if rows is not None:
-        summary["samples"] = sample_rows(
-            rows, usual, options.get("row_names"), options.get("row_numbers"), options.get("draw_row")
+        named = options.get("row_names"), options.get("row_numbers"), options.get("draw_row")
+        summary["samples"] = sample_rows(rows, np.array(features["typical"]), *named)
+        scoring = Scoring(
+            rows, features["names"], summary["positive"], summary["threshold"], options.get("random_state", 0)
         )
-        n_given = X.shape[0] if hasattr(X, "shape") else len(X)
-        scoring = Scoring(rows, names, summary["positive"], summary["threshold"], options.get("random_state", 0))
         predicting = [model for model, _ in models.values()]
-        found = add_predictions(summary, predicting, options.get("predictions") or {}, n_given, scoring)
+        found = add_predictions(summary, predicting, options.get("predictions") or {}, scoring)
         found += [TRAINING_ROWS] if rows_are == "training" else []
         summary["warnings"] += [line for line in found if line not in summary["warnings"]]
     draw_feature = options.get("draw_feature")
     if draw_feature is not None:
-        summary["features"]["drawings"] = _feature_drawings(entries, draw_feature)
+        features["drawings"] = _feature_drawings(summary["models"], draw_feature)
     return summary
 
 
@@ -194,10 +183,33 @@ def _rows(X: Any, y: Any, tree: ObliqueTree | None, estimator: Any, options: Sum
         return None
     limits = {"max_rows": options.get("max_rows", 200), "random_state": options.get("random_state", 0)}
     rows = hold_out_rows(X, y, tree, estimator, groups=options.get("groups"), **limits)
-    names, n_given = options.get("row_names"), X.shape[0] if hasattr(X, "shape") else len(X)
-    if names is not None and len(names) != n_given:
-        raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(names)}")
+    names = options.get("row_names")
+    if names is not None and len(names) != rows.n_given:
+        raise ValueError(f"row_names must have {rows.n_given} names, one per row of X, got {len(names)}")
     return rows
+
+
+def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) -> dict[str, Any]:
+    """Names, spreads and usual values of the features."""
+    names = _feature_names(tree, estimator, rows)
+    scale = np.ones(len(names)) if rows is None else spread(rows.X)
+    if tree is not None and tree.spreads is not None:
+        scale = tree.spreads
+    usual = np.zeros(len(names)) if rows is None else typical(rows.X)
+    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}}
+
+
+def _entries(
+    models: Mapping[str, tuple[Any, ObliqueTree | None]],
+    estimator: Any,
+    scale: Floats,
+    rows: HoldOut | None,
+    max_weights: int,
+) -> list[dict[str, Any]]:
+    entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
+    if estimator is not None:
+        entries[0] |= {"kind": type(estimator).__name__, "parameters": _parameters(estimator)}
+    return entries
 
 
 def _positive(rows: HoldOut | None, given: int | None) -> int:
@@ -303,9 +315,11 @@ def _numbers_of(epoch: Mapping[str, Any]) -> dict[str, float]:
     return kept
 
 
-def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut) -> bool:
+def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut | None) -> bool:
     """Whether the tree counts as many rows at each node as pass it here: then it was trained on these."""
-    if tree is None or tree.n_samples is None or tree.n_leaves < 2 or rows.X.shape[0] != tree.n_samples[0]:
+    if rows is None or tree is None or tree.n_samples is None or tree.n_leaves < 2:
+        return False
+    if rows.X.shape[0] != tree.n_samples[0]:
         return False
     here = np.asarray(tree.decision_path(rows.X).sum(axis=0)).ravel()
     return bool(np.array_equal(tree.n_samples, here))
