@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,40 +57,33 @@ def fit_table(options: FitOptions, context: typer.Context) -> None:
     with step(f"saving the model in {out}", quiet):
         files = tree_files(fitted.model)
         save(fitted.model, out, beside=files)
-    outcome = _report(fitted, files, options)
+    _report(fitted, files, options)
     if not options.as_json:  # whatever ends the comparison does not cost the scores
-        _say_scores(fitted, outcome, options.valid)
+        _say_scores(fitted, options.valid)
     compared = None
-    if options.compare and first.method == "tree" and outcome.error is None:
+    if options.compare and first.method == "tree" and fitted.error is None:
         flush_output()
         compared = compare_with_large(first, table, options)
     if options.as_json:
-        n_held_out = 0 if table.held_out is None else len(table.held_out)
-        write_json(_for_machines(fitted.model, n_held_out, outcome, out) | {"compared": compared})
+        write_json(_for_machines(fitted, out) | {"compared": compared})
     else:
         _say_other(fitted.model, compared, context, out)
-        _say_next(out, outcome.files, fitted.model)
-    if outcome.error is not None:
-        _say_failed(outcome.error, options)
-        raise outcome.error
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """The model to be saved, the rows held out, and what another fit without these rows predicts for them."""
-
-    model: TableModel
-    held_out: TableRows | None
-    predictions: Predictions | None = None
+        _say_next(fitted, out)
+    if fitted.error is not None:
+        _say_failed(fitted.error, options)
+        raise fitted.error
 
 
 @dataclass
-class Outcome:
-    """The outcome of the report: its summaries, the files of the model's folder, and what ended it before its time."""
+class Fitted:
+    """The model that is saved, the rows held out, and what has become of the report."""
 
-    summaries: Summaries
-    files: list[str]
-    error: BaseException | None = None
+    model: TableModel
+    held_out: TableRows | None
+    predictions: Predictions | None = None  # of another fit without the rows held out, for these
+    summaries: Summaries = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)  # of the model's folder
+    error: BaseException | None = None  # what ended the report before its time
 
 
 def _fit_all_rows(unfitted: Any, first: TableModel, table: Prepared, options: FitOptions) -> Fitted:
@@ -105,24 +98,23 @@ def _fit_all_rows(unfitted: Any, first: TableModel, table: Prepared, options: Fi
     return Fitted(model, whole.held_out, held_out_predictions(first, table.held_out, model))
 
 
-def _report(fitted: Fitted, files: dict[str, bytes], options: FitOptions) -> Outcome:
+def _report(fitted: Fitted, files: dict[str, bytes], options: FitOptions) -> None:
     """Score, ask and draw; whatever ends this costs the report only, as the model and `files` are saved."""
-    outcome, model, rows = Outcome({}, [MANIFEST, *files]), fitted.model, fitted.held_out
-    title = Path(options.data).name
+    model, rows = fitted.model, fitted.held_out
+    fitted.files = [MANIFEST, *files]
     try:
         with step("measuring scores", options.quiet):
-            outcome.summaries = summarize_model(
-                model, rows, title=title, seed=options.seed, predictions=fitted.predictions
+            fitted.summaries = summarize_model(
+                model, rows, title=Path(options.data).name, seed=options.seed, predictions=fitted.predictions
             )
         with step(f"writing the report (its queries may take {SECONDS:g} s)", options.quiet):
-            add_queries(model, rows, outcome.summaries)
+            add_queries(model, rows, fitted.summaries)
             check_not_interrupted()
-            files = files | pages(outcome.summaries)
+            files = files | pages(fitted.summaries)
             save(model, options.out, beside=files)
-            outcome.files = [MANIFEST, *files]
+            fitted.files = [MANIFEST, *files]
     except (Exception, Interrupted, KeyboardInterrupt) as error:
-        outcome.error = error
-    return outcome
+        fitted.error = error
 
 
 def _check_threshold(options: FitOptions, table: Prepared) -> None:
@@ -162,15 +154,15 @@ def tree_files(model: TableModel) -> dict[str, bytes]:
 # Speaking
 
 
-def _for_machines(model: TableModel, n_held_out: int, outcome: Outcome, out: Path) -> dict[str, Any]:
-    summaries = outcome.summaries
+def _for_machines(fitted: Fitted, out: Path) -> dict[str, Any]:
+    model, summaries = fitted.model, fitted.summaries
     parameters = model.estimator.get_params(deep=False)
     for name in ("depth", "drop_connect", "weight_decay"):  # as chosen, where they were left open
         if name in parameters:
             parameters[name] = getattr(model.estimator, f"{name}_", parameters[name])
     return {
         "model": str(out),
-        "files": outcome.files,
+        "files": fitted.files,
         "method": type(model.estimator).__name__,
         "task": model.task,
         "targets": list(model.targets),
@@ -178,7 +170,7 @@ def _for_machines(model: TableModel, n_held_out: int, outcome: Outcome, out: Pat
         "n_features": len(model.encoder.feature_names),
         "n_rows": model.n_rows,
         "n_training_rows": model.n_rows_scored or model.n_rows,
-        "n_hold_out_rows": n_held_out,
+        "n_hold_out_rows": 0 if fitted.held_out is None else len(fitted.held_out),
         "trees": [{"leaves": tree.n_leaves, "depth": tree.depth} for tree in model.trees],
         "scores": {
             target: {entry["name"]: entry.get("scores") for entry in summary["models"]}
@@ -190,11 +182,11 @@ def _for_machines(model: TableModel, n_held_out: int, outcome: Outcome, out: Pat
     }
 
 
-def _say_scores(fitted: Fitted, outcome: Outcome, valid: str | None) -> None:
-    where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
-    for line in score_lines(outcome.summaries, fitted.model, fitted.held_out, where):
-        tell(line)
+def _say_scores(fitted: Fitted, valid: str | None) -> None:
     model = fitted.model
+    where = f"rows of {valid}" if valid else "hold-out rows that training did not see"
+    for line in score_lines(fitted.summaries, model, fitted.held_out, where):
+        tell(line)
     if fitted.predictions is not None:
         first, total = f"{model.n_rows_scored:,}", f"{model.n_rows:,}"
         tell(f"\nthe scores are of the fit to {first} rows; the model saved is fitted to all {total}")
@@ -224,7 +216,8 @@ def _say_other(model: TableModel, compared: dict[str, Any] | None, context: type
     tell(f"{'' if compared else chr(10)}for {what}:\n  {command}")
 
 
-def _say_next(out: Path, files: list[str], model: TableModel) -> None:
+def _say_next(fitted: Fitted, out: Path) -> None:
+    model, files = fitted.model, fitted.files
     tell(f"\nwrote {out}: {', '.join(files[:4])}{', …' if len(files) > 4 else ''}")
     quoted = shlex.quote(str(out))
     tell("next:")

@@ -98,7 +98,7 @@ def _value(kind: Any, given: dict[str, Any]) -> Any:
     )
 
 
-# Fields of several commands.
+# Fields of several commands; the classes below are named after the command.
 _model = partial(argument, "Folder written by `treelu fit`.", "MODEL")
 _data = partial(
     argument,
@@ -218,16 +218,12 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """The options of `treelu demo`."""
-
     out: Path = option("Folder for the reports and pictures.", default=Path("treelu-demo"), metavar="DIR")
     seed: int = _seed()
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """The options of `treelu fit`."""
-
     data: str = _data()
     target: list[str] = option(
         "Column to predict; several (a,b,c) for several 0/1 labels.", default=MISSING, metavar="COL"
@@ -277,8 +273,6 @@ class FitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions:
-    """The options of `treelu predict`."""
-
     model: Path = _model()
     data: str = _data()
     out: Path | None = _out()
@@ -290,8 +284,6 @@ class PredictOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """The options of `treelu export`."""
-
     model: Path = _model()
     format: Format = option("What to write.", "--format", default="text")
     out: Path | None = _out()
@@ -310,8 +302,6 @@ class ExportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """The options of `treelu report`."""
-
     model: Path = _model()
     data: str | None = argument("Table with the target, to score the model on.", "[DATA]", default=None)
     out: Path = option("HTML file to write.", default=Path("report.html"), metavar="FILE")
@@ -323,8 +313,6 @@ class ReportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AskOptions:
-    """The options of `treelu ask`."""
-
     model: Path = _model()
     data: str = argument("Table with the rows to ask about.", "DATA")
     want: str | None = option("Class wanted; by default any other than the predicted one.")
@@ -345,8 +333,6 @@ class AskOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
-    """The options of `treelu verify`."""
-
     model: Path = _model()
     rises: list[str] = columns("The prediction never falls when these columns rise (a,b,c).")
     falls: list[str] = columns("The prediction never rises when these columns rise (a,b,c).")
