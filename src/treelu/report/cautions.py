@@ -41,30 +41,26 @@ def classification_cautions(
         lines.append(_perfect("every row is predicted right", strongest))
     remedy = "" if weighted else "; give each class the same weight (--balanced, class_weight='balanced')"
     lower = " or lower the threshold" if remedy else "; the threshold can be lowered"
-    binary = len(names) == 2
+    advice = remedy + (lower if len(names) == 2 else "")
     never = [k for k in range(len(names)) if counts[k] and not (decided == k).any()]
     for k in never[:3]:
         lines.append(
             f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows "
-            f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}"
-            f"{remedy}{lower if binary else ''}"
+            f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}{advice}"
         )
     rare = int(np.argmin(np.where(counts > 0, counts, len(target) + 1)))
     share, common = counts[rare] / len(target), int(counts.argmax())
+    always = f"always answering {names[common]!r} would be right in {counts[common] / len(target):.1%}"
     if not never and not weighted and share < RARE and rare != common:
         found = (decided[target == rare] == rare).mean()
         if found < 0.5:
             lines.append(
-                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: always answering "
-                f"{names[common]!r} would be right in {counts[common] / len(target):.1%} of the rows{remedy}"
-                f"{lower if binary else ''}"
+                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: {always} of the rows"
+                f"{advice}"
             )
     right = (decided == target).mean()
     if len(target) >= ENOUGH_ROWS and not weighted and threshold == 0.5 and right < counts[common] / len(target):
-        lines.append(
-            f"{right:.1%} of the rows are predicted right; always answering {names[common]!r} would be right in "
-            f"{counts[common] / len(target):.1%}"
-        )
+        lines.append(f"{right:.1%} of the rows are predicted right; {always}")
     return lines
 
 
