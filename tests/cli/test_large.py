@@ -333,7 +333,7 @@ from treelu.cli import main
 if __name__ == "__main__":
     import psutil
     import treelu.dask as on_dask
-    from treelu.cli import cluster
+    from treelu.cli import large
     on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
     fit = on_dask.DaskLCNClassifier.fit_windows
     def watched(self, client, windows):
@@ -369,7 +369,7 @@ def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
 
 def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("treelu.cli.cluster.PATIENCE", "1s")
+    monkeypatch.setattr("treelu.cli.large.PATIENCE", "1s")
     write_parts(tmp_path / "data", rows(), ".csv")
     words = ("fit", tmp_path / "data", "--target", "kind", *QUICK, "--out", tmp_path / "m", "--scheduler")
     typed = type_(*words, "tcp://127.0.0.1:1")
