@@ -1,4 +1,4 @@
-"""A program's tables as literals of a scripting language, in a template: what the Python and JavaScript exports share."""
+"""A program's tables as literals in a template: what the Python and JavaScript exports share."""
 
 from __future__ import annotations
 
