@@ -61,7 +61,7 @@ def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: py
 
     X, y = some_rows()
     found = Choice(HyperParameters(3, 0.1), Tempering(50.0))
-    monkeypatch.setattr("treelu.training.fit.choose_candidate", lambda *_: found)
+    monkeypatch.setattr("treelu.training.fit.choose", lambda *_: found)
     settings = {"epochs": 40, "training": {"batch_size": 32}, "random_state": 0}
     few = LCNClassifier(**settings, max_tree_features=2).fit(X, y).decision_function(X)
     assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing

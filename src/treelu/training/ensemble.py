@@ -15,7 +15,7 @@ from treelu.data.scaling import Scaling
 from treelu.nn import LocallyConstantNetwork
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, TrainMember, grow
 from treelu.training.config import NetworkConfig
-from treelu.training.fit import choose, hold_out, loop_options, trained
+from treelu.training.fit import choose, hold_out, loop_options, smoothed_targets, trained
 from treelu.training.hyper_parameters import HyperParameters
 from treelu.training.loop import Callback, History, train
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
@@ -137,7 +137,10 @@ def _train_member(dataset: Dataset, config: EnsembleConfig, seed: int, patterns:
         return member_trainer(member, chosen, patterns)
 
     def train_alone(part: Dataset, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
-        network, history, _ = trained(part, config.member.quiet, int(rng.integers(2**62)))
+        member, own_seed = config.member.quiet, int(rng.integers(2**62))
+        targets = smoothed_targets(part, None, member, own_seed)
+        choice = choose(part, member, own_seed, trained_on=targets)
+        network, history = trained(part, targets, member, choice, own_seed)
         if network.activation.is_piecewise_linear:
             patterns.append(count_patterns(network, part))
         return cast(LocallyConstantNetwork, network), history
