@@ -15,8 +15,7 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor, load
 from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
-from treelu.training import Dataset
-from treelu.training import fit
+from treelu.training import Dataset, fit
 from treelu.training.calibration import Tempering
 from treelu.training.config import NetworkConfig
 from treelu.training.hyper_parameters import (

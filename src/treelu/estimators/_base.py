@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -43,7 +43,7 @@ from treelu.estimators._saved import (
 )
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
-from treelu.training import History, Settings, evaluate
+from treelu.training import Callback, History, Settings, evaluate
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, fit_network
 from treelu.training.settings import NAMES
@@ -57,10 +57,11 @@ MAX_NEURONS = 256  # the work for a row grows with their cube
 
 
 class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
-    """An estimator whose fit is a value: `fitted_`, made by `_fit`."""
+    """An estimator whose fit is a value: `fitted_`, made by `_fit`. Its parameters are the fields of a dataclass."""
 
     _fit: ClassVar[Callable[..., Any]]  # (dataset, config, reading, seed, validation=, start=) → the value
     fitted_: Any
+    stream_: Stream  # the rows kept by partial_fit
 
     @abstractmethod
     def _config(self) -> Any:
@@ -196,8 +197,28 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         """The model's outputs (n, n_outputs) for raw rows."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SingleNetwork(NetworkEstimator):
     """An estimator around one network."""
+
+    depth: int | str = "auto"
+    drop_connect: float | str = "auto"
+    hidden_layers: Sequence[int] = ()
+    epochs: int | str = "auto"
+    learning_rate: float = 0.01
+    weight_decay: float | str = "auto"
+    standardize: bool | str = "auto"
+    early_stopping: bool | int = False
+    cv: Any = None
+    max_tree_features: int | None = None
+    missing: str = "error"
+    warm_start: bool = False
+    device: Any = "cpu"
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    random_state: Any = None
+    training: Settings | dict[str, Any] | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "depth": [Interval(Integral, 1, MAX_NEURONS, closed="both"), StrOptions({"auto"})],
@@ -226,8 +247,6 @@ class SingleNetwork(NetworkEstimator):
     _activation_kind: ClassVar[ActivationKind] = "relu"
     _default_smoothing: ClassVar[float] = 0.0  # of smoothing="auto"
     _fit = staticmethod(fit_network)
-    fitted_: FittedNetwork
-    stream_: Stream  # the rows kept by partial_fit
 
     def _config(self) -> NetworkConfig:
         return network_config(self)
@@ -256,8 +275,9 @@ class SingleNetwork(NetworkEstimator):
         weight, seed = check_weight(sample_weight, X), draw_seeds(self.random_state, 1)[0]
         encoding.targets(y, weight)  # refuses what is no target
         piece = Stream.of(X, encoding.plain(y), weight, seed, 1 if before is None else before.n_pieces + 1)
-        options = {"standardize": self.standardize, "missing": self.missing}
-        self.fitted_, self.stream_ = learn_piece(fitted, before, piece, encoding, self._config(), seed, **options)
+        self.fitted_, self.stream_ = learn_piece(
+            fitted, before, piece, encoding, self._config(), seed, standardize=self.standardize, missing=self.missing
+        )
         return self
 
     # What was learned

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +20,6 @@ from treelu.estimators._base import NetworkEstimator, SingleNetwork
 from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._labels import FittedLabels, fit_labels
 from treelu.estimators._log_proba import LogProbabilities
-from treelu.training import Callback, Settings
 
 
 class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
@@ -138,6 +137,7 @@ class IncrementalClassifier(NetworkClassifier):
         """Learn from a piece of the rows."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SingleClassifier(SingleNetwork, IncrementalClassifier):
     """A classifier around one network."""
 
@@ -146,45 +146,4 @@ class SingleClassifier(SingleNetwork, IncrementalClassifier):
         "class_weight": [None, dict, StrOptions({"balanced"})],
     }
 
-    def __init__(
-        self,
-        *,
-        depth: int | str = "auto",
-        drop_connect: float | str = "auto",
-        hidden_layers: Sequence[int] = (),
-        epochs: int | str = "auto",
-        learning_rate: float = 0.01,
-        weight_decay: float | str = "auto",
-        standardize: bool | str = "auto",
-        early_stopping: bool | int = False,
-        cv: Any = None,
-        max_tree_features: int | None = None,
-        missing: str = "error",
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        device: Any = "cpu",
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-        training: Settings | dict[str, Any] | None = None,
-    ) -> None:
-        self.depth = depth
-        self.drop_connect = drop_connect
-        self.hidden_layers = hidden_layers
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.cv = cv
-        self.max_tree_features = max_tree_features
-        self.missing = missing
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.device = device
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-        self.training = training
+    class_weight: dict[Any, float] | str | None = None

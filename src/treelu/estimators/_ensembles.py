@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from treelu.estimators._labels import FittedLabels
 from treelu.estimators._saved import check_outputs, put_patterns, take_patterns
 from treelu.estimators._trees import column_importances, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
+from treelu.training import Callback
 from treelu.training.boosting import Ensemble
 from treelu.training.config import NetworkConfig, draw_seeds, patience_of
 from treelu.training.ensemble import EnsembleConfig, FittedEnsemble, fit_ensemble
@@ -37,8 +38,19 @@ if TYPE_CHECKING:
 NO_PATTERNS = PatternCounts(np.zeros((0, 1), np.int64), np.zeros(0, np.int64))  # of members that are no trees
 
 
+@dataclass(eq=False, repr=False)
 class NetworkEnsemble(NetworkEstimator):
     """An estimator around several networks, which `estimator` is the pattern for."""
+
+    estimator: Any = None
+    _: KW_ONLY
+    bootstrap: bool = False
+    feature_fraction: float = 1.0
+    cv: Any = None
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
@@ -50,7 +62,6 @@ class NetworkEnsemble(NetworkEstimator):
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
     _member_class: ClassVar[type[SingleNetwork]]
-    fitted_: FittedEnsemble
 
     def _shared(self) -> Any:
         """The pattern of the members: `estimator`, or the default one."""
@@ -136,8 +147,15 @@ class NetworkEnsemble(NetworkEstimator):
         return FittedEnsemble(ensemble, reading, history, patterns, spread)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SummedEnsemble(NetworkEnsemble):
     """An estimator whose networks are boosted or averaged."""
+
+    n_estimators: int = 16
+    combine: Literal["average", "boost"] = "boost"
+    shrinkage: float = 0.1
+    early_stopping: bool | int = False
+    warm_start: bool = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **NetworkEnsemble._parameter_constraints,

@@ -58,6 +58,7 @@ class PathMixin:
     """Gives an estimator with a path of sizes its picture."""
 
     path_: pd.DataFrame
+    path_trees_: list[ObliqueTree]
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.

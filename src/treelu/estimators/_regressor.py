@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,6 @@ from treelu.data.reading import ValueEncoding
 from treelu.data.scaling import Scaling
 from treelu.estimators._base import NetworkEstimator, SingleNetwork
 from treelu.estimators._failure import unchanged_by_failure
-from treelu.training import Callback, Settings
 
 
 class NetworkRegressor(RegressorMixin, NetworkEstimator):
@@ -72,6 +71,7 @@ class IncrementalRegressor(NetworkRegressor):
         """Learn from a piece of the rows."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SingleRegressor(SingleNetwork, IncrementalRegressor):
     """A regressor around one network."""
 
@@ -80,45 +80,4 @@ class SingleRegressor(SingleNetwork, IncrementalRegressor):
         "smoothing": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
     }
 
-    def __init__(
-        self,
-        *,
-        depth: int | str = "auto",
-        drop_connect: float | str = "auto",
-        hidden_layers: Sequence[int] = (),
-        epochs: int | str = "auto",
-        learning_rate: float = 0.01,
-        weight_decay: float | str = "auto",
-        smoothing: float | str = "auto",
-        standardize: bool | str = "auto",
-        early_stopping: bool | int = False,
-        cv: Any = None,
-        max_tree_features: int | None = None,
-        missing: str = "error",
-        warm_start: bool = False,
-        device: Any = "cpu",
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-        training: Settings | dict[str, Any] | None = None,
-    ) -> None:
-        self.depth = depth
-        self.drop_connect = drop_connect
-        self.hidden_layers = hidden_layers
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.smoothing = smoothing
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.cv = cv
-        self.max_tree_features = max_tree_features
-        self.missing = missing
-        self.warm_start = warm_start
-        self.device = device
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-        self.training = training
+    smoothing: float | str = "auto"

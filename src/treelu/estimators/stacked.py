@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,15 +18,18 @@ from treelu.estimators._regressor import NetworkRegressor, SingleRegressor
 from treelu.estimators._stack import FittedStack, StackConfig, fit_stack
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn import Table
-from treelu.training import Callback
 from treelu.training.stacking import Stack, describe_stack, restore_stack
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StackedEnsemble(NetworkEnsemble):
     """An estimator around a stack."""
+
+    n_estimators: int | None = None
+    n_trees: int = 200
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **NetworkEnsemble._parameter_constraints,
@@ -34,7 +37,6 @@ class StackedEnsemble(NetworkEnsemble):
         "n_trees": [Interval(Integral, 0, None, closed="left")],
     }
     _fit = staticmethod(fit_stack)
-    fitted_: FittedStack
 
     def _config(self) -> StackConfig:
         return StackConfig(
@@ -139,31 +141,6 @@ class StackedClassifier(StackedEnsemble, NetworkClassifier):
     }
     _member_class = ALCNClassifier
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | None = None,
-        n_trees: int = 200,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_trees = n_trees
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-
 
 class StackedRegressor(StackedEnsemble, NetworkRegressor):
     """A stack for one or several real targets: smooth networks (ALCN), a random forest and boosted trees.
@@ -193,28 +170,3 @@ class StackedRegressor(StackedEnsemble, NetworkRegressor):
         name: f"estimator=ALCNRegressor({name}=…)" for name in SingleRegressor._parameter_constraints
     }
     _member_class = ALCNRegressor
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | None = None,
-        n_trees: int = 200,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_trees = n_trees
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
