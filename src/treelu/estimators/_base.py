@@ -30,9 +30,9 @@ from treelu.data.rows import (
     warn_of_few_rows,
 )
 from treelu.data.scaling import Scaling
-from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._hints import ParameterHints
-from treelu.estimators._inputs import network_config, read_eval_set
+from treelu.estimators._inputs import network_config, read_eval_set, unchanged_by_failure
+from treelu.estimators._labels import FittedLabels, fit_labels
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._saved import (
     NetworkState,
@@ -114,29 +114,24 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         with unchanged_by_failure(self):
             if is_outside_memory(X):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
+            before = self.__dict__.get("fitted_") if getattr(self, "warm_start", False) else None
+            start = None if isinstance(before, FittedLabels) else before
             if self._takes_labels(y):
-                return self._fit_labels(X, y, sample_weight, eval_set, groups)
-            start = self._fitted_before()
-            names = getattr(self, "feature_names_in_", None)
-            dataset, reading = self._read(X, y, sample_weight, groups)
-            if start is not None:
-                check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
-            validation = read_eval_set(self, eval_set, reading)
-            (seed,) = draw_seeds(self.random_state, 1)
-            self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
+                self.fitted_ = fit_labels(self, X, y, sample_weight, eval_set, groups)
+            else:
+                names = getattr(self, "feature_names_in_", None)
+                dataset, reading = self._read(X, y, sample_weight, groups)
+                if start is not None:
+                    check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
+                validation = read_eval_set(self, eval_set, reading)
+                (seed,) = draw_seeds(self.random_state, 1)
+                self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
             self.__dict__.pop("stream_", None)  # its rows are not these
         return self
-
-    def _fitted_before(self) -> Any:
-        """The fit that warm_start=True continues."""
-        return self.__dict__.get("fitted_") if getattr(self, "warm_start", False) else None
 
     def _takes_labels(self, y: Any) -> bool:
         """Whether y holds several labels, of which each gets a model of its own."""
         return False
-
-    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
-        raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Dataset, Reading]:
         """The rows that count, scaled, with their targets; and how they were read."""
@@ -163,6 +158,8 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     def _model(self, name: str) -> Any:
         """The fit of one model, which the attribute `name` is read from."""
+        if isinstance(self._value, FittedLabels):
+            raise AttributeError(f"there is one model per label: use estimators_[label].{name}")
         return self._value
 
     @property

@@ -15,8 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from treelu.data.invalid_targets import refuse_invalid_targets
 from treelu.data.rows import missing_value_errors, refuse_text_columns
 from treelu.data.spread import Matrix, spread
-from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._output_methods import SaveMixin
+from treelu.estimators._output_methods import LogProbabilities, SaveMixin
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import refuse_mask
 from treelu.tree.saved import describe_tree, restore_tree

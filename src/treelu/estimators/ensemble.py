@@ -15,10 +15,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.data.targets import probabilities
-from treelu.estimators._classifier import IncrementalClassifier, SingleClassifier
 from treelu.estimators._ensembles import SummedEnsemble
 from treelu.estimators._labels import FittedLabels
-from treelu.estimators._regressor import IncrementalRegressor, SingleRegressor
+from treelu.estimators._networks import (
+    IncrementalClassifier,
+    IncrementalRegressor,
+    SingleClassifier,
+    SingleRegressor,
+)
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 
 

@@ -27,10 +27,8 @@ from treelu.data.rows import (
     warn_of_few_rows,
 )
 from treelu.data.spread import Matrix
-from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._large import is_outside_memory
-from treelu.estimators._leaves import fit_tree_outside_memory
-from treelu.estimators._monotonic import monotonic_signs
+from treelu.estimators._inputs import monotonic_signs, unchanged_by_failure
+from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._saved import PathState
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator

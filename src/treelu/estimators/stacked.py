@@ -12,9 +12,8 @@ from sklearn.utils._param_validation import Interval
 
 from treelu.data.reading import Reading
 from treelu.data.rows import finite_scores
-from treelu.estimators._classifier import NetworkClassifier, SingleClassifier
 from treelu.estimators._ensembles import NetworkEnsemble
-from treelu.estimators._regressor import NetworkRegressor, SingleRegressor
+from treelu.estimators._networks import NetworkClassifier, NetworkRegressor, SingleClassifier, SingleRegressor
 from treelu.estimators._stack import FittedStack, StackConfig, fit_stack
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn import Table
