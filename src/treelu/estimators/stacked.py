@@ -14,9 +14,9 @@ from treelu.data.reading import Reading
 from treelu.data.rows import finite_scores
 from treelu.estimators._ensembles import NetworkEnsemble
 from treelu.estimators._networks import NetworkClassifier, NetworkRegressor, SingleClassifier, SingleRegressor
-from treelu.estimators._stack import FittedStack, StackConfig, fit_stack
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn import Table
+from treelu.training.stack_fit import FittedStack, StackConfig, fit_stack
 from treelu.training.stacking import Stack, describe_stack, restore_stack
 
 if TYPE_CHECKING:
