@@ -146,6 +146,14 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
         return Dataset(reading.table(X), replace(targets, folding=folding)), reading
 
+    def _read_piece(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None]:
+        """Rows and weights of a piece of the data, for `partial_fit`."""
+        fitted = self.__dict__.get("fitted_")
+        missing = self._shared().missing if fitted is None else fitted.reading.missing
+        X = validated_rows(self, X, first=fitted is None, missing=missing)
+        check_consistent_length(X, y)
+        return X, check_weight(sample_weight, X)
+
     # What was learned
 
     @property
@@ -265,11 +273,8 @@ class SingleNetwork(NetworkEstimator):
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ClassEncoding | ValueEncoding) -> Self:
         """Learn from a piece of the rows; see `treelu.training.stream`."""
         fitted, before = self.__dict__.get("fitted_"), self.__dict__.get("stream_")
-        X = validated_rows(
-            self, X, first=fitted is None, missing=self.missing if fitted is None else fitted.reading.missing
-        )
-        check_consistent_length(X, y)
-        weight, seed = check_weight(sample_weight, X), draw_seeds(self.random_state, 1)[0]
+        X, weight = self._read_piece(X, y, sample_weight)
+        (seed,) = draw_seeds(self.random_state, 1)
         encoding.targets(y, weight)  # refuses what is no target
         piece = Stream.of(X, encoding.plain(y), weight, seed, 1 if before is None else before.n_pieces + 1)
         self.fitted_, self.stream_ = learn_piece(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,24 +18,22 @@ from treelu.data.rows import validated_rows
 from treelu.training import Settings
 from treelu.training.config import NetworkConfig
 
-_OF_CONFIG = (
-    "depth", "drop_connect", "hidden_layers", "epochs", "learning_rate", "weight_decay", "early_stopping",
-    "max_tree_features", "device", "n_jobs", "callbacks", "verbose",
-)  # fmt: skip
 T = TypeVar("T")
+
+
+def parameters_of(estimator: Any, config: type) -> dict[str, Any]:
+    """The parameters of an estimator that a configuration has fields for."""
+    given = estimator.get_params(deep=False)
+    return {field.name: given[field.name] for field in fields(config) if field.name in given}
 
 
 def network_config(estimator: Any) -> NetworkConfig:
     """The parameters of an estimator around one network, as `fit_network` takes them."""
-    kind, smoothing = type(estimator), getattr(estimator, "smoothing", 0.0)
-    return NetworkConfig(
-        kind._network_class,
-        kind._activation_kind,
-        **{name: getattr(estimator, name) for name in _OF_CONFIG},
-        smoothing=kind._default_smoothing if isinstance(smoothing, str) else float(smoothing),
-        training=Settings.of(estimator.training),
-        title=kind.__name__,
-    )
+    kind, given = type(estimator), parameters_of(estimator, NetworkConfig)
+    smoothing = given.get("smoothing", 0.0)
+    given["smoothing"] = kind._default_smoothing if isinstance(smoothing, str) else float(smoothing)
+    given["training"] = Settings.of(estimator.training)
+    return NetworkConfig(kind._network_class, kind._activation_kind, title=kind.__name__, **given)
 
 
 def read_eval_set(estimator: Any, eval_set: Any, reading: Reading) -> Dataset | None:

@@ -193,9 +193,6 @@ class ELCNRegressor(SummedEnsemble, IncrementalRegressor):
     first_shrinkage: float = 1.0
     _member_class = ALCNRegressor
 
-    def _first_shrinkage(self) -> float:
-        return float(self.first_shrinkage)
-
     def staged_predict(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict` of the first member, of the first two, and so on."""
         for values in self._staged_scores(X):

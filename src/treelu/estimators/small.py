@@ -27,7 +27,7 @@ from treelu.data.rows import (
     warn_of_few_rows,
 )
 from treelu.data.spread import Matrix
-from treelu.estimators._inputs import monotonic_signs, unchanged_by_failure
+from treelu.estimators._inputs import monotonic_signs, parameters_of, unchanged_by_failure
 from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._saved import PathState
@@ -110,7 +110,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            self._set_fitted(fit_small_tree(data, small_tree_config(self), seed, **labels))
+            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig))
+            self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
@@ -321,14 +322,3 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-_OF_CONFIG = (
-    "max_leaf_nodes", "max_depth", "max_terms", "min_samples_leaf", "selection", "shrinkage", "n_updates",
-    "round_weights", "linear_leaves", "teacher", "n_jobs",
-)  # fmt: skip
-
-
-def small_tree_config(estimator: Any) -> SmallTreeConfig:
-    """The parameters of an estimator, as `fit_small_tree` takes them."""
-    return SmallTreeConfig(**{name: getattr(estimator, name) for name in _OF_CONFIG})

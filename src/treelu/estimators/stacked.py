@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from treelu.data.reading import Reading
 from treelu.data.rows import finite_scores
 from treelu.estimators._ensembles import NetworkEnsemble
+from treelu.estimators._inputs import parameters_of
 from treelu.estimators._networks import NetworkClassifier, NetworkRegressor, SingleClassifier, SingleRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn import Table
@@ -38,18 +39,8 @@ class StackedEnsemble(NetworkEnsemble):
     _fit = staticmethod(fit_stack)
 
     def _config(self) -> StackConfig:
-        return StackConfig(
-            self._member_config(),
-            is_default=self.estimator is None,
-            n_estimators=self.n_estimators,
-            n_trees=int(self.n_trees),
-            bootstrap=self.bootstrap,
-            feature_fraction=float(self.feature_fraction),
-            n_jobs=self.n_jobs,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            title=type(self).__name__,
-        )
+        is_default, given = self.estimator is None, parameters_of(self, StackConfig)
+        return StackConfig(self._member_config(), is_default=is_default, title=type(self).__name__, **given)
 
     def n_members(self, n_features: int) -> int:
         """How many networks are fitted to a table."""
