@@ -20,9 +20,8 @@ from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
 from treelu.training import Dataset, EpochRecord, History, stack_fit
 from treelu.training.boosting import Ensemble, Member
-from treelu.training.config import draw_seeds
+from treelu.training.config import Plan, draw_seeds, plan_training
 from treelu.training.forest import boosted_trees, grow_boosted, grow_forest, random_forest
-from treelu.training.plan import Plan, plan_training
 from treelu.training.stack_fit import CrossFit, HeldOut, Kind
 from treelu.training.stacking import PENALTY, combined, find_weights
 

@@ -26,18 +26,10 @@ from treelu.training.parallel import together
 
 @dataclass(frozen=True)
 class FittedLabels:
-    """The fit of a classifier to several labels.
+    """The fit of a classifier to several labels."""
 
-    Attributes
-    ----------
-    estimators : list of classifiers
-        One per label, each fitted to the rows where its label was observed.
-    reading : Reading
-        How rows are read, alike for all labels.
-    """
-
-    estimators: list[Any]
-    reading: Reading
+    estimators: list[Any]  # one per label, each fitted to the rows where its label was observed
+    reading: Reading  # how rows are read, alike for all labels
 
 
 def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> FittedLabels:

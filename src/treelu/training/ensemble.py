@@ -25,14 +25,7 @@ from treelu.training.sparsity import proximal_step
 
 @dataclass(frozen=True)
 class EnsembleConfig:
-    """Configuration of `fit_ensemble`; see `ELCNClassifier` for the parameters.
-
-    Attributes
-    ----------
-    member : NetworkConfig
-    first_shrinkage : float
-        What the first boosted member is multiplied by.
-    """
+    """Configuration of `fit_ensemble`; see `ELCNRegressor` for the parameters."""
 
     member: NetworkConfig
     n_estimators: int
@@ -49,24 +42,13 @@ class EnsembleConfig:
 
 @dataclass(frozen=True)
 class FittedEnsemble:
-    """A fitted ensemble and what the fit remembers beside it.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-    reading : Reading
-    history : History
-        One record for each member.
-    patterns : list of PatternCounts
-        Training rows of each member by activation pattern; empty where members are smooth.
-    spread : array of shape (n_features,)
-    """
+    """A fitted ensemble and what the fit remembers beside it."""
 
     ensemble: Ensemble
     reading: Reading
-    history: History
-    patterns: list[PatternCounts]
-    spread: NDArray[np.float64]
+    history: History  # one record for each member
+    patterns: list[PatternCounts]  # training rows of each member; empty where members are smooth
+    spread: NDArray[np.float64]  # (n_features,)
 
 
 def fit_ensemble(

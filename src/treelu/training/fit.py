@@ -22,12 +22,11 @@ from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
-from treelu.training.config import NetworkConfig, patience_of
+from treelu.training.config import NetworkConfig, patience_of, plan_training
 from treelu.training.hyper_parameters import Choice, HyperParameters, Race, folds, trial_share
 from treelu.training.loop import History, best_fit, evaluate, train
 from treelu.training.parallel import in_order, together
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
-from treelu.training.plan import plan_training
 from treelu.training.progress import epoch_bar
 from treelu.training.settings import Settings
 from treelu.training.sparsity import choose_features, path_step, proximal_step
@@ -40,32 +39,15 @@ SMOOTHER = ("batch_size", "optimizer", "schedule", "annealing", "straight_throug
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """A fitted network and what the fit remembers beside it.
+    """A fitted network and what the fit remembers beside it."""
 
-    Attributes
-    ----------
-    network : NeuronChain
-        On the raw features, in float64.
-    reading : Reading
-        How rows are read: missing values, scaling, targets.
-    chosen : HyperParameters
-        As given or chosen.
-    history : History or None
-    n_passes : int
-        Epochs, or pieces of a stream.
-    patterns : PatternCounts
-        Training rows by activation pattern.
-    spread : array of shape (n_features,)
-        The standard deviation of each raw feature.
-    """
-
-    network: NeuronChain
-    reading: Reading
-    chosen: HyperParameters
+    network: NeuronChain  # on the raw features, in float64
+    reading: Reading  # how rows are read: missing values, scaling, targets
+    chosen: HyperParameters  # as given or chosen
     history: History | None
-    n_passes: int
-    patterns: PatternCounts
-    spread: NDArray[np.float64]
+    n_passes: int  # epochs, or pieces of a stream
+    patterns: PatternCounts  # training rows by activation pattern
+    spread: NDArray[np.float64]  # (n_features,), the standard deviation of each raw feature
 
     @classmethod
     def of(

@@ -33,19 +33,6 @@ OUT_OF_BAG = 0.37  # the share of a forest's trees for which a row is out of bag
 class Forest:
     """Trees whose splits are "is feature j at least t?"; its scores are the sum of the trees' leaf values.
 
-    Attributes
-    ----------
-    features : array of int64, shape (n_splits,)
-        The feature that a split asks of; the splits of all trees stand one after the other.
-    thresholds : array of float64, shape (n_splits,)
-        A row goes right where its value is at least this.
-    children : array of int64, shape (n_splits, 2)
-        Left and right: the number of a split, later than its parent, or ~leaf.
-    roots : array of int64, shape (n_trees,)
-        Where each tree begins: a split, or ~leaf of a tree that is one leaf.
-    values : array of float64, shape (n_leaves, n_outputs)
-    n_features : int
-
     Examples
     --------
     >>> forest = Forest(
@@ -56,11 +43,11 @@ class Forest:
            [12.]])
     """
 
-    features: NDArray[np.int64]
-    thresholds: NDArray[np.float64]
-    children: NDArray[np.int64]
-    roots: NDArray[np.int64]
-    values: NDArray[np.float64]
+    features: NDArray[np.int64]  # (n_splits,), the splits of all trees one after the other
+    thresholds: NDArray[np.float64]  # (n_splits,), a row goes right where its value is at least this
+    children: NDArray[np.int64]  # (n_splits, 2), left and right: a split, later than its parent, or ~leaf
+    roots: NDArray[np.int64]  # (n_trees,), where each tree begins: a split, or ~leaf of a tree that is one leaf
+    values: NDArray[np.float64]  # (n_leaves, n_outputs)
     n_features: int
 
     def scores(self, table: Table, index: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
@@ -155,11 +142,7 @@ def random_forest(model: Any) -> Forest:
 def boosted_trees(model: Any, output: int = 0, n_outputs: int = 1) -> Forest:
     """A fitted HistGradientBoostingClassifier or …Regressor without its constant: the sum of its raw scores.
 
-    Parameters
-    ----------
-    model : HistGradientBoostingClassifier or HistGradientBoostingRegressor
-    output, n_outputs : int
-        Which of several outputs a regressor is for.
+    `output` tells which of several outputs a regressor is for.
 
     Examples
     --------
@@ -185,20 +168,11 @@ def boosted_trees(model: Any, output: int = 0, n_outputs: int = 1) -> Forest:
 
 @dataclass(frozen=True)
 class Trees:
-    """A part made of trees: the mean over forests, of which each was fitted to other rows.
-
-    Attributes
-    ----------
-    forests : list of Forest
-    constants : array of shape (n_forests, n_outputs)
-        Added to the forests' scores.
-    are_chances : bool
-        Whether the forests' scores are probabilities, rather than raw scores or values.
-    """
+    """A part made of trees: the mean over forests, of which each was fitted to other rows."""
 
     forests: list[Forest]
-    constants: NDArray[np.float64]
-    are_chances: bool = False
+    constants: NDArray[np.float64]  # (n_forests, n_outputs), added to the forests' scores
+    are_chances: bool = False  # whether the forests' scores are probabilities, rather than raw scores or values
 
     def outputs(self, table: Table, task: Task, index: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Probabilities (n, classes), or values (n, L), of raw rows."""

@@ -18,14 +18,13 @@ from treelu.data.targets import predictions
 from treelu.nn import LocallyConstantNetwork, NeuronChain
 from treelu.training.boosting import Ensemble, Member, drawn_features, grow
 from treelu.training.calibration import log_frequencies, within_range
-from treelu.training.config import NetworkConfig
+from treelu.training.config import NetworkConfig, rows_in_batch
 from treelu.training.ensemble import FittedEnsemble, class_places, member_trainer, untempered
 from treelu.training.fit import choose
 from treelu.training.forest import Grown, RowMeans, Trees, grow_boosted, grow_forest
 from treelu.training.hyper_parameters import FOLDS
 from treelu.training.loop import Callback, EpochRecord, History, evaluate
 from treelu.training.pattern_counts import PatternCounts, feature_spread
-from treelu.training.plan import rows_in_batch
 from treelu.training.progress import epoch_bar
 from treelu.training.stacking import Stack, find_weights, logs
 
@@ -38,17 +37,10 @@ EPOCHS, BATCHES_PER_PASS = 0.75, 64  # share of a member's own epochs, and batch
 
 @dataclass(frozen=True)
 class StackConfig:
-    """Configuration of `fit_stack`; see `StackedClassifier` for the parameters.
-
-    Attributes
-    ----------
-    member : NetworkConfig
-    is_default : bool
-        Whether the kind of member is chosen by the table's shape, rather than given.
-    """
+    """Configuration of `fit_stack`; see `StackedClassifier` for the parameters."""
 
     member: NetworkConfig
-    is_default: bool
+    is_default: bool  # whether the kind of member is chosen by the table's shape, rather than given
     n_estimators: int | None = None
     n_trees: int = 200
     bootstrap: bool = False
@@ -174,15 +166,7 @@ class Kind:
 class HeldOut:
     """Out-of-fold predictions of the members; the counterpart of `Sums` for stacks.
 
-    Members 1, 2, … hold out the folds in turn; with no folds, no row is held out.
-
-    Parameters
-    ----------
-    sample : Dataset
-    scaling, target_scaling : Scaling
-        How the features and targets of the sample came from the raw ones.
-    folds : sequence of Fold
-        As places among the rows of the sample.
+    Members 1, 2, … hold out the folds, places among the rows of the sample, in turn; with no folds, no row is held out.
     """
 
     def __init__(self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, folds: Sequence[Fold]) -> None:
@@ -241,15 +225,8 @@ class HeldOut:
 class CrossFit:
     """How the members of a stack are made: what `Recipe` is for other ensembles.
 
-    Attributes
-    ----------
-    kinds : sequence of Kind
-        Of several, each trains a first member, and the one whose member has the least out-of-fold loss makes the
-        others; from then on it is the only one here.
-    bootstrap : bool
-        Whether each member sees as many rows drawn with replacement from those it does not hold out.
-    seed : int
-        Member e depends on (seed, e), and on the kind, only.
+    Of several `kinds` each trains a first member, and the one whose member has the least out-of-fold loss makes the
+    others; from then on it is the only one here. Member e depends on (seed, e), and on the kind, only.
     """
 
     kinds: Sequence[Kind]
