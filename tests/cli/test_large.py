@@ -22,7 +22,7 @@ from treelu.cli.prepare import TableRows
 from treelu.data import blocks
 from treelu.data import store as stores
 from treelu.data.store import RowStore
-from treelu.estimators import _large, _leaves
+from treelu.estimators import _large
 
 pytestmark = pytest.mark.slow
 
@@ -52,8 +52,7 @@ def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory for some hundred rows."""
     monkeypatch.setattr(large, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(large, "SAMPLE_ROWS", 200)
-    for module in (_large, _leaves):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(_large, "ROW_VISITS", 4000)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
     monkeypatch.setattr("treelu.tables.pieces.PIECE_ROWS", 70)

@@ -24,7 +24,7 @@ from treelu.report import fit_cart
 from treelu.report.scores import positive_class
 from treelu.tables import TableModel, Task
 from treelu.training import Settings
-from treelu.training.plan import plan_training
+from treelu.training.config import plan_training
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import is_frame, take_rows
 
