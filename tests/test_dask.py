@@ -220,7 +220,7 @@ def test_a_killed_worker_costs_no_fit_and_one_that_joins_is_used(monkeypatch: py
     assert all(after[worker] > before[worker] for worker in after)
 
 
-@pytest.mark.parametrize("of", ["experiments.sweep:_client", "treelu.cli.cluster:cluster"])
+@pytest.mark.parametrize("of", ["experiments.sweep:_client", "treelu.cli.large:cluster"])
 def test_workers_of_this_machine_are_heard_on_this_machine_only(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scheduler and dashboard ask for no password; 0.1 let the dashboard listen on all interfaces."""
     import importlib

@@ -20,7 +20,7 @@ from docs import numbers
 from docs.numbers import fill
 from docs.outputs import blocks, pages, run_page
 from tests.report.browser import NoChromiumError, start_chromium
-from treelu.training import plan
+from treelu.training import config
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -32,8 +32,8 @@ WITH_CODE = [page for page in pages() if blocks(page.read_text("utf-8"))]
 @pytest.fixture
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan few updates: the pages must run, their scores are no matter here."""
-    monkeypatch.setattr(plan, "MIN_UPDATES", 180)
-    monkeypatch.setattr(plan, "PASSES", 2)
+    monkeypatch.setattr(config, "MIN_UPDATES", 180)
+    monkeypatch.setattr(config, "PASSES", 2)
 
 
 @pytest.fixture

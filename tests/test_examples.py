@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from treelu.training import plan
+from treelu.training import config
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +36,8 @@ def test_example_runs(
     if name == "prediction_sets":
         pytest.importorskip("mapie")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "MIN_UPDATES", 180)  # they must run; how well they train is no matter here
-    monkeypatch.setattr(plan, "PASSES", 2)
+    monkeypatch.setattr(config, "MIN_UPDATES", 180)  # they must run; how well they train is no matter here
+    monkeypatch.setattr(config, "PASSES", 2)
     plt.switch_backend("Agg")
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     plt.close("all")

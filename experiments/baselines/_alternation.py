@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from treelu.data.scaling import Scaling
-from treelu.estimators._tree_estimator import Matrix, spread
+from treelu.data.spread import Matrix, spread
 from treelu.tree import ObliqueTree
 from treelu.tree.prune import prune
 from treelu.tree.rows import linear_form

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from treelu.estimators._tree_estimator import Matrix
+from treelu.data.spread import Matrix
 from treelu.tree.rows import dense
 
 Eigenvectors = Literal["all", "dominant"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.estimators._tree_estimator import Matrix
+from treelu.data.spread import Matrix
 from treelu.nn.kernels import compiled
 
 _BLOCK = 1 << 22  # values of a dense table that are reflected at a time: 32 MB of float64

@@ -12,8 +12,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from experiments.baselines._eigenvectors import Eigenvectors, covariance_eigenvectors
+from experiments.baselines._estimators import BaselineClassifier, BaselineTree
 from experiments.baselines._splits import Split, best_split, reflector
-from treelu.estimators._tree_estimator import Matrix, TreeClassifier, TreeEstimator
+from treelu.data.spread import Matrix
 from treelu.tree import ObliqueTree
 
 
@@ -119,7 +120,7 @@ def _reflectors(
     return found
 
 
-class _HHCART(TreeEstimator):
+class _HHCART(BaselineTree):
     """What the classifier and the regressor share: their parameters, and growing the tree."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -161,7 +162,7 @@ class _HHCART(TreeEstimator):
         return self
 
 
-class HHCARTClassifier(ClassifierMixin, _HHCART, TreeClassifier):
+class HHCARTClassifier(ClassifierMixin, _HHCART, BaselineClassifier):
     """Oblique classification tree by Householder reflections (HHCART).
 
     At a node, each eigenvector of each class's covariance matrix is mapped to the first axis by a Householder

@@ -15,7 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from experiments.baselines._alternation import Alternation, Problem
-from treelu.estimators._tree_estimator import Matrix, TreeClassifier, TreeEstimator, spread
+from experiments.baselines._estimators import BaselineClassifier, BaselineTree
+from treelu.data.spread import Matrix, spread
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import linear_form
 
@@ -57,7 +58,7 @@ def random_tree(X: Matrix, depth: int, rng: np.random.RandomState) -> ObliqueTre
     return ObliqueTree(weights, biases, np.column_stack([2 * first + 1, 2 * first + 2]), np.zeros((n_splits + 1, 1)))
 
 
-class _TAO(TreeEstimator):
+class _TAO(BaselineTree):
     """What the classifier and the regressor share: parameters, the start and the sweeps."""
 
     _cart: ClassVar[type[DecisionTreeClassifier] | type[DecisionTreeRegressor]]
@@ -103,7 +104,7 @@ class _TAO(TreeEstimator):
         return alternation
 
 
-class TAOClassifier(ClassifierMixin, _TAO, TreeClassifier):
+class TAOClassifier(ClassifierMixin, _TAO, BaselineClassifier):
     """Oblique classification tree by tree alternating optimisation (TAO).
 
     Starts from a tree and refits its nodes, deepest first, in sweeps. With all other nodes fixed, a node

@@ -46,10 +46,12 @@ from treelu.estimators._large import (
     HELD_OUT_SHARE,
     ROW_VISITS,
     SAMPLE_ROWS,
+    leaf_sums_of,
     refuse_folding,
+    refuse_linear_leaves,
     rows_in_batch,
+    set_leaf_values,
 )
-from treelu.estimators._leaves import leaf_sums_of, refuse_linear_leaves, set_leaf_values
 from treelu.training import learning_rate_factor
 from treelu.training.config import draw_seeds
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse

@@ -16,7 +16,8 @@ import pytest
 import treelu
 from tests.cli.conftest import Type
 from treelu.cli import ask as asking
-from treelu.cli.queried_model import QueriedModel, QueryOptions
+from treelu.cli.model import QueriedModel
+from treelu.cli.options import AskOptions
 from treelu.tables import TableEncoder, TableModel
 from treelu.tree import ObliqueTree
 
@@ -147,7 +148,7 @@ def test_a_missing_number_stays_missing(lend) -> None:
     asked = QueriedModel(model, None)
     X = model.encoder.encode(rows).X.to_numpy()
     options = asked.columns.options()
-    (way,) = asking.ask_row(asked, X[0], QueryOptions("yes"), options).ways
+    (way,) = asking.ask_row(asked, X[0], AskOptions(model=Path(), data="", want="yes"), options).ways
     assert {change.column for change in way.changes} <= {"debt", "job"}
 
 

@@ -11,7 +11,7 @@ import pytest
 import treelu
 from tests.cli.conftest import Type
 from treelu import ObliqueTreeClassifier
-from treelu.cli.balance import class_weights
+from treelu.cli.train import class_weights, corrected_tree, level_shift
 from treelu.tables import TableModel
 
 pytestmark = pytest.mark.slow
@@ -129,3 +129,13 @@ def test_the_page_answers_by_the_threshold(table: Path, tmp_path: Path, type_: T
     assert "would be no if" in page
     told = type_("verify", tmp_path / "m", "--independent", "d")
     assert told.out.startswith(("proved", "refuted")), told.err
+
+
+def test_probabilities_are_corrected_for_the_weights_of_the_classes() -> None:
+    assert class_weights(np.array(["no", "no", "no", "yes"])).tolist() == pytest.approx([2 / 3, 2.0])
+    assert class_weights(np.array([0.0, np.nan, 0.0, 0.0, 1.0])).tolist() == pytest.approx([2 / 3, 2.0])
+    leaves = [[0.5, 0.5], [0.1, 0.9]]
+    tree = treelu.ObliqueTree([[1.0]], [0.0], [[1, 2]], leaves, link="probability", classes=["no", "yes"])
+    corrected = corrected_tree(tree, np.array([0.5, 4.5])).values
+    assert corrected.ravel().tolist() == pytest.approx([0.9, 0.1, 0.5, 0.5])
+    assert level_shift(np.zeros(10), 0.2) == pytest.approx(np.log(4))

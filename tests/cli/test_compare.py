@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import treelu
 from tests.cli.conftest import Type, people
+from treelu.cli import compare
 from treelu.cli import fit as fitting
+from treelu.cli.app import app
 from treelu.cli.compare import other_command
-from treelu.cli.fit import make_estimator
+from treelu.cli.train import make_estimator
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +29,8 @@ def quick_lcn(monkeypatch: pytest.MonkeyPatch) -> None:
         extra = {"depth": 2, "epochs": 3, "drop_connect": 0.0} if method == "lcn" else {}
         return make_estimator(method, task, parameters | extra, seed)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fitting, "make_estimator", quick)
+    monkeypatch.setattr("treelu.cli.train.make_estimator", quick)
+    monkeypatch.setattr(compare, "make_estimator", quick)
 
 
 SMALL = ("--leaves", 3, "--terms", 1, "--no-cart")
@@ -77,7 +81,7 @@ def test_it_is_on_request_and_large_tables_go_without(
     assert "LCNClassifier" not in typed.err
     typed = type_(*words, "--compare", "--hold-out", 0, "--out", tmp_path / "b")
     assert "LCNClassifier" not in typed.err
-    monkeypatch.setattr(fitting, "MOST_CELLS", 10)
+    monkeypatch.setattr(compare, "MOST_CELLS", 10)
     typed = type_(*words, "--compare", "--out", tmp_path / "c")
     assert "the table is large: the large tree (LCN) is not fitted for comparison" in typed.err
     assert "the large tree (LCN, " not in typed.out
@@ -114,8 +118,17 @@ def test_a_rare_class_is_compared_by_its_ranking(tmp_path: Path, type_: Type) ->
     assert result["compared"]["small"]["score"] == pytest.approx(auc)
 
 
-def test_names_with_blanks_are_quoted() -> None:
-    said = other_command(["fit", "my data.csv", "--target", "it's"], Path("a/b"), "lcn")
+def other(typed: list[str], out: str, method: str) -> str:
+    command = typer.main.get_command(app).commands["fit"]  # type: ignore[attr-defined]
+    return other_command(typer.Context(command, obj=typed), Path(out), method)
+
+
+def test_the_other_command_leaves_out_the_options_of_this_kind_of_tree() -> None:
+    typed = ["fit", "a b.csv", "--target", "y", "--leaves", "8", "--out", "m"]
+    assert other(typed, "m", "lcn") == "treelu fit 'a b.csv' --target y --method lcn --out m-large"
+    typed = ["fit", "a.csv", "--target=y", "--depth=4", "--tune", "--max-features", "3", "--no-compare", "--out=m"]
+    assert other(typed, "m", "tree") == "treelu fit a.csv --target=y --method tree --out m-small"
+    said = other(["fit", "my data.csv", "--target", "it's"], "a/b", "lcn")
     assert shlex.split(said)[1:5] == ["fit", "my data.csv", "--target", "it's"]
 
 
@@ -133,7 +146,7 @@ def test_a_comparison_that_is_interrupted_costs_the_comparison_only(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting, "comparison", interrupted)
+    monkeypatch.setattr(fitting, "compare_with_large", interrupted)
     typed = type_("fit", table, "--target", "survived", *SMALL, "--compare", "--out", tmp_path / "m")
     assert typed.code == 130
     assert "scores on 16 hold-out rows" in typed.out

@@ -16,9 +16,11 @@ from tests.cli.conftest import QUICK, Type, people
 from treelu.chem import MorganFingerprint
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
+from treelu.cli.model import substructures
+from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
-from treelu.cli.prepare import Prepared, Source, TableRows, prepare, split_rows
-from treelu.cli.trees import substructures
+from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
+from treelu.cli.train import default_method
 from treelu.report import fit_cart
 from treelu.tables import TableEncoder, TableModel, TableTargets
 from treelu.tables.columns import SmilesColumn
@@ -27,8 +29,17 @@ from treelu.tree import ObliqueTree
 pytestmark = pytest.mark.slow
 
 
+def test_options_of_networks_choose_the_large_tree() -> None:
+    options = FitOptions(data="", target=[], out=Path("m"))
+    given = {"terms": 2}, {"balanced": True}, {"depth": 2}, {"tune": True}
+    methods = [default_method(replace(options, model=ModelOptions(**one)), "regression") for one in given]  # type: ignore[arg-type]
+    assert methods == ["tree", "tree", "lcn", "lcn"]
+    assert default_method(options, "labels") == "lcn"
+
+
 def prepared(path: Path, target: str = "survived", **options: object) -> Prepared:
-    return prepare(Source(str(path), [target], **options), Notes(quiet=True))  # type: ignore[arg-type]
+    fit_options = FitOptions(data=str(path), target=[target], out=Path("m"), **options)  # type: ignore[arg-type]
+    return prepare(fit_options, Notes(quiet=True))
 
 
 def test_the_number_of_features_has_one_name_and_keeps_an_old_one(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -363,7 +374,8 @@ def test_tuning_takes_the_smallest_good_tree(monkeypatch: pytest.MonkeyPatch) ->
     rows = TableRows(pd.DataFrame({"x": np.arange(20.0)}), np.arange(20.0))
     losses = iter([3.0, 1.0, 2.0, 3.1, 1.2, 2.1])  # of three drop rates on each of two folds
     monkeypatch.setattr(tuning, "fold_loss", lambda *arguments, **options: next(losses))
-    estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", fixed={"depth": 3}, folds=2, seed=0, quiet=False)
+    options = FitOptions(data="", target=[], out=Path("m"), model=ModelOptions(folds=2))
+    estimator = tuning.tune(treelu.LCNRegressor(), rows, "regression", options, fixed={"depth": 3})
     assert (estimator.depth, estimator.drop_connect) == (3, tuning.DROP_RATES[1])
 
 
@@ -375,12 +387,12 @@ def test_losses_of_a_fold() -> None:
     values = TableRows(X, X["a"].to_numpy())
     model = treelu.LCNRegressor(**small).fit(X[:30], values.y[:30])
     expected = np.sqrt(np.mean((model.predict(X[30:]) - values.y[30:]) ** 2))
-    assert tuning.fold_loss(treelu.LCNRegressor(**small), values, training, testing, "regression") == pytest.approx(
+    assert tuning.fold_loss(treelu.LCNRegressor(**small), (training, testing), values, "regression") == pytest.approx(
         expected
     )
     labels = np.column_stack([X["a"] > 0, X["b"] > 0]).astype(float)
     labels[::3, 1] = np.nan
-    loss = tuning.fold_loss(treelu.LCNClassifier(**small), TableRows(X, labels), training, testing, "labels")
+    loss = tuning.fold_loss(treelu.LCNClassifier(**small), (training, testing), TableRows(X, labels), "labels")
     assert -1 <= loss <= 0
     lopsided = np.column_stack([np.arange(40) == 0, X["b"] > 0]).astype(float)
     with pytest.raises(InputError, match="a label has one value only in a fold"):
@@ -564,6 +576,8 @@ def test_names_of_files_stay_short() -> None:
     words = file_words(["x" * 400, "x" * 401, "ü" * 300, "/", "..", "CON"])
     assert len(set(words.values())) == 6
     assert all(len(f"report-{word}.html".encode()) < 200 for word in words.values())
+    targets = ["NR-AR / 2", "IC50 (a)", "IC50 [a]", "ic50-A"]
+    assert file_words(targets) == dict(zip(targets, ["NR-AR-2", "IC50-a", "IC50-a-2", "ic50-A-3"], strict=True))
 
 
 def test_a_folder_that_cannot_be_written_is_noticed_before_training(

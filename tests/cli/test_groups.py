@@ -11,7 +11,8 @@ import treelu
 from tests.cli.conftest import QUICK, Type
 from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
-from treelu.cli.prepare import ColumnChoice, Source, TableRows, prepare, split_groups
+from treelu.cli.options import ColumnOptions, FitOptions
+from treelu.cli.prepare import TableRows, prepare, split_rows
 from treelu.report.scores import REGRESSION, score_models
 from treelu.tables import TableTargets
 
@@ -75,8 +76,9 @@ def test_every_fit_is_given_the_groups(
 
 def test_no_group_is_on_both_sides_of_the_hold_out(clinic: Path) -> None:
     for seed in range(5):
-        source = Source(str(clinic), ["outcome"], ColumnChoice(groups="patient"), seed=seed)
-        table = prepare(source, Notes(quiet=True))
+        columns = ColumnOptions(groups="patient")
+        options = FitOptions(data=str(clinic), target=["outcome"], out=Path("m"), columns=columns, seed=seed)
+        table = prepare(options, Notes(quiet=True))
         assert table.held_out is not None
         training, held_out = table.training.groups, table.held_out.groups
         assert training is not None
@@ -106,7 +108,7 @@ def test_groups_are_held_out_in_about_the_share(task, n_groups: int, share: floa
     groups = np.repeat(np.arange(n_groups), 6)
     y = {"classification": groups * 0 + np.arange(len(groups)) % 2, "regression": np.arange(len(groups)) * 0.5}
     targets = TableTargets(task, y.get(task, np.zeros((len(groups), 2))), np.arange(len(groups)))
-    training, held_out = split_groups(targets, groups, share, seed=0)
+    training, held_out = split_rows(targets, share, 0, groups)
     assert sorted([*training, *held_out]) == list(range(len(groups)))
     assert not set(groups[training]) & set(groups[held_out])
     n_held_out = len(set(groups[held_out]))

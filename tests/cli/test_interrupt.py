@@ -61,7 +61,7 @@ def test_in_any_training_it_ends_the_command_and_keeps_the_old_model(
         if calls == moment:
             press_ctrl_c()
 
-    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    monkeypatch.setattr("treelu.cli.train._go_on", go_on)
     typed = type_(*words, "--target", targets, "--force", "--no-refit")
     if moment == 4 and targets == "survived":  # there are three epochs
         assert typed.code == 0
@@ -80,7 +80,7 @@ def test_in_the_second_fit_too(table: Path, tmp_path: Path, type_: Type, monkeyp
         if calls == 4:  # each fit has three epochs
             press_ctrl_c()
 
-    monkeypatch.setattr("treelu.cli.fit._go_on", go_on)
+    monkeypatch.setattr("treelu.cli.train._go_on", go_on)
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK)
     assert (typed.code, calls) == (130, 4)
     assert not (tmp_path / "m").exists()
@@ -173,7 +173,7 @@ def test_a_process_ends_with_130_while_a_thread_works_on(table: Path, tmp_path: 
         "import treelu.cli.interrupt as interrupt\n"
         "interrupt.PATIENCE = 0.2\n"
         "from treelu.cli import demo, main\n"
-        "def run(out, seed):\n"
+        "def run(options):\n"
         "    threading.Thread(target=time.sleep, args=(100,)).start()\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(100)\n"

@@ -19,10 +19,10 @@ from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
 from treelu.cli.prepare import TableRows
-from treelu.data import blocks, store_folder
+from treelu.data import blocks
 from treelu.data import store as stores
 from treelu.data.store import RowStore
-from treelu.estimators import _large, _leaves
+from treelu.estimators import _large
 
 pytestmark = pytest.mark.slow
 
@@ -52,8 +52,7 @@ def tiny_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory for some hundred rows."""
     monkeypatch.setattr(large, "IN_MEMORY_BYTES", 0)
     monkeypatch.setattr(large, "SAMPLE_ROWS", 200)
-    for module in (_large, _leaves):
-        monkeypatch.setattr(module, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 150)
     monkeypatch.setattr(_large, "ROW_VISITS", 4000)
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 50)
     monkeypatch.setattr("treelu.tables.pieces.PIECE_ROWS", 70)
@@ -257,7 +256,7 @@ def test_a_disk_that_fills_up_or_cannot_be_written_ends_the_fit(
     for owner, name, put, message in [
         (stores, "_write_all", full, "treelu: .* No space left on device; the rows take [0-9,]+ bytes so far"),
         (
-            store_folder,
+            stores,
             "tempfile",
             SimpleNamespace(mkdtemp=read_only),
             "Permission denied: rows cannot be stored in .*",
@@ -333,7 +332,7 @@ from treelu.cli import main
 if __name__ == "__main__":
     import psutil
     import treelu.dask as on_dask
-    from treelu.cli import cluster
+    from treelu.cli import large
     on_dask.SAMPLE_ROWS, on_dask.ROW_VISITS = 300, 4000
     fit = on_dask.DaskLCNClassifier.fit_windows
     def watched(self, client, windows):
@@ -369,7 +368,7 @@ def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
 
 def test_what_a_cluster_cannot_do_is_said(tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr("treelu.cli.cluster.PATIENCE", "1s")
+    monkeypatch.setattr("treelu.cli.large.PATIENCE", "1s")
     write_parts(tmp_path / "data", rows(), ".csv")
     words = ("fit", tmp_path / "data", "--target", "kind", *QUICK, "--out", tmp_path / "m", "--scheduler")
     typed = type_(*words, "tcp://127.0.0.1:1")

@@ -13,6 +13,9 @@ import pandas as pd
 import pytest
 
 from tests.cli.conftest import Type, people
+from treelu.cli.large import _size
+from treelu.cli.messages import count, duration
+from treelu.cli.predict import _typed, for_spreadsheets, quoted
 
 pytestmark = pytest.mark.slow
 
@@ -136,3 +139,24 @@ def test_a_damaged_file_among_many_is_named(model: Path, tmp_path: Path, type_: 
 
 def fitting(folder: Path) -> list[object]:
     return ["fit", folder / "*.parquet", "--target", "survived", "--out", folder / "m", "--quiet"]
+
+
+def test_numbers_in_messages() -> None:
+    assert [count(1, "row"), count(1234, "row"), count(2, "leaf")] == ["1 row", "1,234 rows", "2 leaves"]
+    assert [duration(0.04), duration(12.34), duration(754)] == ["0.0 s", "12.3 s", "12 min 34 s"]
+    assert [_size(12_400_000_000), _size(3_000_000)] == ["12.4 GB", "3 MB"]
+
+
+def test_a_spreadsheet_shows_texts_and_executes_none() -> None:
+    values = ["=1+1", "-5.2", "@name", "plain", 3]
+    assert [quoted(value) for value in values] == ["'=1+1", "-5.2", "'@name", "plain", 3]
+    frame = pd.DataFrame({"=a": ["=b", "c"], "d": [-1, 2]})
+    assert for_spreadsheets(frame).to_csv(index=False, lineterminator="\n") == "'=a,d\n'=b,-1\nc,2\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [(["7", "1.50"], [7.0, 1.5]), (["00120", "7"], ["00120", "7"]), (["TRUE", "false"], [True, False])],
+)
+def test_kept_columns_are_typed_in_json(texts: list[str], values: list[object]) -> None:
+    assert _typed(pd.Series(texts)).tolist() == values

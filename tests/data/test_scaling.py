@@ -12,7 +12,8 @@ from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, RobustScaler, StandardScaler
 
 from tests.nn.cases import Case, assert_close, cases
-from treelu.data.scaling import Scaling, fit_scaling, fold
+from treelu.data.scaling import Scaling, check_scale, check_scaled, fit_scaling, fold
+from treelu.data.spread import spread
 from treelu.nn import LocallyLinearNetwork
 
 
@@ -188,3 +189,15 @@ def test_folding_does_not_depend_on_where_the_scaling_lies_in_memory() -> None:
         fold(network, Scaling(moved, scale))
         results.add(network.bias.tobytes() + network.output_bias.tobytes())
     assert len(results) == 1
+
+
+def test_what_cannot_be_scaled_is_refused() -> None:
+    assert Scaling(np.array([1.0]), np.array([2.0])).transform(np.array([[5.0]])).tolist() == [[2.0]]
+    with pytest.raises(ValueError, match="X cannot be scaled: column 0 has values that are too large or too small"):
+        check_scale(np.zeros(1), np.full(1, 1e-320), "X")
+    with pytest.raises(ValueError, match="row 7 has a value in column 1 that is too far from the others; correct"):
+        check_scaled(np.array([[1.0, np.inf]], np.float32), 7)
+
+
+def test_a_constant_column_has_no_spread() -> None:
+    assert spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).tolist() == [1.0, 0.0]

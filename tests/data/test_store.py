@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from treelu.data import blocks, store_folder
+from treelu.data import blocks
 from treelu.data import store as module
 from treelu.data.blocks import MappedRows
 from treelu.data.store import RowStore, remove_leftovers
@@ -186,7 +186,7 @@ def test_what_is_left_of_a_folder_goes_too(tmp_path: Path) -> None:
 def test_the_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = RowStore.create(tmp_path, 1)
     store.append([[1.0]], [1.0])
-    monkeypatch.setattr(store_folder.shutil, "rmtree", lambda folder, ignore_errors: None)  # killed before it
+    monkeypatch.setattr(module.shutil, "rmtree", lambda folder, ignore_errors: None)  # killed before it
     store.remove()
     assert [path.name for path in store.folder.iterdir()] == ["lock"]
 
@@ -194,7 +194,7 @@ def test_the_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_new_folder_that_another_process_removes_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make, made = store_folder.tempfile.mkdtemp, []
+    make, made = module.tempfile.mkdtemp, []
 
     def make_and_lose(**where: Any) -> str:
         made.append(make(**where))
@@ -202,7 +202,7 @@ def test_a_new_folder_that_another_process_removes_is_made_again(
             assert [str(folder) for folder in remove_leftovers(tmp_path)] == made
         return made[-1]
 
-    monkeypatch.setattr(store_folder.tempfile, "mkdtemp", make_and_lose)
+    monkeypatch.setattr(module.tempfile, "mkdtemp", make_and_lose)
     with RowStore.create(tmp_path, 1) as store:
         assert len(made) == 2
         assert list(tmp_path.iterdir()) == [store.folder]

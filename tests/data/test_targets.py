@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn import metrics
 
-from treelu.data.targets import METRICS, Targets, log_loss, probabilities, roc_auc, root_mean_squared_error
+from treelu.data.targets import (
+    METRICS,
+    Targets,
+    log_loss,
+    mean_roc_auc,
+    probabilities,
+    reordered_scores,
+    roc_auc,
+    root_mean_squared_error,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 INDEX = np.array([4, 0, 4, 2])
@@ -198,3 +207,14 @@ def test_directions() -> None:
         assert METRICS[task].improves(0.6, 0.7)
         assert not METRICS[task].improves(0.7, 0.7)
     assert [METRICS[task].name for task in TASKS] == ["auc", "log_loss", "rmse"]
+
+
+def test_auc_by_hand() -> None:
+    assert roc_auc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8])) == 0.75
+    y, scores = np.array([[0, 1], [1, np.nan], [1, 0]]), np.array([[0.1, 0.2], [0.4, 0.9], [0.3, 0.7]])
+    assert mean_roc_auc(y, scores) == 0.5
+
+
+def test_scores_in_another_order_of_classes() -> None:
+    assert reordered_scores(np.array([[0.2, 0.8]]), np.array([1, 0])).tolist() == [[0.8, 0.2]]
+    assert reordered_scores(np.ones((1, 1)), np.array([1, 0])).tolist() == [[-1.0]]

@@ -8,10 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.base import is_classifier
 from sklearn.utils.estimator_checks import check_param_validation, estimator_checks_generator
 
 from tests.estimators.tables import ESTIMATORS, EXPECTED_FAILED_CHECKS, TRAINING
-from treelu import LCNClassifier, LCNRegressor
+from treelu import (
+    ALCNClassifier,
+    ALCNRegressor,
+    ELCNClassifier,
+    ELCNRegressor,
+    LCNClassifier,
+    LCNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
+    StackedClassifier,
+    StackedRegressor,
+)
 
 # These ask for a model that has learnt something. The others are as true after three epochs.
 LEARNING = {
@@ -24,30 +36,42 @@ LEARNING = {
 }
 
 
+ENSEMBLES = (ELCNClassifier, ELCNRegressor, StackedClassifier, StackedRegressor)
+TREES = (ObliqueTreeClassifier, ObliqueTreeRegressor)
+
+
 def checks() -> Iterator[Any]:
     """Every check of `check_estimator` for every estimator, those expected to fail marked."""
-    for estimator_class in ESTIMATORS:
-        for number, (_, check) in enumerate(estimator_checks_generator(estimator_class(), legacy=True)):
+    for kind in (*ESTIMATORS, *ENSEMBLES, *TREES):
+        for number, (_, check) in enumerate(estimator_checks_generator(kind(), legacy=True)):
             name = check.func.__name__
-            expected = EXPECTED_FAILED_CHECKS.get(name)
+            expected = None if kind in TREES else EXPECTED_FAILED_CHECKS.get(name)
             marks = [pytest.mark.xfail(reason=expected, raises=AssertionError)] if expected else []
-            yield pytest.param(estimator_class, check, id=f"{estimator_class.__name__}-{number}-{name}", marks=marks)
+            yield pytest.param(kind, check, id=f"{kind.__name__}-{number}-{name}", marks=marks)
+
+
+def settings_for(kind: type, check: Any) -> dict[str, Any]:
+    """Quick ones, where nothing has to be learnt."""
+    name = check.func.__name__
+    learns = name in LEARNING
+    if kind in TREES:
+        size = {"n_updates": 300, "max_leaf_nodes": 16} if learns else {"n_updates": 15, "max_leaf_nodes": 4}
+        return {**size, "selection": "largest", "random_state": 0}
+    if kind in ENSEMBLES:
+        member = ALCNClassifier if is_classifier(kind()) else ALCNRegressor
+        own = {"combine": "average"} if "combine" in kind().get_params() else {"n_trees": 20}
+        pattern = member(depth=4, drop_connect=0.1, epochs=30)
+        return {"estimator": pattern, "n_estimators": 2, "random_state": 0, **own}
+    if name.endswith("_train") and not check.keywords and kind in (LCNClassifier, LCNRegressor):
+        return {}  # once with the defaults
+    return {**TRAINING, "depth": 8, "epochs": 60} if learns else {"epochs": 3, "drop_connect": 0.0}
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize(("estimator_class", "check"), checks())
-def test_check_estimator(estimator_class: type, check: Any) -> None:
-    settings: dict[str, Any] = {"epochs": 3, "drop_connect": 0.0}
-    if check.func.__name__ in LEARNING:
-        settings = {**TRAINING, "depth": 8, "epochs": 60}
-    if (
-        check.func.__name__.endswith("_train")
-        and not check.keywords
-        and estimator_class in (LCNClassifier, LCNRegressor)
-    ):
-        settings = {}  # once with the defaults
-    check(estimator_class(**settings))
+@pytest.mark.parametrize(("kind", "check"), list(checks()))
+def test_check_estimator(kind: type, check: Any) -> None:
+    check(kind(**settings_for(kind, check)))
 
 
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)

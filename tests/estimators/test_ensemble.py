@@ -10,9 +10,7 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification, make_regression
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import (
     ALCNClassifier,
     ALCNRegressor,
@@ -47,22 +45,6 @@ def regressor(*, trees=False, combine="boost", **settings):
     own = {name: settings.pop(name) for name in OWN & set(settings)}
     member = LCNRegressor if trees else ALCNRegressor
     return ELCNRegressor(member(**nested(settings)), combine=combine, **own)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        ELCNClassifier(
-            ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, combine="average", random_state=0
-        ),
-        ELCNRegressor(
-            ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, combine="average", random_state=0
-        ),
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

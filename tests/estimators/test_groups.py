@@ -26,9 +26,9 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
-from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
 from treelu.data.folds import Folding, fold_numbers, folds
+from treelu.data.rows import read_folding
 from treelu.data.targets import Targets
 from treelu.estimators import small
 from treelu.nn import Table
@@ -298,4 +298,4 @@ def test_one_function_divides_rows() -> None:
             for name in named
         )
     }
-    assert users == {"data/cv.py"}
+    assert users == {"data/rows.py"}

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tests.estimators.tables import CLASSIFIERS, FAST, labels, two_classes
 from treelu import LCNClassifier
-from treelu.estimators._classifier import NetworkClassifier
+from treelu.estimators._networks import NetworkClassifier
 
 FREE = {**FAST, "standardize": False}  # the scaling of all rows is not that of some
 

@@ -26,7 +26,7 @@ from treelu.data import blocks
 from treelu.data.blocks import Window
 from treelu.data.reading import RowWeights
 from treelu.data.store import RowStore
-from treelu.estimators import _large, _leaves
+from treelu.estimators import _large
 from treelu.estimators._inputs import network_config
 from treelu.training import History
 from treelu.training.continuing import start_from
@@ -316,7 +316,7 @@ SMALL: dict[str, Any] = {
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {True: 5.0, False: 1.0}])
 def test_a_small_tree_has_the_leaf_values_of_all_rows(class_weight: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     X, y = table()
     labels = y > 0.5
     model = ObliqueTreeClassifier(**SMALL, class_weight=class_weight).fit(pieces(X, labels))
@@ -339,7 +339,7 @@ def test_a_small_tree_has_the_leaf_values_of_all_rows(class_weight: Any, monkeyp
 @pytest.mark.parametrize("target", ["classes", "values"])
 def test_rows_without_weight_do_not_count_in_leaves(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves are shrunk by the number of rows that count."""
-    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     X, y = table()
     kind: Any = ObliqueTreeRegressor if target == "values" else ObliqueTreeClassifier
     y = y if target == "values" else y > 0.5
@@ -355,7 +355,7 @@ def test_rows_without_weight_do_not_count_in_leaves(target: str, monkeypatch: py
 
 @pytest.mark.parametrize("n_rows", [250, 2000])
 def test_a_small_tree_of_pieces_with_gaps(n_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     X, y = table(n_rows)
     X[::5, 3] = np.nan
     with pytest.raises(ValueError, match=r"X must not miss values: fill them .* or give missing='indicator'"):
@@ -370,7 +370,7 @@ def test_a_small_tree_of_pieces_with_gaps(n_rows: int, monkeypatch: pytest.Monke
 
 
 def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_leaves, "SAMPLE_ROWS", 300)
+    monkeypatch.setattr(_large, "SAMPLE_ROWS", 300)
     X, y = table()
     with RowStore.create(tmp_path, 4) as store:
         for piece in pieces(X, y):

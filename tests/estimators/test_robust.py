@@ -9,13 +9,16 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 
+from tests.estimators.tables import scores
 from treelu import (
     ALCNClassifier,
     ELCNClassifier,
@@ -23,9 +26,12 @@ from treelu import (
     LCNRegressor,
     LLNClassifier,
     LLNRegressor,
+    ObliqueTreeClassifier,
+    ObliqueTreeRegressor,
     StackedClassifier,
 )
 from treelu.data.scaling import Scaling, fit_scaling
+from treelu.data.spread import spread
 from treelu.nn.cpu.threads import limited
 
 QUICK = {
@@ -35,6 +41,14 @@ QUICK = {
     "training": {"batch_size": 32, "temper": False},
     "random_state": 0,
 }
+
+
+QUICK_TREE: dict[str, Any] = {"n_updates": 60, "max_leaf_nodes": 4, "selection": "largest", "random_state": 0}
+FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+
+
+def name_of(model: Any) -> str:
+    return type(model).__name__
 
 
 def some_rows(n: int = 200, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +75,7 @@ def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: py
 
     X, y = some_rows()
     found = Choice(HyperParameters(3, 0.1), Tempering(50.0))
-    monkeypatch.setattr("treelu.training.fit.choose_candidate", lambda *_: found)
+    monkeypatch.setattr("treelu.training.fit.choose", lambda *_: found)
     settings = {"epochs": 40, "training": {"batch_size": 32}, "random_state": 0}
     few = LCNClassifier(**settings, max_tree_features=2).fit(X, y).decision_function(X)
     assert np.abs(few).max() > 1  # divided by 50 it would say next to nothing
@@ -69,18 +83,26 @@ def test_few_features_are_not_tempered_by_what_all_features_want(monkeypatch: py
 
 
 @pytest.mark.parametrize("weight", [-1.0, 0.0, np.nan, np.inf, "much"])
-def test_weights_of_classes_are_positive(weight: object) -> None:
+@pytest.mark.parametrize("model", [LCNClassifier(**QUICK), ObliqueTreeClassifier(**QUICK_TREE)], ids=name_of)
+def test_weights_of_classes_are_positive(model: Any, weight: object) -> None:
     X, y = some_rows()
     with pytest.raises(ValueError, match=r"class_weight must hold positive finite numbers, got .* for the class 1"):
-        LCNClassifier(**QUICK, class_weight={0: 1.0, 1: weight}).fit(X, y)
+        clone(model).set_params(class_weight={0: 1.0, 1: weight}).fit(X, y)
 
 
-def test_huge_weights_of_rows() -> None:
+@pytest.mark.parametrize(
+    "model",
+    [LCNClassifier(**QUICK), ObliqueTreeClassifier(**QUICK_TREE), ObliqueTreeRegressor(**QUICK_TREE)],
+    ids=name_of,
+)
+def test_huge_weights_of_rows(model: Any) -> None:
     X, y = some_rows()
-    weight = np.where(np.arange(200) % 2, 1e308, 5e307)
-    huge = LCNClassifier(**QUICK).fit(X, y, sample_weight=weight).decision_function(X)
-    small = LCNClassifier(**QUICK).fit(X, y, sample_weight=weight / 1e308).decision_function(X)
-    np.testing.assert_allclose(huge, small, rtol=1e-6)
+    weight = np.where(np.arange(200) % 2, 2.0**1023, 2.0**1022)
+    huge = clone(model).fit(X, y, sample_weight=weight)
+    small = clone(model).fit(X, y, sample_weight=weight / 2.0**1023)
+    np.testing.assert_allclose(scores(huge, X), scores(small, X), rtol=1e-6)
+    if model.__class__ is not LCNClassifier:
+        assert np.array_equal(huge.predict(X), small.predict(X))
 
 
 def test_depths_that_would_not_end_are_refused() -> None:
@@ -160,7 +182,7 @@ def bits() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("standardize", ["auto", True])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@FORMS
 @pytest.mark.parametrize("kind", [LCNClassifier, LLNClassifier, ELCNClassifier])
 def test_columns_that_do_not_vary_change_nothing(kind: Any, form: Any, standardize: Any) -> None:
     """Not even a little: the network that is kept is the one that was trained, and rows that differ there do not."""
@@ -197,7 +219,7 @@ def test_the_last_epoch_is_what_is_kept(kind: Any) -> None:
     np.testing.assert_allclose(scores, share * last[0][:, 0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@FORMS
 def test_a_time_stamp_that_stays_the_same_in_pieces(form: Any) -> None:
     X, y = some_rows()
     with_time = np.column_stack([X, np.full(200, 1.7e18)])
@@ -224,6 +246,93 @@ def test_a_constant_column_without_scaling_is_a_bias_and_stays_one() -> None:
     scores = model.decision_function(rows)
     share = scores @ last[0][:, 0] / (last[0][:, 0] @ last[0][:, 0])
     np.testing.assert_allclose(scores, share * last[0][:, 0], rtol=1e-3, atol=1e-4)
+
+
+# The same of small trees
+
+
+@FORMS
+@pytest.mark.parametrize("size", [1e100, 1e30, 1e-13, 1e-30, 1e-100])
+def test_in_small_trees_large_and_small_units_are_fine(size: float, form: Any) -> None:
+    """Columns with a spread below 1e-12 once counted as constant, whatever their unit, and the tree was one leaf."""
+    X, y = some_rows()
+    rows = form(X * size)
+    assert ObliqueTreeClassifier(**QUICK_TREE).fit(rows, y).score(rows, y) > 0.9
+    values = ObliqueTreeRegressor(**QUICK_TREE).fit(X, y * size).predict(X) / size
+    assert ((values > 0.5) == y).mean() > 0.9
+
+
+@FORMS
+@pytest.mark.parametrize("size", [1e300, 1e160, 1e-160, 1e-320])
+def test_in_small_trees_units_beyond_arithmetic_are_refused(size: float, form: Any) -> None:
+    X, y = some_rows()
+    with pytest.raises(ValueError, match="X cannot be scaled: column 0 has values that are too large or too small"):
+        ObliqueTreeClassifier(**QUICK_TREE).fit(form(X * size), y)
+    with pytest.raises(ValueError, match="y cannot be scaled: column 1 has values that are too large or too small"):
+        ObliqueTreeRegressor(**QUICK_TREE).fit(form(X), np.column_stack([y, y * size + X[:, 0] * size]))
+
+
+def test_in_small_trees_one_large_value_of_all_rows_is_refused_by_name() -> None:
+    X, _ = some_rows()
+    with pytest.raises(ValueError, match="y cannot be scaled: column 0"):
+        ObliqueTreeRegressor(**QUICK_TREE).fit(X, np.full(200, 1e300))
+
+
+@FORMS
+@pytest.mark.parametrize("offset", [1e9, 1e12, 1.7e12])
+def test_in_small_trees_an_offset_far_larger_than_the_spread(offset: float, form: Any) -> None:
+    """At 1e12 columns once counted as constant; of a sparse table the spread was lost at 1e9."""
+    X, y = some_rows()
+    rows = form(X + offset)
+    assert ObliqueTreeClassifier(**QUICK_TREE).fit(rows, y).score(rows, y) > 0.9
+
+
+@FORMS
+@pytest.mark.parametrize("value", [1.7e18, 0.1, -1e-300])
+def test_in_small_trees_a_constant_column_has_no_weight(value: float, form: Any) -> None:
+    X, y = some_rows()
+    rows = np.column_stack([X, np.full(200, value)])
+    with_it, without = (
+        ObliqueTreeClassifier(**QUICK_TREE).fit(form(rows), y),
+        ObliqueTreeClassifier(**QUICK_TREE).fit(form(X), y),
+    )
+    assert np.array_equal(with_it.predict_proba(form(rows)), without.predict_proba(form(X)))
+    rows[:, 4] = -5
+    assert np.array_equal(with_it.predict_proba(form(rows)), without.predict_proba(form(X)))
+
+
+def test_rows_without_weight_are_not_read() -> None:
+    X, y = some_rows()
+    weight = (np.arange(200) % 2).astype(float)
+    values = np.where(weight == 0, 1e300, y)
+    some = ObliqueTreeRegressor(**QUICK_TREE).fit(X, values, sample_weight=weight)
+    assert np.array_equal(some.predict(X), ObliqueTreeRegressor(**QUICK_TREE).fit(X[1::2], y[1::2]).predict(X))
+
+
+def exact_spread(values: list[float], weights: list[int]) -> float:
+    """By fractions."""
+    exact = [Fraction(value) for value in values]
+    total = sum(weights)
+    mean = sum((w * x for w, x in zip(weights, exact, strict=True)), Fraction(0)) / total
+    square = sum((w * (x - mean) ** 2 for w, x in zip(weights, exact, strict=True)), Fraction(0)) / total
+    return float(square) ** 0.5
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9, 1.7e12])
+def test_spreads_by_fractions(offset: float) -> None:
+    rng = np.random.default_rng(1)
+    table = rng.integers(-8, 9, size=(40, 5)) / 8 + offset
+    table[rng.random((40, 5)) < 0.3] = 0
+    table[:, 3], table[:, 4] = offset, 0.1
+    weights = rng.integers(1, 4, size=40)
+    exact = [exact_spread(column.tolist(), weights.tolist()) for column in table.T]
+    halves = sparse.csr_array(table)  # every entry in two parts
+    halves.data, halves.indices = np.repeat(halves.data / 2, 2), np.repeat(halves.indices, 2)
+    halves.indptr = halves.indptr * 2
+    halves.has_canonical_format = False
+    for form in (table, sparse.csr_array(table), halves):
+        np.testing.assert_allclose(spread(form, weights.astype(float)), exact, rtol=1e-9)
+    assert spread(table, weights.astype(float))[3:].tolist() == [0, 0]
 
 
 # Sparse tables

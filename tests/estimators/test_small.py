@@ -1,9 +1,8 @@
-"""ObliqueTreeClassifier and ObliqueTreeRegressor: budgets, the path, inputs, scikit-learn's checks."""
+"""ObliqueTreeClassifier and ObliqueTreeRegressor: budgets, the path, inputs."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from tests.estimators.tables import three_classes, two_classes, values
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
@@ -28,21 +26,6 @@ from treelu.training.small.starts import first_splits
 pytestmark = pytest.mark.slow
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "random_state": 0}
-
-
-def checks() -> Iterator[Any]:
-    for kind in (ObliqueTreeClassifier, ObliqueTreeRegressor):
-        for number, (_, check) in enumerate(estimator_checks_generator(kind(), legacy=True)):
-            yield pytest.param(kind, check, id=f"{kind.__name__}-{number}-{check.func.__name__}")
-
-
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize(("kind", "check"), list(checks()))
-def test_check_estimator(kind: type, check: Any) -> None:
-    learns = check.func.__name__ in {"check_regressors_train", "check_classifiers_train"}
-    check(
-        kind(selection="largest", n_updates=300 if learns else 15, max_leaf_nodes=16 if learns else 4, random_state=0)
-    )
 
 
 @pytest.mark.parametrize("max_terms", [1, 2, None])
@@ -387,3 +370,28 @@ def test_linear_leaves_are_ridge_regressions_of_their_rows(tmp_path: Any) -> Non
     assert (load(tmp_path / "model").predict(X) == model.predict(X)).all()
     with pytest.raises(ValueError, match="cannot be combined"):
         ObliqueTreeRegressor(linear_leaves=True, monotonic_cst=[1, 0, 0, 0]).fit(X, y)
+
+
+@pytest.mark.parametrize("selection", ["smallest", "largest"])
+@pytest.mark.parametrize("max_terms", [1, None])
+def test_very_many_classes_get_an_ordinary_tree_and_a_word(
+    max_terms: int | None, selection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand classes would train for hours: an update costs leaves times classes for each row."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 24
+    X = rng.normal(size=(240, 2)) / 20 + np.column_stack([y % 5, y // 5])
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a training by gradients")
+
+    monkeypatch.setattr("treelu.training.small.config.MOST_SCORES", 24 * 47)
+    monkeypatch.setattr("treelu.training.small.path.trained", refuse)
+    settings: dict[str, Any] = {"max_terms": max_terms, "selection": selection, "random_state": 0}
+    with pytest.warns(UserWarning, match="48 leaves of 24 outputs each would take long to train: only ordinary trees"):
+        model = ObliqueTreeClassifier(**settings).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.tree_.n_leaves >= 24
+    monkeypatch.setattr("treelu.training.small.config.MOST_SCORES", 24 * 48)
+    with pytest.raises(AssertionError, match="a training by gradients"):
+        ObliqueTreeClassifier(**settings, n_jobs=1).fit(X, y)

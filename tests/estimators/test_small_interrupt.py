@@ -17,7 +17,7 @@ BEGIN = """
 import json, os, signal, sys, threading, warnings
 import numpy as np
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.estimators import _leaves
+from treelu.estimators import _large
 from treelu.training.small import finish, path
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -178,12 +178,12 @@ def test_outside_memory_the_values_of_the_sample_are_kept() -> None:
     left = what_is_left(
         "windows",
         """
-_leaves.SAMPLE_ROWS = 200
-of = _leaves.leaf_sums_of
+_large.SAMPLE_ROWS = 200
+of = _large.leaf_sums_of
 def hooked_sums(*arguments):
     press("windows")
     return of(*arguments)
-_leaves.leaf_sums_of = hooked_sums
+_large.leaf_sums_of = hooked_sums
 model = ObliqueTreeClassifier(**QUICK)
 left = attempt(model, iter([(X, y)]))
 left["rows"] = float(model.tree_.n_samples[0])

@@ -10,41 +10,20 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.estimators.tables import EXPECTED_FAILED_CHECKS
 from treelu import ALCNClassifier, ALCNRegressor, LCNClassifier, StackedClassifier, StackedRegressor
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets, cross_entropies
-from treelu.estimators import _stack
-from treelu.estimators._forests import grow_boosted, grow_forest
 from treelu.nn import LocallyConstantNetwork, Table
 from treelu.persistence import load
-from treelu.training import Dataset, EpochRecord, History
+from treelu.training import Dataset, EpochRecord, History, stack_fit
 from treelu.training.boosting import Ensemble, Member
-from treelu.training.config import draw_seeds
-from treelu.training.crossfit import CrossFit, HeldOut, Kind
-from treelu.training.forest import boosted_trees, random_forest
-from treelu.training.plan import Plan, plan_training
+from treelu.training.config import Plan, draw_seeds, plan_training
+from treelu.training.forest import boosted_trees, grow_boosted, grow_forest, random_forest
+from treelu.training.stack_fit import CrossFit, HeldOut, Kind
 from treelu.training.stacking import PENALTY, combined, find_weights
 
 FEW: dict[str, Any] = {"n_estimators": 4, "n_trees": 30, "random_state": 0}
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [
-        StackedClassifier(
-            ALCNClassifier(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, n_trees=20, random_state=0
-        ),
-        StackedRegressor(
-            ALCNRegressor(depth=4, drop_connect=0.1, epochs=30), n_estimators=2, n_trees=20, random_state=0
-        ),
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILED_CHECKS,
-)
-def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -145,13 +124,13 @@ def test_networks_are_judged_on_rows_they_have_not_seen(monkeypatch: pytest.Monk
             super().__init__(*arguments)
             kept.append(self)
 
-    monkeypatch.setattr(_stack, "HeldOut", Watched)
+    monkeypatch.setattr(stack_fit, "HeldOut", Watched)
     sample = noise()
     X, y = np.array(sample.table.values).reshape(150, 5), sample.targets.y[:, 0]
     member = ALCNClassifier(depth=12, drop_connect=0.0, epochs=300)
     model = StackedClassifier(member, n_estimators=10, n_trees=0, random_state=0).fit(X, y)
     (held_out,) = kept
-    assert (held_out.counts == 2).all()  # ten members, five folds
+    assert (held_out.means.count == 2).all()  # ten members, five folds
     chances = held_out.outputs()
     assert np.mean((chances[:, 1] > 0.5) == y) < 0.65
     assert np.mean([np.mean((one.predict_proba(X)[:, 1] > 0.5) == y) for one in model.estimators_]) > 0.75
@@ -173,7 +152,7 @@ def test_networks_of_a_stack_take_small_batches(monkeypatch: pytest.MonkeyPatch)
     ALCNClassifier(depth=2, drop_connect=0.1, training={"temper": False}, random_state=0).fit(X[:3200], y[:3200])
     assert sizes == [32, 32, 512]
     sizes.clear()
-    wide = np.hstack([X[:100], np.zeros((100, _stack.WIDE))])
+    wide = np.hstack([X[:100], np.zeros((100, stack_fit.WIDE))])
     StackedClassifier(n_estimators=1, n_trees=0, random_state=0).fit(wide, y[:100])
     assert sizes == [256]
 

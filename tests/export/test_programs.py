@@ -96,6 +96,7 @@ def _combinations() -> dict[str, Program]:
     labels = tuple(Part(trees[: k + 1], (f"probability_{k}",), only=1) for k in range(2))
     found["labels"] = Program(columns, features, labels)
     found["deep"] = tree_program(random_tree(rng, 200, 5, "identity"))
+    found["one vote"] = tree_program([random_tree(np.random.default_rng(4), 7, 5, "logistic")], combine="vote")
     found["one leaf"] = tree_program(random_tree(rng, 0, 5, "softmax"))
     decided = Part(trees, output_names(trees[0]), threshold=(1, 0.7))
     found["threshold"] = Program(columns, features, (decided,))

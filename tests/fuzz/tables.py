@@ -11,7 +11,8 @@ import numpy as np
 
 from tests.fuzz.cases import Tally, altered_bytes, run_cases
 from treelu.cli.messages import InputError, Notes
-from treelu.cli.prepare import Source, prepare
+from treelu.cli.options import FitOptions
+from treelu.cli.prepare import prepare
 from treelu.tables import TableError
 
 CELLS = [
@@ -71,7 +72,7 @@ def case(rng: random.Random) -> str:
         path = Path(folder) / rng.choice(["t.csv", "t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.xlsx"])
         path.write_bytes(content)
         try:
-            table = prepare(Source(str(path), ["target"]), Notes(quiet=True))
+            table = prepare(FitOptions(data=str(path), target=["target"], out=path), Notes(quiet=True))
         except (TableError, InputError) as error:
             if "\n" in str(error) or not str(error).strip():
                 raise AssertionError(f"an error of no line or several: {error!r}") from None

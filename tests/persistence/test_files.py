@@ -10,8 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.persistence.models import table_model
 from treelu.persistence import ModelFileError, dumps, load, loads, save
+from treelu.persistence.estimators import today
 from treelu.persistence.files import MANIFEST, write_atomically
+from treelu.persistence.folder import Staged
+from treelu.persistence.values import ArrayWriter
 from treelu.tree import ObliqueTree
 
 
@@ -164,3 +168,29 @@ def test_nothing_that_is_loaded_is_executed(tmp_path: Path, monkeypatch: pytest.
     for name in ("eval", "exec", "compile"):
         monkeypatch.setattr(builtins, name, forbidden)
     assert np.array_equal(load(folder).values, stump(1).values)
+
+
+def test_a_staged_file_appears_whole(tmp_path: Path) -> None:
+    staged = Staged(tmp_path / "a.txt")
+    staged.file.write(b"whole")
+    assert not (tmp_path / "a.txt").exists()
+    staged.publish()
+    assert (tmp_path / "a.txt").read_bytes() == b"whole"
+
+
+def test_parameters_of_earlier_versions() -> None:
+    _, parameters = today("ELCNRegressor", {"member": "lcn", "depth": 3, "n_estimators": 4})
+    assert parameters["estimator"]["estimator"] == "LCNRegressor"
+    found = today("ELCNClassifier", {"combine": "stack", "n_trees": 200, "shrinkage": 0.1})
+    assert found == ("StackedClassifier", {"n_trees": 200})
+
+
+def test_labels_as_json() -> None:
+    assert ArrayWriter().labels(np.array(["no", "yes"])) == {"dtype": "str", "values": ["no", "yes"]}
+
+
+def test_reports_of_others_beside_a_table_model_stay(tmp_path: Path) -> None:
+    save(table_model(), tmp_path)
+    (tmp_path / "report.html").write_text("mine")
+    save(table_model(), tmp_path)
+    assert (tmp_path / "report.html").read_text() == "mine"

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.inspection import partial_dependence as oracle
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.report.trees import complete_tree, rows_for
 from treelu.report import summarize
 from treelu.report.cautions import classification_cautions, leaf_cautions, regression_cautions
-from treelu.report.dependence import partial_dependence
+from treelu.report.curves import partial_dependence
 from treelu.report.digest import KEPT, RowDigest
 from treelu.tree import ObliqueTree
 
@@ -121,3 +122,16 @@ def test_few_rows_and_scores_below_the_baseline_are_said() -> None:
     assert regression_cautions(values[:1], values[:1], strongest=None) == [
         "the scores come from 1 row only, and say little"
     ]
+
+
+def test_a_digest_tells_the_share_of_its_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(100, 3)) * [1, 0, 1]
+    digest = RowDigest.of(X)
+    assert [digest.share_of(X), digest.share_of(X + 1), digest.share_of(np.r_[X[:30], X[:10] + 1])] == [1.0, 0.0, 0.75]
+    assert RowDigest.from_dict(digest.to_dict()).share_of(sparse.csr_array(X)) == 1.0
+
+
+def test_scores_that_are_too_good_ask_for_the_answer_among_the_features() -> None:
+    y = np.arange(30.0)
+    said = "R² is 1.0000; is the answer among the features ('z' takes part most)? Scores like this are rare"
+    assert regression_cautions(y, y, strongest="z") == [said]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from treelu.report import scores
+from treelu.report import curves, scores
 
 
 @pytest.fixture
@@ -109,16 +109,16 @@ def test_one_class_has_no_auc_and_no_curve():
     target = np.array([1, 1])
     found = scores.score_models(target, {"a": probability}, scores.classification_metrics(2), random_state=0)
     assert found["scores"]["a"]["auc"] == {"value": None, "low": None, "high": None}
-    assert scores.roc_curves(target, probability) == []
+    assert curves.roc_curves(target, probability) == []
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_roc_curves_enclose_their_area(rng, n_classes):
     target = rng.integers(n_classes, size=3000)
     probability = rng.dirichlet(np.ones(n_classes), size=3000)
-    curves = scores.roc_curves(target, probability, max_points=150)
-    assert len(curves) == (1 if n_classes == 2 else 3)
-    for curve in curves:
+    found = curves.roc_curves(target, probability, max_points=150)
+    assert len(found) == (1 if n_classes == 2 else 3)
+    for curve in found:
         assert len(curve["false_positive"]) <= 150
         assert (curve["false_positive"][0], curve["true_positive"][-1]) == (0.0, 1.0)
         area = metrics.auc(curve["false_positive"], curve["true_positive"])
@@ -132,7 +132,7 @@ def test_reliability_agrees_with_scikit_learn(rng):
 
     chance = rng.random(500)
     target = (rng.random(500) < chance**2).astype(int)
-    found = scores.reliability(target, np.column_stack([1 - chance, chance]))
+    found = curves.reliability(target, np.column_stack([1 - chance, chance]))
     observed, predicted = calibration_curve(target, chance, n_bins=10)
     assert [b["observed"] for b in found["bins"]] == pytest.approx(observed.tolist())
     assert [b["predicted"] for b in found["bins"]] == pytest.approx(predicted.tolist())
@@ -146,9 +146,9 @@ def test_reliability_agrees_with_scikit_learn(rng):
 def test_reliability_of_many_classes_is_that_of_the_predicted_class(rng):
     target = rng.integers(3, size=300)
     probability = rng.dirichlet(np.ones(3), size=300)
-    found = scores.reliability(target, probability)
+    found = curves.reliability(target, probability)
     right = probability.argmax(axis=1) == target
-    binary = scores.reliability(
+    binary = curves.reliability(
         right.astype(int), np.column_stack([1 - probability.max(axis=1), probability.max(axis=1)])
     )
     assert found == binary
@@ -157,7 +157,7 @@ def test_reliability_of_many_classes_is_that_of_the_predicted_class(rng):
 def test_mean_by_prediction_keeps_every_row(rng):
     prediction = rng.integers(0, 5, size=200).astype(float)  # fewer values than bins, as with a small tree
     target = prediction + rng.normal(size=200)
-    bins = scores.mean_by_prediction(target, prediction)["bins"]
+    bins = curves.mean_by_prediction(target, prediction)["bins"]
     assert sum(b["n"] for b in bins) == 200
     for one in bins:
         rows = prediction == one["predicted"]
@@ -167,7 +167,7 @@ def test_mean_by_prediction_keeps_every_row(rng):
 def test_precision_recall_curves_are_scikit_learns(rng):
     target = rng.integers(2, size=500)
     chance = (rng.random(500) + target) / 2
-    (curve,) = scores.precision_recall_curves(target, np.column_stack([1 - chance, chance]), max_points=10_000)
+    (curve,) = curves.precision_recall_curves(target, np.column_stack([1 - chance, chance]), max_points=10_000)
     precision, recall, _ = metrics.precision_recall_curve(target, chance)
     assert np.allclose(curve["precision"], precision)
     assert np.allclose(curve["recall"], recall)
@@ -179,10 +179,10 @@ def test_precision_recall_curves_are_scikit_learns(rng):
 def test_what_a_threshold_moves_is_the_confusion_matrix(rows, cut):
     target, chance = (np.array(column) for column in zip(*rows, strict=True))
     target, chance = target.astype(int), chance / 20
-    counts = scores.threshold_counts(target, chance)
+    counts = curves.threshold_counts(target, chance)
     above = np.array(counts["probability"]) >= cut / 20
     positive, negative = np.array(counts["positive"]), np.array(counts["negative"])
-    wanted = scores.confusion(target, (chance >= cut / 20).astype(int), 2)
+    wanted = metrics.confusion_matrix(target, (chance >= cut / 20).astype(int), labels=[0, 1]).tolist()
     assert wanted == [
         [negative[~above].sum(), negative[above].sum()],
         [positive[~above].sum(), positive[above].sum()],
@@ -192,8 +192,15 @@ def test_what_a_threshold_moves_is_the_confusion_matrix(rows, cut):
 
 def test_many_probabilities_are_joined_without_losing_rows(rng):
     target, chance = rng.integers(2, size=5000), rng.random(5000)
-    counts = scores.threshold_counts(target, chance, max_steps=100)
+    counts = curves.threshold_counts(target, chance, max_steps=100)
     assert len(counts["probability"]) <= 100
     assert sum(counts["positive"]) == target.sum()
     assert sum(counts["negative"]) == 5000 - target.sum()
     assert counts["probability"][0] == chance.min()
+
+
+def test_the_positive_class_is_named_like_a_yes_or_is_the_rarer_one() -> None:
+    rare_first = np.array([False, True, True])
+    assert scores.positive_class(np.array(["fraud", "fine"]), rare_first) == 0
+    assert scores.positive_class(np.array([0, 1]), rare_first) == 1
+    assert scores.decide(np.array([[0.7, 0.3], [0.9, 0.1]]), 0.2).tolist() == [1, 0]

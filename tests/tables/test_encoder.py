@@ -14,7 +14,8 @@ from sklearn.preprocessing import OneHotEncoder
 
 from treelu.chem import MorganFingerprint
 from treelu.tables import TableEncoder, TableError, check_columns
-from treelu.tables.columns import NumberColumn
+from treelu.tables.columns import NumberColumn, alike
+from treelu.tables.encoder import far_values
 
 
 def learn(frame: pd.DataFrame, **options: Any) -> tuple[TableEncoder, list[str]]:
@@ -266,3 +267,13 @@ def test_any_table_is_encoded_alike_before_and_after_saving(table: dict[str, lis
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
     assert again == encoder
     assert np.array_equal(encode(again, frame, lenient=True)[0], X)
+
+
+def test_far_values() -> None:
+    low, high, far = far_values(np.r_[np.arange(200.0), 1e9]) or (0.0, 0.0, np.empty(0))
+    assert (low, high, far.tolist()) == (0.0, 199.0, [1e9])
+
+
+def test_texts_that_differ_in_case() -> None:
+    assert alike(["yes", "no", "Yes"]) == ("yes", "Yes")
+    assert alike(["yes", "no"]) is None

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from treelu.tables.errors import TableError
+from treelu.tables.paths import TableError
 from treelu.tables.pieces import draw_rows, draw_table, estimate_rows, find_files, iterate_files
 
 

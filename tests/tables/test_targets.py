@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from treelu.tables import TableError, TableTargets, read_targets
+from treelu.tables.targets import suspicious_classes
 
 
 def read(columns: dict[str, list[Any]], task: Any = None) -> tuple[TableTargets, list[str]]:
@@ -120,3 +121,8 @@ def test_a_target_with_a_unit_is_a_number_unless_few_values_name_classes() -> No
     assert "'0.0 kg' is 0" in notes[0]
     assert read_targets(frame, ["stars"], None, notes.append).y.tolist() == frame["stars"].tolist()
     assert read_targets(frame, ["stars"], "regression", notes.append).y.tolist() == [i % 5 for i in range(20)]
+
+
+def test_class_names_that_differ_in_case() -> None:
+    wanted = "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
+    assert suspicious_classes("y", np.array(["yes", "no", "Yes"])) == wanted

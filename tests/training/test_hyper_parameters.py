@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from treelu import LCNClassifier, LCNRegressor, LLNRegressor, load
 from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain, Table
 from treelu.nn.cpu.threads import limited
-from treelu.training import Dataset
+from treelu.training import Dataset, fit
 from treelu.training.calibration import Tempering
+from treelu.training.config import NetworkConfig
 from treelu.training.hyper_parameters import (
     FEW_FEATURES,
     LINEAR,
@@ -23,11 +25,11 @@ from treelu.training.hyper_parameters import (
     Choice,
     HyperParameters,
     candidates_for,
-    choose_candidate,
     folds,
 )
 
 SETTINGS = candidates_for("auto", "auto", "auto", 1000, 20)
+Trial = Callable[[HyperParameters, Dataset], NeuronChain]
 
 
 def sample_of(labels: np.ndarray, X: np.ndarray | None = None) -> Dataset:
@@ -47,6 +49,17 @@ def noisy_signs(seed: int) -> Dataset:
     rng = np.random.default_rng(seed)
     X = rng.choice([-1.0, 1.0], size=(500, 1))
     return sample_of((X[:, 0] > 0) == (rng.random(500) < 0.8), X)
+
+
+@pytest.fixture
+def choose_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Choice]:
+    """The choice among the default candidates, where trial(candidate, rows) takes the place of training."""
+
+    def choose(trial: Trial, sample: Dataset, validation: Dataset | None = None) -> Choice:
+        monkeypatch.setattr(fit, "train_once", lambda part, config, one, *_, **__: (trial(one, part), None))
+        return fit.choose(sample, NetworkConfig(), 0, validation)
+
+    return choose
 
 
 def test_folds_hold_out_each_row_of_a_small_table_once_and_each_class_evenly() -> None:
@@ -74,7 +87,7 @@ def test_folds_stop_when_enough_rows_have_been_held_out() -> None:
     assert len(list(folds(sample_of(np.arange(5000) % 2), seed=0))) == 1
 
 
-def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
+def test_a_setting_that_is_clearly_behind_is_tried_once(choose_by: Callable[..., Choice]) -> None:
     tried = []
 
     def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
@@ -82,22 +95,22 @@ def test_a_setting_that_is_clearly_behind_is_tried_once() -> None:
         tried.append(setting)
         return step_of(1.0 if setting != SETTINGS[-1] else 0.0)
 
-    assert choose_candidate(trial, SETTINGS, noisy_signs(0), None, seed=0).hyper_parameters == SETTINGS[0]
+    assert choose_by(trial, noisy_signs(0)).hyper_parameters == SETTINGS[0]
     assert [tried.count(setting) for setting in SETTINGS] == [3, 3, 1]
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])
-def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray) -> None:
+def test_nothing_is_tried_without_rows_to_spare(labels: np.ndarray, choose_by: Callable[..., Choice]) -> None:
     def trial(setting: HyperParameters, sample: Dataset) -> NeuronChain:
         raise AssertionError
 
-    assert choose_candidate(trial, SETTINGS, sample_of(labels), None, seed=0) == (SETTINGS[0], None)
+    assert choose_by(trial, sample_of(labels)) == (HyperParameters(12, SETTINGS[0].drop_connect), None)
 
 
 @pytest.mark.parametrize("right", SETTINGS)
 @pytest.mark.parametrize("own_rows", [False, True])
 def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(
-    right: HyperParameters, own_rows: bool
+    right: HyperParameters, own_rows: bool, choose_by: Callable[..., Choice]
 ) -> None:
     sample = noisy_signs(0)
 
@@ -105,20 +118,20 @@ def test_the_setting_that_knows_wins_and_the_temperature_tells_how_sure_it_is(
         """Far too sure, the right way round or not."""
         return step_of(10.0 if setting == right else -10.0)
 
-    choice = choose_candidate(trial, SETTINGS, sample, sample if own_rows else None, seed=0)
+    choice = choose_by(trial, sample, sample if own_rows else None)
     assert choice.hyper_parameters == right
     assert choice.tempering.temperature == pytest.approx(10 / np.log(4), rel=0.2)  # log-odds of 0.8
 
 
-def test_a_sure_network_that_is_right_more_often_beats_a_modest_one() -> None:
+def test_a_sure_network_that_is_right_more_often_beats_a_modest_one(choose_by: Callable[..., Choice]) -> None:
     def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         """The low rate has a worse log-loss than the constant of the others, before tempering."""
         return step_of(50.0 if setting == SETTINGS[0] else 0.0)
 
-    assert choose_candidate(trial, SETTINGS, noisy_signs(1), None, seed=0).hyper_parameters == SETTINGS[0]
+    assert choose_by(trial, noisy_signs(1)).hyper_parameters == SETTINGS[0]
 
 
-def test_one_row_far_out_does_not_decide_between_settings() -> None:
+def test_one_row_far_out_does_not_decide_between_settings(choose_by: Callable[..., Choice]) -> None:
     """A linear output is right of all rows but one, which lies 1e6 away; the others know nothing."""
     sample = noisy_signs(2)
     X = sample.table.rows().to_dense()
@@ -132,7 +145,7 @@ def test_one_row_far_out_does_not_decide_between_settings() -> None:
         network.output_weight[:] = float(setting == SETTINGS[0])
         return network
 
-    choice = choose_candidate(trial, SETTINGS, sample, None, seed=0)
+    choice = choose_by(trial, sample)
     assert choice.hyper_parameters == SETTINGS[0]
     assert choice.tempering is not None
     assert not choice.tempering.to_shares
@@ -148,9 +161,7 @@ def test_estimators_keep_the_choice_and_temper_by_it(monkeypatch: pytest.MonkeyP
     plain = LCNClassifier(**given).fit(X, y)
     values, mean = X[:, 0], X[:, 0].mean()
     plain_values = LCNRegressor(**given, smoothing=0).fit(X, values).predict(X)
-    monkeypatch.setattr(
-        "treelu.training.fit.choose_candidate", lambda *_: Choice(HyperParameters(2, 0.3), Tempering(2.0))
-    )
+    monkeypatch.setattr("treelu.training.fit.choose", lambda *_: Choice(HyperParameters(2, 0.3), Tempering(2.0)))
     chosen = LCNClassifier(**settings).fit(X, y)
     assert chosen.drop_connect_ == 0.3
     np.testing.assert_allclose(chosen.decision_function(X), plain.decision_function(X) / 2, atol=1e-6)
@@ -216,12 +227,14 @@ def test_threads_change_no_bit() -> None:
 
 @pytest.mark.parametrize("error", [FloatingPointError, KeyboardInterrupt])
 @pytest.mark.parametrize("n_threads", [1, 2])
-def test_what_ends_a_trial_ends_the_fit(n_threads: int, error: type[BaseException]) -> None:
+def test_what_ends_a_trial_ends_the_fit(
+    n_threads: int, error: type[BaseException], choose_by: Callable[..., Choice]
+) -> None:
     def trial(setting: HyperParameters, part: Dataset) -> NeuronChain:
         raise error(f"depth {setting.depth}")
 
     with limited(n_threads), pytest.raises(error, match="depth 16"):
-        choose_candidate(trial, SETTINGS, noisy_signs(0), None, seed=0)
+        choose_by(trial, noisy_signs(0))
 
 
 def test_linear_leaves_choose_decay_with_the_drop_rate() -> None:

@@ -18,26 +18,6 @@ def test_every_candidate_is_tried_on_every_fold_in_its_group() -> None:
     assert tried == [(1, ["a", "b"]), (1, ["c"]), (2, ["a", "b"]), (2, ["c"])]
 
 
-def test_candidates_that_are_not_kept_are_not_tried_again() -> None:
-    seen = []
-
-    def keep(found):
-        seen.append(sorted(found))
-        return [candidate for candidate in found if candidate != seen[0][0]]
-
-    found = compare([[3], [4], [5]], "xyz", lambda fold, group: [fold * candidate for candidate in group], keep=keep)
-    assert found == {3: ["xxx"], 4: ["xxxx", "yyyy", "zzzz"], 5: ["xxxxx", "yyyyy", "zzzzz"]}
-    assert seen == [[3, 4, 5], [4, 5], [4, 5]]
-
-
-def test_jobs_run_together_come_back_in_their_order() -> None:
-    def trial(fold, group):
-        return [fold - candidate for candidate in group]
-
-    together = compare([[1], [2]], [10, 20], trial, run=lambda jobs: [trial(*job) for job in reversed(jobs)][::-1])
-    assert together == compare([[1], [2]], [10, 20], trial)
-
-
 def test_no_folds_give_no_results() -> None:
     assert compare([[1]], [], lambda fold, group: group) == {1: []}
 

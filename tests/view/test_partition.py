@@ -19,7 +19,7 @@ from treelu.convert import network_to_tree
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork
 from treelu.tree import ObliqueTree
 from treelu.view import plot_network_and_tree, plot_partition
-from treelu.view.regions import area, leaf_polygons
+from treelu.view.partition import area, leaf_polygons
 
 
 @pytest.fixture(autouse=True)

@@ -91,7 +91,12 @@ def without_isotopes(smiles: str | None) -> str | None:
 
 
 def check_refused(
-    refused: np.ndarray, smiles: Sequence[str | None], invalid: str, consequence: str, remedy: str
+    refused: np.ndarray,
+    smiles: Sequence[str | None],
+    invalid: str,
+    consequence: str,
+    remedy: str,
+    stacklevel: int = 3,
 ) -> None:
     """Raise for ``invalid="error"``, else warn, with the numbers of the refused rows. Nothing for none."""
     if not len(refused):
@@ -101,23 +106,11 @@ def check_refused(
     found = f"RDKit cannot read {len(refused)} of {len(smiles)} SMILES: rows {shown}{more}"
     if invalid == "error":
         raise ValueError(f"{found}. Correct them, or pass {remedy}.")
-    warnings.warn(f"{found}. {consequence}", UserWarning, stacklevel=3)
+    warnings.warn(f"{found}. {consequence}", UserWarning, stacklevel=stacklevel)
 
 
 def _shortened(text: str | None, length: int = 40) -> str:
     return repr(text if text is None or len(text) <= length else f"{text[:length]}…")
-
-
-def check_invalid(invalid: str) -> None:
-    """Raise unless ``invalid`` says what to do with SMILES that RDKit refuses."""
-    if invalid not in ("error", "drop", "empty"):
-        raise ValueError(f"invalid must be 'error', 'drop' or 'empty', got {invalid!r}")
-
-
-def about_refused(invalid: str) -> tuple[str, str]:
-    """The consequence for invalid rows of a transformer, and the remedy for the error."""
-    consequence = "They are left out." if invalid == "drop" else "They become rows of zeros."
-    return consequence, "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
 
 
 def kept_rows(n_rows: int, refused: np.ndarray, invalid: str) -> np.ndarray:
@@ -174,7 +167,14 @@ class SmilesTransformer(TransformerMixin, BaseEstimator, ABC):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < low:
                 raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}")
-        check_invalid(self.invalid)
+        if self.invalid not in ("error", "drop", "empty"):
+            raise ValueError(f"invalid must be 'error', 'drop' or 'empty', got {self.invalid!r}")
+
+    def _check_refused(self, refused: np.ndarray, smiles: Sequence[str | None]) -> None:
+        """Raise or warn about rows without a molecule, as `invalid` says."""
+        consequence = "They are left out." if self.invalid == "drop" else "They become rows of zeros."
+        remedy = "invalid='drop' to leave them out or invalid='empty' to keep rows of zeros"
+        check_refused(refused, smiles, self.invalid, consequence, remedy, stacklevel=5)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,9 +13,7 @@ from treelu.chem._blocks import BLOCKS, Block, Substructures, make_block
 from treelu.chem._environments import Place, environment_name, environment_smarts
 from treelu.chem._molecules import (
     SmilesTransformer,
-    about_refused,
     as_smiles,
-    check_refused,
     each_molecule,
     kept_rows,
     one_molecule,
@@ -119,9 +117,7 @@ class MolecularFeatures(SmilesTransformer):
     def fit_transform(self, X: Any, y: Any = None) -> sparse.csr_matrix:
         """Fit to X and return its columns, reading the molecules once."""
         self._check_parameters()
-        smiles = [without_isotopes(text) for text in as_smiles(X)]
-        found = _read(smiles, self._blocks())
-        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
+        found, smiles = self._read(X)
         self.columns_ = self._choose(found, smiles)
         self.refused_ = found.refused
         self.kept_ = kept_rows(len(smiles), found.refused, self.invalid)
@@ -142,9 +138,7 @@ class MolecularFeatures(SmilesTransformer):
         ((2, 3), array([0, 2]))
         """
         check_is_fitted(self, "columns_")
-        smiles = [without_isotopes(text) for text in as_smiles(X)]
-        found = _read(smiles, self._blocks())
-        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
+        found, smiles = self._read(X)
         kept = kept_rows(len(smiles), found.refused, self.invalid)
         return self._matrix(found)[kept], kept
 
@@ -252,6 +246,12 @@ class MolecularFeatures(SmilesTransformer):
         features.refused_ = np.asarray(data["refused"], dtype=np.int64)
         features.kept_ = kept_rows(int(data["n_rows"]), features.refused_, features.invalid)
         return features
+
+    def _read(self, X: Any) -> tuple[_Read, list[str | None]]:
+        smiles = [without_isotopes(text) for text in as_smiles(X)]
+        found = _read(smiles, self._blocks())
+        self._check_refused(found.refused, smiles)
+        return found, smiles
 
     def _blocks(self) -> dict[str, Block]:
         return {name: make_block(name, self.radius) for name in self.blocks}

@@ -12,9 +12,7 @@ from treelu.chem._environments import Place, bit_places, environment_place
 from treelu.chem._molecules import (
     CHUNK,
     SmilesTransformer,
-    about_refused,
     as_smiles,
-    check_refused,
     chem_extra,
     kept_rows,
     one_molecule,
@@ -220,7 +218,7 @@ class MorganFingerprint(SmilesTransformer):
         self._check_parameters()
         smiles = as_smiles(X)
         found = _find_environments(smiles, self.radius)
-        check_refused(found.refused, smiles, self.invalid, *about_refused(self.invalid))
+        self._check_refused(found.refused, smiles)
         return found, smiles
 
     def _set_rows(self, n_rows: int, refused: np.ndarray) -> None:

@@ -12,7 +12,7 @@ from treelu.chem.features import MolecularFeatures
 from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.view.labels import cut_depth, cut_words, leaves_below, strongest_terms
+from treelu.view.labels import cut, leaves_below, strongest_terms
 from treelu.view.layout import Children, TreeLayout, children_above, layout
 from treelu.view.pictures import MAX_LEAVES
 
@@ -77,10 +77,7 @@ def draw_tree(
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
     names = _bit_names(tree, fingerprint)
-    note = ""
-    if max_depth is None:
-        max_depth = cut_depth(tree, max_leaves)
-        note = cut_words(tree, max_depth)
+    max_depth, note = cut(tree, max_depth, max_leaves)
     page, below = _Page.of(tree, top, max_depth), leaves_below(tree)
     pictures = _Pictures(fingerprint, names)
     parts = [_edge(page, node, side) for node in page.children for side in (0, 1)]

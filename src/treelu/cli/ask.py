@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from treelu.cli.check import ReadOptions
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
-from treelu.cli.predict import load_table_model
-from treelu.cli.queried_model import QueriedModel, QueryOptions, in_columns, json_value, shown
+from treelu.cli.model import QueriedModel, discrete_features, in_columns, json_value, load_table_model, shown
+from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tables.queries import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.counterfactual import nearest_rows
-from treelu.tree.queries.permitted import permitted_rows
 from treelu.tree.queries.search import NearestSearch
 from treelu.tree.queries.wanted import wanted_answer
 from treelu.tree.queries.words import number
@@ -27,30 +23,23 @@ from treelu.tree.rows import dense
 MAX_ROWS = 1_000  # asked about in one go
 
 
-def ask_table(
-    folder: Path,
-    data: str,
-    question: QueryOptions,
-    *,
-    columns: dict[str, Sequence[str]],
-    label: str | None,
-    reading: ReadOptions,
-    as_json: bool,
-) -> None:
+def ask_table(options: AskOptions) -> None:
     """Print the nearest change of each row of a table that gives the wanted answer."""
-    queried = QueriedModel(load_table_model(folder), label)
-    notes = Notes(quiet=as_json)
-    frame = read_table(data, text=queried.model.encoder.text_columns, **reading.options())
+    queried = QueriedModel(load_table_model(options.model), options.label)
+    encoder, data = queried.model.encoder, options.data
+    frame = read_table(data, text=encoder.text_columns, **options.reading.options())
     if len(frame) > MAX_ROWS:
         raise InputError(f"{data} has {len(frame):,} rows; ask about at most {MAX_ROWS:,} at a time")
-    encoded = queried.model.encoder.encode(frame, note=notes)
+    encoded = encoder.encode(frame, note=Notes(quiet=options.as_json))
     X = dense(encoded.X).astype(np.float64)
-    options = queried.columns.options(**columns)
+    limits = queried.columns.options(
+        keep=options.keep, within=options.within, rise=options.rise, fall=options.fall, whole=options.whole
+    )
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
-            answer = ask_row(queried, x, question, options)
+            answer = ask_row(queried, x, options, limits)
             check_not_interrupted()
-            if as_json:
+            if options.as_json:
                 write_json({"row": row + 1} | answer.plain(), indent=None)
             else:
                 tell(f"row {row + 1}: " + "\n".join(answer.lines()))
@@ -65,11 +54,6 @@ class Way:
     distance: float
     prediction: Any
     changes: tuple[ColumnChange, ...]
-
-    def lines(self) -> list[str]:
-        """The conditions, one per line."""
-        return [str(change) + (" and" if place < len(self.changes) - 1 else "")
-                for place, change in enumerate(self.changes)]  # fmt: skip
 
     def plain(self) -> dict[str, Any]:
         """JSON values."""
@@ -101,7 +85,7 @@ class Answer:
         lines = []
         for place, way in enumerate(self.ways):
             start = "or it" if place else f"{now}; it"
-            lines += [f"{start} would be {self._then(way)} if", *(f"  {line}" for line in way.lines())]
+            lines += [f"{start} would be {self._then(way)} if", "  " + " and\n  ".join(map(str, way.changes))]
         if len(self.ways) < self.n:
             lines.append(f"no other leaf within the limits is predicted {self.asked_for} ({self._certainty()})")
         return lines
@@ -126,57 +110,37 @@ class Answer:
         return result | ({"others": [way.plain() for way in self.ways[1:]]} if self.n > 1 else {})
 
 
-def ask_row(queried: QueriedModel, x: np.ndarray, question: QueryOptions, options: dict[str, Any]) -> Answer:
+def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: dict[str, Any]) -> Answer:
     """The nearest changes of one row, as short numbers where these do as well."""
     now = plain(queried.predict(x[None])[0])
-    wanted, holds = queried.wanted(question, now)
+    wanted, holds = queried.wanted(options, now)
     try:
         search = NearestSearch(
-            queried.tree, wanted_answer(queried.tree, **wanted).also(holds), question.norm, question.max_changes
+            queried.tree, wanted_answer(queried.tree, **wanted).also(holds), options.norm, options.max_changes
         )
-        around = {name: options[name] for name in ("rise", "fall")}
-        permitted = permitted_rows(queried.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
-        permitted = permitted.around(x, [*options["keep"], *queried.columns.missing(x)], **around)
-        result = nearest_rows(search, x, permitted, question.n)
+        permitted = queried.permitted(limits).around(x, queried.stay(x, limits), limits["rise"], limits["fall"])
+        result = nearest_rows(search, x, permitted, options.nearest)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
-    ways = []
-    for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
-        row = _shortened(x, found.row, options, holds)
-        ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
-    return Answer(
-        queried.name, now, _goal_text(queried, question, now), tuple(ways), question.n, not result.n_undecided
-    )
-
-
-def _shortened(x: np.ndarray, found: np.ndarray, options: dict[str, Any], holds: Any) -> np.ndarray:
-    """A row that was found, with fewer digits where it still has the answer."""
-    discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
-    low, high = _limits(x, options)
 
     def accepted(row: np.ndarray) -> bool:
-        return bool(((low <= row) & (row <= high)).all() and holds(row[None])[0])
+        return bool(((permitted.low <= row) & (row <= permitted.high)).all() and holds(row[None])[0])
 
-    return short_numbers(x, found, discrete, accepted)
-
-
-def _limits(x: np.ndarray, options: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The ranges of all features for one row."""
-    low, high = np.full(len(x), -np.inf), np.full(len(x), np.inf)
-    for place, (first, last) in options["bounds"].items():
-        low[place], high[place] = -np.inf if first is None else first, np.inf if last is None else last
-    low[options["rise"]] = np.maximum(low[options["rise"]], x[options["rise"]])
-    high[options["fall"]] = np.minimum(high[options["fall"]], x[options["fall"]])
-    return low, high
+    ways = []
+    for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
+        row = short_numbers(x, found.row, discrete_features(limits), accepted)
+        ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
+    goal = _goal_text(queried, options, now)
+    return Answer(queried.name, now, goal, tuple(ways), options.nearest, not result.n_undecided)
 
 
-def _goal_text(queried: QueriedModel, question: QueryOptions, now: Any) -> str:
-    limits = [f"at least {number(question.at_least)}"] if question.at_least is not None else []
-    limits += [f"at most {number(question.at_most)}"] if question.at_most is not None else []
+def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:
+    limits = [f"at least {number(options.at_least)}"] if options.at_least is not None else []
+    limits += [f"at most {number(options.at_most)}"] if options.at_most is not None else []
     if not queried.labels:
         return " and ".join(limits)
     if limits:
-        return f"{shown_name(question.want)} with a probability of {' and '.join(limits)}"
-    if question.want is not None:
-        return shown_name(question.want)
+        return f"{shown_name(options.want)} with a probability of {' and '.join(limits)}"
+    if options.want is not None:
+        return shown_name(options.want)
     return f"anything but {shown(now)}"

@@ -6,36 +6,23 @@ Imports nothing heavy, so that a slip costs a moment.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from treelu.cli.messages import InputError
-from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.layout import check_columns_named, file_kind, look_at_text, plain_errors, split_names
-from treelu.tables.paths import check_alike, find_files, partition
+from treelu.cli.options import FitOptions, ReadOptions
+from treelu.tables.layout import check_columns_named, look_at_text, split_names
+from treelu.tables.paths import (
+    EmptyTableError,
+    TableError,
+    check_alike,
+    file_kind,
+    find_files,
+    partition,
+    plain_errors,
+)
 
 MANIFEST = "model.json"  # of a saved model
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How text tables are read; None is recognised."""
-
-    delimiter: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-
-    def options(self) -> dict[str, Any]:
-        """Keyword arguments of `read_table`."""
-        if self.delimiter is not None and len(self.delimiter) != 1:
-            raise InputError(
-                f"--delimiter must be one character, got {self.delimiter!r}; a tab is $'\\t' in most shells"
-            )
-        if self.decimal not in (None, ".", ","):
-            raise InputError(f"--decimal must be . or , got {self.decimal!r}")
-        return {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
 
 
 def check_folder(folder: Path, force: bool) -> None:
@@ -84,27 +71,15 @@ def _check_first(files: Sequence[str], reading: ReadOptions) -> tuple[str, ...] 
     raise TableError(f"none of the {len(files)} files has rows; add some")
 
 
-def check_fit(
-    data: str,
-    out: Path,
-    *,
-    target: Sequence[str],
-    smiles: str | None,
-    columns: Mapping[str, Sequence[str]],
-    valid: str | None,
-    reading: ReadOptions,
-    force: bool,
-) -> None:
-    """Raise for what is wrong with a fit before it begins. `columns`: names that were given, by option."""
-    check_folder(out, force)
-    names = check_table(data, reading)
+def check_fit(options: FitOptions) -> None:
+    """Raise for what is wrong with a fit before it begins."""
+    check_folder(options.out, options.force)
+    names = check_table(options.data, options.reading)
+    targets = None
     if names is not None:
-        targets = split_names(target, names, "--target")
-        check_columns_named([smiles] if smiles else [], names, option="--smiles")
-        for option, values in columns.items():
-            split_names(values, names, option)
-        names = tuple(targets)
-    if valid is not None:
-        others = check_table(valid, reading)
-        if names is not None and others is not None:
-            check_columns_named(names, others, option=valid)
+        targets = split_names(options.target, names, "--target")
+        options.columns.named_in(names)
+    if options.valid is not None:
+        others = check_table(options.valid, options.reading)
+        if targets is not None and others is not None:
+            check_columns_named(targets, others, option=options.valid)

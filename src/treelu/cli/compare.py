@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
+from sklearn.metrics import r2_score, roc_auc_score
 
-from treelu.cli.messages import count
+from treelu.cli.messages import count, say, step
+from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.prepare import Prepared, TableRows
+from treelu.cli.train import make_estimator, train
 from treelu.tables import TableModel
 
 MOST_CELLS = 3_000_000  # rows × features: what LCN trains on in less time than the small tree; more is not compared
 RARE = 0.1  # a class with a smaller share of the rows, for which accuracy says little
-# Options by how many words follow them: those that belong to one of the two trees.
-_OF_TREES = {"--leaves": 1, "--terms": 1}
-_OF_NETWORKS = {
-    "--depth": 1, "--drop-connect": 1, "--epochs": 1, "--batch-size": 1, "--learning-rate": 1,
-    "--max-tree-features": 1, "--max-features": 1, "--members": 1, "--folds": 1, "--early-stopping": 0, "--tune": 0,
-}  # fmt: skip
-_OF_BOTH = {"--method": 1, "--out": 1, "--compare": 0, "--no-compare": 0, "--force": 0}
+_OF_BOTH = {"method", "out", "compare", "force"}  # options that the other command has otherwise
+_OF_TREES = {"leaves", "terms"}
+_OF_NETWORKS = {item.name for item in fields(ModelOptions)} - _OF_TREES - {"balanced", "threshold"}
 
 
-@dataclass(frozen=True)
-class Size:
-    """A tree's size and score."""
+def compare_with_large(model: TableModel, table: Prepared, options: FitOptions) -> dict[str, Any] | None:
+    """Sizes and scores of the small tree and the large one; None where no rows are held out or the table is large."""
+    rows = table.held_out
+    if rows is None:
+        return None
+    if table.is_sample or n_cells(table.training) > MOST_CELLS:
+        if not options.quiet:
+            say("the table is large: the large tree (LCN) is not fitted for comparison")
+        return None
+    weight = model.estimator.get_params().get("class_weight")
+    estimator = make_estimator("lcn", model.task, {} if weight is None else {"class_weight": weight}, options.seed)
+    with step(f"training {type(estimator).__name__}, the large tree, for comparison", options.quiet):
+        large = train(estimator, table, replace(options, cart=False))
+        large = replace(large, threshold=model.threshold)
+        metric = metric_of(model, rows)
+        return {"metric": metric, "small": _size(model, rows, metric), "large": _size(large, rows, metric)}
 
-    leaves: int
-    terms: int
-    score: float
+
+def _size(model: TableModel, rows: TableRows, metric: str) -> dict[str, float]:
+    tree = model.trees[0]
+    return {"leaves": tree.n_leaves, "terms": tree.max_terms, "score": _score(model, rows, metric)}
 
 
 def n_cells(rows: TableRows) -> int:
@@ -49,8 +62,6 @@ def metric_of(model: TableModel, rows: TableRows) -> str:
 
 
 def _score(model: TableModel, rows: TableRows, metric: str) -> float:
-    from sklearn.metrics import r2_score, roc_auc_score
-
     if metric == "ROC AUC":
         probabilities = model.estimator.predict_proba(rows.X)[:, 1]
         return float(roc_auc_score(rows.y == model.estimator.classes_[1], probabilities))
@@ -60,28 +71,8 @@ def _score(model: TableModel, rows: TableRows, metric: str) -> float:
     return float(r2_score(rows.y, np.column_stack(list(answers.values())).reshape(np.shape(rows.y))))
 
 
-def comparison(model: TableModel, large: TableModel, table: Prepared) -> dict[str, Any]:
-    """The sizes and scores of both trees on the hold-out rows."""
-    rows = table.held_out
-    assert rows is not None
-    large = replace(large, threshold=model.threshold)
-    metric = metric_of(model, rows)
-    small_size, large_size = (
-        Size(each.trees[0].n_leaves, each.trees[0].max_terms, _score(each, rows, metric)) for each in (model, large)
-    )
-    return {"metric": metric, "small": vars(small_size), "large": vars(large_size)}
-
-
 def comparison_line(found: dict[str, Any]) -> str:
-    """The comparison in one line.
-
-    Examples
-    --------
-    >>> small, large = vars(Size(8, 3, 0.951)), vars(Size(34, 30, 0.963))
-    >>> comparison_line({"metric": "accuracy", "small": small, "large": large})
-    '8 leaves, at most 3 terms: accuracy 0.951; the large tree (LCN, 34 leaves that rows reach, 30 terms): \
-0.963'
-    """
+    """The comparison in one line."""
     small, large = found["small"], found["large"]
     most = f"at most {count(small['terms'], 'term')}" if small["terms"] else "no question"
     return (
@@ -90,24 +81,22 @@ def comparison_line(found: dict[str, Any]) -> str:
     )
 
 
-def other_command(typed: Sequence[str], out: Path, method: str) -> str:
-    """The command that was typed, for the other kind of tree and into another folder.
-
-    Examples
-    --------
-    >>> other_command(["fit", "a b.csv", "--target", "y", "--leaves", "8", "--out", "m"], Path("m"), "lcn")
-    "treelu fit 'a b.csv' --target y --method lcn --out m-large"
-    >>> other_command(["fit", "a.csv", "--target=y", "--depth=4", "--tune", "--out=m"], Path("m"), "tree")
-    'treelu fit a.csv --target=y --method tree --out m-small'
-    """
-    left_out = _OF_BOTH | (_OF_TREES if method == "lcn" else _OF_NETWORKS)
+def other_command(context: typer.Context, out: Path, method: str) -> str:
+    """The command that was typed, for the other kind of tree and into another folder."""
+    names = _OF_BOTH | (_OF_TREES if method == "lcn" else _OF_NETWORKS)
+    n_words = {  # that follow an option to be left out
+        option: 0 if getattr(parameter, "is_flag", False) else 1
+        for parameter in context.command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+        if parameter.name in names
+    }
     kept, skip = [], 0
-    for word in typed:
+    for word in context.obj:
         name = word.split("=")[0]
         if skip:
             skip -= 1
-        elif name in left_out:
-            skip = 0 if "=" in word else left_out[name]
+        elif name in n_words:
+            skip = 0 if "=" in word else n_words[name]
         else:
             kept.append(word)
     folder = out.with_name(f"{out.name}-{'large' if method == 'lcn' else 'small'}")

@@ -7,11 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.cli.fit import make_estimator, train, tree_files
+from treelu.cli.fit import tree_files
 from treelu.cli.messages import InputError, Notes, say, tell
+from treelu.cli.model import tree_text
+from treelu.cli.options import ColumnOptions, DemoOptions, FitOptions
 from treelu.cli.pages import add_queries, pages, score_lines, summarize_model
-from treelu.cli.prepare import ColumnChoice, Source, prepare
-from treelu.cli.trees import tree_text
+from treelu.cli.prepare import prepare
+from treelu.cli.train import make_estimator, train
 from treelu.persistence import save
 from treelu.persistence.files import write_atomically
 from treelu.tables import TableModel
@@ -29,8 +31,9 @@ SUBSTRUCTURES = 256
 TUMOURS: dict[str, Any] = {"max_leaf_nodes": 8, "max_terms": 4}
 
 
-def run_demo(out: Path, seed: int) -> None:
+def run_demo(options: DemoOptions) -> None:
     """Fit, score, print and draw both data sets; say what to type next."""
+    out, seed = options.out, options.seed
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file; give a folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -40,13 +43,14 @@ def run_demo(out: Path, seed: int) -> None:
     else:
         tell("MOLECULES  1,017 of one chemical series (ChEMBL document 2321810), with measured activity")
         data = _write(molecules(), out / "molecules.csv")
-        columns = ColumnChoice(smiles="smiles", bits=SUBSTRUCTURES)
+        few, every = ColumnOptions(smiles="smiles", bits=SUBSTRUCTURES), ColumnOptions(smiles="smiles")
         tell(f"\na small tree on the {SUBSTRUCTURES} most frequent substructures")
-        _show(data, "activity", out / "molecules-small", columns, "tree", SMALL, seed)
+        _show(_options(data, "activity", out / "molecules-small", seed, few), "tree", SMALL)
         tell("a large tree (LCN) on all substructures, with hundreds of terms in a question")
-        _show(data, "activity", out / "molecules", ColumnChoice(smiles="smiles"), "lcn", MOLECULES, seed)
+        _show(_options(data, "activity", out / "molecules", seed, every), "lcn", MOLECULES)
     tell("TUMOURS  569 breast tumours (scikit-learn's table), benign or malignant by the shapes of cell nuclei")
-    _show(_write(tumours(), out / "tumours.csv"), "diagnosis", out / "tumours", ColumnChoice(), "tree", TUMOURS, seed)
+    data = _write(tumours(), out / "tumours.csv")
+    _show(_options(data, "diagnosis", out / "tumours", seed), "tree", TUMOURS)
     tell(f"done in {time.perf_counter() - started:.0f} s; all of it is in {out}\n")
     tell("next:")
     if find_spec("rdkit") is not None:
@@ -62,13 +66,17 @@ def _write(frame: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def _show(
-    data: Path, target: str, folder: Path, columns: ColumnChoice, method: str, parameters: dict[str, Any], seed: int
-) -> None:
+def _options(data: Path, target: str, out: Path, seed: int, columns: ColumnOptions | None = None) -> FitOptions:
+    columns = columns or ColumnOptions()
+    return FitOptions(data=str(data), target=[target], out=out, seed=seed, columns=columns, quiet=True)
+
+
+def _show(options: FitOptions, method: str, parameters: dict[str, Any]) -> None:
     """Fit one table as `treelu fit` would; print scores and a small tree, write the model, the report and a picture."""
-    table = prepare(Source(str(data), [target], columns, seed=seed), Notes(quiet=True))
-    model = train(make_estimator(method, table.task, parameters, seed), table, quiet=True, with_cart=True)
-    summaries = summarize_model(model, table.held_out, title=folder.name, seed=seed)
+    folder = options.out
+    table = prepare(options, Notes(quiet=True))
+    model = train(make_estimator(method, table.task, parameters, options.seed), table, options)
+    summaries = summarize_model(model, table.held_out, title=folder.name, seed=options.seed)
     add_queries(model, table.held_out, summaries)
     save(model, folder, beside=tree_files(model) | pages(summaries))
     _draw(model, folder)
@@ -77,7 +85,7 @@ def _show(
     if method == "tree":
         tell('\nat each node a weighted sum of features decides; "yes" is >= 0\n')
         tell(tree_text(model, model.trees[0]))
-    pictures = "tree.png and molecules.svg" if columns.smiles else "tree.png"
+    pictures = "tree.png and molecules.svg" if options.columns.smiles else "tree.png"
     tell(f"\nreport: {folder / 'report.html'}   pictures: {pictures} beside it\n")
 
 
@@ -97,13 +105,7 @@ def _draw(model: TableModel, folder: Path) -> None:
 
 
 def molecules() -> pd.DataFrame:
-    """SMILES and activity (−log10 of the molar concentration) of the series in RDKit's wheel.
-
-    Examples
-    --------
-    >>> molecules().shape
-    (1017, 2)
-    """
+    """SMILES and activity (−log10 of the molar concentration) of the series in RDKit's wheel."""
     import pandas as pd
     import rdkit
 
@@ -115,13 +117,7 @@ def molecules() -> pd.DataFrame:
 
 
 def tumours() -> pd.DataFrame:
-    """scikit-learn's breast cancer table, with the diagnosis as text.
-
-    Examples
-    --------
-    >>> tumours()["diagnosis"].value_counts().to_dict()
-    {'benign': 357, 'malignant': 212}
-    """
+    """scikit-learn's breast cancer table, with the diagnosis as text."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer(as_frame=True)

@@ -5,85 +5,83 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from treelu.cli.check import ReadOptions
 from treelu.cli.messages import InputError, Notes, say, tell, write_json
+from treelu.cli.model import load_table_model, target_of, tree_text, visited_trees
+from treelu.cli.options import ExportOptions, ReportOptions
 from treelu.cli.pages import add_queries, score_lines, summarize_target
-from treelu.cli.predict import check_file, load_table_model, write_output
+from treelu.cli.predict import check_file, write_output
 from treelu.cli.prepare import TableRows, read_rows
-from treelu.cli.programs import PROGRAMS, ProgramOptions, model_program, write_program
-from treelu.cli.trees import target_of, tree_text, visited_trees
+from treelu.export.c import to_c
+from treelu.export.javascript import to_javascript
+from treelu.export.onnx_program import program_to_onnx
+from treelu.export.program import Program, estimator_program, tree_program
+from treelu.export.python import to_python
+from treelu.export.sql import to_sql
 from treelu.persistence import load
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
 from treelu.tables import TableModel
 from treelu.tables.paths import find_files
+from treelu.tables.programs import encoded_program, table_program
 from treelu.tree import ObliqueTree
 
+PROGRAMS = ("sql", "c", "js", "python", "onnx")
 
-def export_tree(
-    folder: Path,
-    form: str,
-    out: Path | None,
-    *,
-    leaves: str | None,
-    label: str | None,
-    options: ProgramOptions,
-    force: bool,
-) -> None:
+
+def export_tree(options: ExportOptions) -> None:
     """Write the tree of a saved model."""
-    if out is not None:
-        check_file(out, force, reads=[folder])
+    form, folder = options.format, options.model
+    if options.out is not None:
+        check_file(options.out, options.force, reads=[folder])
     elif form == "onnx" and sys.stdout.isatty():
         raise InputError("--format onnx is binary; give --out tree.onnx, or send the output to a file")
     if options.self_test and form != "sql":
-        raise InputError(f"--self-test is for --format sql; --format {form} {_own_test(form)}")
-    model = load(folder)
-    if isinstance(model, TableModel) and form == "html" and leaves is None:
-        summary = summarize_target(model, None, target_of(model, label), title=folder.resolve().name)
-        write_output(out, render(summary))
-        return
+        own = "has its self-test inside" if form in ("c", "js", "python") else "has none"
+        raise InputError(f"--self-test is for --format sql; --format {form} {own}")
+    write_output(options.out, _exported(load(folder), folder.resolve().name, options))
+
+
+def _exported(model: Any, name: str, options: ExportOptions) -> str | bytes:
+    """A saved model, which may come from Python too, in the format asked for."""
+    form, is_table = options.format, isinstance(model, TableModel)
+    if is_table and form == "html" and options.leaves is None:
+        return render(summarize_target(model, None, target_of(model, options.label), title=name))
     if form in PROGRAMS:
-        program = model_program(model, folder.resolve().name, leaves, label, encoded=options.encoded)
-        write_output(out, write_program(program, form, options))
-        return
-    tree = _tree(model, leaves or ("all" if form == "json" else "visited"), label)
-    spread = model.spread if isinstance(model, TableModel) else getattr(model, "spread_", None)
+        return _program_text(_program(model, name, options), options)
+    tree = _tree(model, options.leaves or ("all" if form == "json" else "visited"), options.label)
     if form == "html":
-        write_output(out, render(summarize(tree, title=folder.resolve().name)))
-    elif form == "json":
-        write_output(out, tree.to_json())
-    elif form == "text" and isinstance(model, TableModel):
-        write_output(out, tree_text(model, tree))
-    else:
-        export = tree.export_text if form == "text" else tree.export_graphviz
-        write_output(out, export(scale=spread, max_leaves=None))  # --leaves says which
+        return render(summarize(tree, title=name))
+    if form == "json":
+        return tree.to_json()
+    if form == "text" and is_table:
+        return tree_text(model, tree)
+    export = tree.export_text if form == "text" else tree.export_graphviz
+    spread = model.spread if is_table else getattr(model, "spread_", None)
+    return export(scale=spread, max_leaves=None)  # --leaves says which
 
 
-def _own_test(form: str) -> str:
-    """Where the self-test of a format is."""
-    return "has its self-test inside" if form in ("c", "js", "python") else "has none"
-
-
-def write_report(
-    folder: Path, data: str | None, out: Path, *, label: str | None, reading: ReadOptions, force: bool, as_json: bool
-) -> None:
+def write_report(options: ReportOptions) -> None:
     """Write a page on a saved model, with its scores on the rows of a table."""
-    check_file(out, force, reads=[folder, *([] if data in (None, "-") else find_files(data))])
-    model = load_table_model(folder)
-    target = target_of(model, label)
+    data, out = options.data, options.out
+    check_file(out, options.force, reads=[options.model, *([] if data in (None, "-") else find_files(data))])
+    model = load_table_model(options.model)
+    target = target_of(model, options.label)
     rows: TableRows | None = None
     warnings: tuple[str, ...] = ()
     rows_are: RowsAre = "given"
     if data is not None:
-        rows = read_rows(model, data, reading, Notes(quiet=as_json))
+        rows = read_rows(model, data, options.reading, Notes(quiet=options.as_json))
         warnings, rows_are = _seen_in_training(model, rows)
         model = replace(model, trees=visited_trees(model, rows) if model.trees else ())
-    title = Path(data or folder.resolve().name).name
-    summary = summarize_target(model, rows, target, title=title, rows_are=rows_are, warnings=warnings)
+    title = Path(data or options.model.resolve().name).name
+    summary = summarize_target(
+        replace(model, warnings=(*warnings, *model.warnings)), rows, target, title=title, rows_are=rows_are
+    )
     add_queries(model, rows, {target: summary})
     write_output(out, render(summary))
-    if as_json:
+    if options.as_json:
         write_json({entry["name"]: entry.get("scores") for entry in summary["models"]})
         return
     where = "training rows" if rows_are == "training" else f"rows of {data}"
@@ -118,3 +116,52 @@ def _tree(model: object, leaves: str, label: str | None) -> ObliqueTree:
         return model.tree_  # type: ignore[attr-defined]
     except AttributeError as error:
         raise InputError(f"a {type(model).__name__} is not a single tree: {error}") from None
+
+
+def _program(model: Any, name: str, options: ExportOptions) -> Program:
+    """The program of a saved model, which may come from Python too."""
+    if isinstance(model, ObliqueTree):
+        return tree_program(model, name=name)
+    try:
+        if not isinstance(model, TableModel):
+            return estimator_program(model, name=name)
+        if options.label is not None:
+            target_of(model, options.label)  # or an error that names the targets
+        build = encoded_program if options.encoded else table_program
+        return build(model, name=name, visited=options.leaves == "visited", label=options.label)
+    except AttributeError as error:
+        if isinstance(model, TableModel):
+            what = (
+                f"a model of --method {model.method} cannot be written as a program ({error}); --method lcn fits a tree"
+            )
+        else:
+            what = f"a {type(model).__name__} is not a tree: {error}"
+        raise InputError(what) from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _program_text(program: Program, options: ExportOptions) -> str | bytes:
+    """The text of a program, or the bytes of an ONNX model."""
+    try:
+        match options.format:
+            case "sql":
+                return _sql(program, options)
+            case "c":
+                return to_c(program, dtype="float" if options.single else "double")
+            case "onnx":
+                return program_to_onnx(program, dtype="float32" if options.single else "float64")
+            case "js":
+                return to_javascript(program)
+        return to_python(program)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def _sql(program: Program, options: ExportOptions) -> str:
+    """One statement, as views and drivers take it: the query, or the one that tests it."""
+    if options.self_test:
+        words = "-- Self-test: the number of example rows that are not answered as expected, which must be 0."
+        return f"{words}\n{to_sql(program, dialect=options.dialect, self_test=True)};\n"
+    keep = [name.strip() for value in options.keep for name in value.split(",")]
+    return f"{to_sql(program, dialect=options.dialect, table=options.table.split('.'), keep=keep)};\n"

@@ -82,3 +82,8 @@ def check_not_interrupted() -> None:
     """Raise if there was a Ctrl-C whose exception got lost, as one raised within a destructor does."""
     if _seen:
         raise Interrupted
+
+
+def dask_setup(worker: object) -> None:
+    """Called by Dask, for which this module is a preload: a worker leaves Ctrl-C to the command that started it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

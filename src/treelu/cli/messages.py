@@ -19,16 +19,7 @@ class InputError(ValueError):
 
 
 class Notes:
-    """Collects what is done with a table, and warnings about it, and prints each once.
-
-    Examples
-    --------
-    >>> notes = Notes(quiet=True)
-    >>> notes("column 'a': 3 of 10 values missing")
-    >>> notes.warn("column 'id' only rises")
-    >>> notes.texts, notes.warnings
-    (["column 'a': 3 of 10 values missing"], ["column 'id' only rises"])
-    """
+    """Collects what is done with a table, and warnings about it, and prints each once."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.texts: list[str] = []
@@ -147,13 +138,7 @@ def step(what: str, quiet: bool) -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
-
-    Examples
-    --------
-    >>> duration(0.04), duration(12.34), duration(754)
-    ('0.0 s', '12.3 s', '12 min 34 s')
-    """
+    """Seconds in words."""
     return f"{seconds:.1f} s" if seconds < 100 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
@@ -175,12 +160,6 @@ def progress_bar(title: str, total: int | None, quiet: bool) -> Iterator[Callabl
 
 
 def count(number: int, word: str) -> str:
-    """A number with its noun.
-
-    Examples
-    --------
-    >>> count(1, "row"), count(1234, "row"), count(2, "leaf")
-    ('1 row', '1,234 rows', '2 leaves')
-    """
+    """A number with its noun."""
     plural = {"leaf": "leaves", "class": "classes"}.get(word, f"{word}s")
     return f"{number:,} {word if number == 1 else plural}"

@@ -6,21 +6,22 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
+from treelu.cli.model import QueriedModel, discrete_features
 from treelu.cli.prepare import TableRows
-from treelu.cli.queried_model import QueriedModel
 from treelu.report import render, summarize
+from treelu.report.predictions import predict
 from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
+from treelu.report.render import render_index
 from treelu.report.rows import Floats
-from treelu.report.summary import RowsAre, predict
+from treelu.report.summary import SummaryOptions
 from treelu.tables import TableModel
 from treelu.tables.queries import short_numbers
 from treelu.tree import ObliqueTree
@@ -30,25 +31,24 @@ Summaries = dict[str, dict[str, Any]]  # by target
 Predictions = dict[str, dict[str, Floats]]  # by target and model
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
 SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
+MOLECULE = (240, 180)
 
 
 def summarize_model(
     model: TableModel, rows: TableRows | None, *, title: str, seed: int = 0, predictions: Predictions | None = None
 ) -> Summaries:
     """A summary for each target, scored on rows that training did not see, or by `predictions` for these rows."""
-    scored = None
+    how: SummaryOptions = {"title": title, "random_state": seed, "rows_are": "hold-out"}
     if predictions is not None:
-        scored = (
+        how["scored"] = (
             f"The scores are of a model fitted to the other {model.n_rows_scored:,} rows; the tree shown here was then "
             f"fitted to all {model.n_rows:,}."
         )
-    return {
-        target: summarize_target(
-            model, rows, target, title=title, seed=seed, rows_are="hold-out", scored=scored,
-            predictions=None if predictions is None else predictions[target],
-        )
-        for target in model.targets
-    }  # fmt: skip
+    result: Summaries = {}
+    for target in model.targets:
+        how["predictions"] = None if predictions is None else predictions[target]
+        result[target] = summarize_target(model, rows, target, **how)
+    return result
 
 
 def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) -> Predictions:
@@ -76,46 +76,34 @@ def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
 
 
 def summarize_target(
-    model: TableModel,
-    rows: TableRows | None,
-    target: str,
-    *,
-    title: str,
-    seed: int = 0,
-    rows_are: RowsAre = "given",
-    warnings: tuple[str, ...] = (),
-    predictions: dict[str, Floats] | None = None,
-    scored: str | None = None,
+    model: TableModel, rows: TableRows | None, target: str, /, **how: Unpack[SummaryOptions]
 ) -> dict[str, Any]:
     """The summary of one target; without rows, or where their targets are all unknown, of its tree alone."""
     k = model.targets.index(target)
     tree, member = _of_target(model, k)
-    rows = _of_known_target(rows, k)
     draw_feature, draw_row = _drawings(model, rows)
-    return summarize(
-        tree,
-        X=None if rows is None else rows.X,
-        y=None if rows is None else rows.y,
-        estimator=member,
-        name=_name(model),
-        baselines=_carts(model, k) or None,
-        title=f"{title}: {target}",
-        target=target,
-        notes=model.notes,
-        warnings=(*warnings, *model.warnings),
-        rows_are=rows_are,
-        row_names=None if rows is None else rows.names,
-        row_numbers=None if rows is None or rows.numbers is None else rows.numbers.tolist(),
-        groups=None if rows is None else rows.groups,
-        predictions=None if rows is None else predictions,
-        scored=None if rows is None else scored,
-        columns=model.encoder.to_dict()["columns"],
-        positive=model.positive if model.task == "classification" and len(model.estimator.classes_) == 2 else None,
-        threshold=model.threshold,
-        draw_feature=draw_feature,
-        draw_row=draw_row,
-        random_state=seed,
-    )
+    options: SummaryOptions = {
+        **how,
+        "title": f"{how['title']}: {target}",
+        "name": _name(model),
+        "baselines": _carts(model, k),
+        "target": target,
+        "notes": model.notes,
+        "warnings": model.warnings,
+        "columns": model.encoder.to_dict()["columns"],
+        "threshold": model.threshold,
+        "draw_feature": draw_feature,
+        "draw_row": draw_row,
+    }
+    if model.task == "classification" and len(model.estimator.classes_) == 2:
+        options["positive"] = model.positive
+    rows = _of_known_target(rows, k)
+    if rows is None:
+        options["predictions"] = options["scored"] = None
+        return summarize(tree, estimator=member, **options)
+    options["row_names"], options["groups"] = rows.names, rows.groups
+    options["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
+    return summarize(tree, X=rows.X, y=rows.y, estimator=member, **options)
 
 
 def add_queries(model: TableModel, rows: TableRows | None, summaries: Summaries, seconds: float = SECONDS) -> None:
@@ -178,18 +166,17 @@ def _drawings(model: TableModel, rows: TableRows | None) -> tuple[Callable[[int]
         return None if picture is None else _inline(picture)
 
     def draw_row(row: int) -> str:
-        return _inline(draw_molecule(smiles[row]))
+        return _inline(_draw_molecule(smiles[row]))
 
     smiles = [] if rows is None else rows.names or []
     return draw_feature, draw_row if smiles else None
 
 
-def draw_molecule(smiles: str, size: tuple[int, int] = (240, 180)) -> str:
-    """A molecule as an SVG document."""
+def _draw_molecule(smiles: str) -> str:
     from rdkit import Chem, rdBase
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    drawer = rdMolDraw2D.MolDraw2DSVG(*size)
+    drawer = rdMolDraw2D.MolDraw2DSVG(*MOLECULE)
     drawer.drawOptions().clearBackground = False  # type: ignore[assignment]
     with rdBase.BlockLogs():
         drawer.DrawMolecule(rdMolDraw2D.PrepareMolForDrawing(Chem.MolFromSmiles(smiles)))
@@ -216,17 +203,18 @@ def page_queries(
         return None
     decides = model.decided_tree(queried.tree)
     columns = queried.columns
-    options = columns.options()
-    discrete = {*options["whole"], *(place for group in options["groups"] for place in group)}
+    limits = columns.options()
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(before, after, discrete, _same_answer(decides, queried.output, before, after))
+        row = short_numbers(
+            before, after, discrete_features(limits), _same_answer(decides, queried.output, before, after)
+        )
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
         queried.tree,
-        {name: options[name] for name in ("bounds", "whole", "groups")},
-        lambda row: [*options["keep"], *columns.missing(row)],
+        {name: limits[name] for name in ("bounds", "whole", "groups")},
+        lambda row: queried.stay(row, limits),
         speak,
         [name for name, places in columns.places.items() for _ in places],
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
@@ -263,13 +251,7 @@ def pages(summaries: Summaries) -> dict[str, bytes]:
 
 
 def file_words(targets: Sequence[str]) -> dict[str, str]:
-    """Each target's name as part of a file name; no two are the same, nor differ in capitals only.
-
-    Examples
-    --------
-    >>> file_words(["NR-AR / 2", "IC50 (a)", "IC50 [a]", "ic50-A"])
-    {'NR-AR / 2': 'NR-AR-2', 'IC50 (a)': 'IC50-a', 'IC50 [a]': 'IC50-a-2', 'ic50-A': 'ic50-A-3'}
-    """
+    """Each target's name as part of a file name; no two are the same, nor differ in capitals only."""
     words: dict[str, str] = {}
     taken: set[str] = set()
     for target in targets:
@@ -290,36 +272,9 @@ def _file_word(target: str) -> str:
 
 def _index(summaries: Summaries, names: dict[str, str]) -> str:
     """A page of links, with each target's scores."""
-    rows = []
-    metric = _first_metric(summaries)
-    for target, summary in summaries.items():
-        cells = "".join(f"<td>{escape(_interval(entry, metric['key']))}</td>" for entry in summary["models"])
-        rows.append(f'<tr><th scope="row"><a href="{escape(names[target])}">{escape(target)}</a></th>{cells}</tr>')
-    heads = "".join(
-        f'<th scope="col">{escape(entry["name"])}</th>' for entry in next(iter(summaries.values()))["models"]
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Targets</title>
-<style>
-:root {{ color-scheme: light dark; font: 15px/1.55 system-ui, sans-serif; }}
-body {{ max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }}
-body {{ background: light-dark(#faf9f6, #131519); color: light-dark(#1c2027, #e9e7e2); }}
-h1 {{ font-size: 1.8rem; line-height: 1.2; letter-spacing: -0.015em; margin: 0; }}
-p, thead th {{ color: light-dark(#6a707b, #9ba2ad); }}
-table {{ border-collapse: collapse; margin-top: 1.2rem; font-variant-numeric: tabular-nums; }}
-td, th {{ padding: 0.5rem 1.8rem 0.5rem 0; text-align: left; border-bottom: 1px solid light-dark(#e3e0d9, #2e333c); }}
-a {{ color: light-dark(#4f46b8, #a49cf5); }}
-</style>
-<h1>{count(len(summaries), "target")}</h1>
-<p>{escape(metric["name"])} on hold-out rows, with 95 % intervals. Each target has a page of its own.</p>
-<table><thead><tr><th scope="col">target</th>{heads}</tr></thead><tbody>
-{chr(10).join(rows)}
-</tbody></table>
-</html>
-"""
+    metric, models, scores = _by_target(summaries)
+    rows = [(names[target], target, cells) for target, cells in scores.items()]
+    return render_index(f"{metric} on hold-out rows, with 95 % intervals.", models, rows)
 
 
 # Scores on the terminal
@@ -385,20 +340,23 @@ def _metric_table(summary: dict[str, Any]) -> list[str]:
 
 
 def _target_table(summaries: Summaries) -> list[str]:
-    metric = _first_metric(summaries)
-    width = max(len(metric["name"]), *(len(shown_name(target)) for target in summaries))
-    names = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
-    lines = [f"  {metric['name']:<{width}}" + "".join(f"  {name:<22}" for name in names).rstrip()]
-    for target, summary in summaries.items():
-        cells = "".join(f"  {_interval(entry, metric['key']):<22}" for entry in summary["models"])
-        lines.append(f"  {shown_name(target):<{width}}{cells}".rstrip())
-    return lines
+    """A line for each target."""
+    metric, models, scores = _by_target(summaries)
+    table = {metric: models} | {shown_name(target): cells for target, cells in scores.items()}
+    width = max(map(len, table))
+    return [f"  {name:<{width}}{''.join(f'  {cell:<22}' for cell in cells)}".rstrip() for name, cells in table.items()]
 
 
-def _first_metric(summaries: Summaries) -> dict[str, Any]:
-    """The first score that a summary has; one without known targets has none."""
+def _by_target(summaries: Summaries) -> tuple[str, list[str], dict[str, list[str]]]:
+    """The first metric, the models, and their scores for each target; one without known targets has none."""
     found = [summary["metrics"][0] for summary in summaries.values() if summary["metrics"]]
-    return found[0] if found else {"key": "", "name": "no scores"}
+    metric = found[0] if found else {"key": "", "name": "no scores"}
+    models = [entry["name"] for entry in next(iter(summaries.values()))["models"]]
+    scores = {
+        target: [_interval(entry, metric["key"]) for entry in summary["models"]]
+        for target, summary in summaries.items()
+    }
+    return metric["name"], models, scores
 
 
 def _interval(entry: dict[str, Any], key: str) -> str:

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from treelu.cli.check import MANIFEST, ReadOptions
+from treelu.cli.check import MANIFEST
 from treelu.cli.messages import OUTPUT, InputError, Notes, writes_unicode
-from treelu.cli.prepare import column_names
-from treelu.persistence import load
+from treelu.cli.model import load_table_model
+from treelu.cli.options import PredictOptions
 from treelu.persistence.folder import naming, replacing, write_atomically
-from treelu.tables import TableError, TableModel, check_columns
+from treelu.tables import TableError, check_columns
+from treelu.tables.layout import split_names
 from treelu.tables.paths import find_files
-from treelu.tables.pieces import Piece, iterate_pieces
+from treelu.tables.pieces import iterate_pieces
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,46 +30,38 @@ VALUES_AT_ONCE = 4_000_000  # numbers of X in memory at a time: 32 MB
 MAX_ROWS = 20_000
 
 
-def predict_table(
-    folder: Path, data: str, out: Path | None, *, keep: Sequence[str], reading: ReadOptions, force: bool, as_json: bool
-) -> None:
-    """Write predictions, a row for each row of `data`, as CSV or JSON lines."""
+def predict_table(options: PredictOptions) -> None:
+    """Write predictions, a row for each row of the table, as CSV or JSON lines."""
+    data, out, keep = options.data, options.out, options.keep
+    files = [data] if data == "-" else find_files(data)
     if out is not None:
-        check_file(out, force, reads=[folder, *([] if data == "-" else find_files(data))])
-    model = load_table_model(folder)
-    model = replace(model, encoder=model.encoder.with_decimal(reading.decimal))
+        check_file(out, options.force, reads=[options.model, *files])
+    model = load_table_model(options.model)
+    model = replace(model, encoder=model.encoder.with_decimal(options.reading.decimal))
+    needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
     rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
-    notes = Notes()
-    first = True
+    # A kept column stands as it stood: an article number 00120 keeps its zeros.
+    kept = [name for value in keep for name in (value, *(part.strip() for part in value.split(",")))]
+    text, notes = [*model.encoder.text_columns, *kept], Notes()
     with open_output(out) as file:
-        # A kept column stands as it stood: an article number 00120 keeps its zeros.
-        for path, piece, first_row in _pieces(data, rows, model, reading, notes, keep):
-            needed = [column.name for column in model.encoder.columns if column.name not in model.unused_columns]
+        pieces = iterate_pieces(files, rows, note=notes, text=text, **options.reading.options())
+        for number, (path, piece, first_row) in enumerate(pieces):
             check_columns(needed, piece, option=path)
             try:
-                result = _with_kept(model.predict_table(piece, note=notes, first_row=first_row), piece, keep, as_json)
+                result = model.predict_table(piece, note=notes, first_row=first_row)
+                result = _with_kept(result, piece, keep, options.as_json)
             except TableError as error:
                 raise TableError(str(error) if path == data else f"{path}: {error}") from None
-            if as_json:
+            if options.as_json:
                 ascii_only = out is None and not writes_unicode()
                 file.write(result.to_json(orient="records", lines=True, force_ascii=ascii_only, double_precision=15))
             else:  # as one text: of a piece that cannot be written in this encoding nothing is
-                file.write(for_spreadsheets(result).to_csv(index=False, header=first, lineterminator="\n"))
-            first = False
-
-
-def _pieces(
-    data: str, rows: int, model: TableModel, reading: ReadOptions, notes: Notes, as_text: Sequence[str]
-) -> Iterator[Piece]:
-    """The rows of one table or of many, a piece at a time."""
-    files = [data] if data == "-" else find_files(data)
-    kept = [name for value in as_text for name in (value, *(part.strip() for part in value.split(",")))]
-    return iterate_pieces(files, rows, note=notes, text=[*model.encoder.text_columns, *kept], **reading.options())
+                file.write(for_spreadsheets(result).to_csv(index=False, header=number == 0, lineterminator="\n"))
 
 
 def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str], as_json: bool) -> pd.DataFrame:
     """The output with some columns of the input before it."""
-    for place, name in enumerate(column_names(keep, piece, "--keep")):
+    for place, name in enumerate(split_names(keep, [str(column) for column in piece.columns], "--keep")):
         if name in result.columns:
             raise InputError(f"--keep {name}: the output has a column of that name; rename it in the table")
         result.insert(place, name, (_typed(piece[name]) if as_json else piece[name]).to_numpy())
@@ -80,14 +73,7 @@ _CODE = r"[+-]?(?:0[0-9]+|[0-9]{16,})"
 
 
 def _typed(column: pd.Series) -> pd.Series:
-    """A column of texts as the numbers or truth values that it holds, for JSON; codes stay as they stand.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [_typed(pd.Series(texts)).tolist() for texts in (["7", "1.50"], ["00120", "7"], ["TRUE", "false"])]
-    [[7.0, 1.5], ['00120', '7'], [True, False]]
-    """
+    """A column of texts as the numbers or truth values that it holds, for JSON; codes stay as they stand."""
     import pandas as pd
 
     if column.dtype.kind not in "OTU" or not all(isinstance(text, str) for text in column.dropna()):
@@ -99,17 +85,6 @@ def _typed(column: pd.Series) -> pd.Series:
     numbers = pd.to_numeric(texts, errors="coerce")
     fits = numbers.notna().equals(texts.notna()) and np.isfinite(numbers.dropna()).all()
     return numbers if fits and not texts.str.fullmatch(_CODE).any() else column
-
-
-def load_table_model(folder: Path) -> TableModel:
-    """A model that `treelu fit` saved."""
-    model = load(folder)
-    if not isinstance(model, TableModel):
-        raise InputError(
-            f"{folder} holds a {type(model).__name__} that was saved from Python, without a table; "
-            f"load it there with treelu.load({str(folder)!r})"
-        )
-    return model
 
 
 # Output
@@ -184,27 +159,14 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?%?")
 
 
 def quoted(value: Any) -> Any:
-    """A text that a spreadsheet would execute, with an apostrophe before it; everything else as it is.
-
-    Examples
-    --------
-    >>> quoted("=1+1"), quoted("-5.2"), quoted("@name"), quoted("plain"), quoted(3)
-    ("'=1+1", '-5.2', "'@name", 'plain', 3)
-    """
+    """A text that a spreadsheet would execute, with an apostrophe before it; everything else as it is."""
     if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def for_spreadsheets(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table whose texts and column names a spreadsheet shows and does not execute.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> for_spreadsheets(pd.DataFrame({"=a": ["=b", "c"], "d": [-1, 2]})).to_csv(index=False)
-    "'=a,d\\n'=b,-1\\nc,2\\n"
-    """
+    """A table whose texts and column names a spreadsheet shows and does not execute."""
     from pandas.api.types import is_numeric_dtype
 
     texts = {name: frame[name].map(quoted) for name in frame.columns if not is_numeric_dtype(frame[name].dtype)}

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from treelu.cli.check import ReadOptions
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, count, progress_bar, step
+from treelu.cli.options import ColumnOptions, FitOptions, ReadOptions
 from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
 from treelu.report.digest import RowDigest
@@ -32,13 +31,11 @@ from treelu.tables import (
     read_table,
     read_targets,
 )
-from treelu.tables.column_warnings import far_values
-from treelu.tables.dates import DateOrder
+from treelu.tables.encoder import far_values
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
-from treelu.tables.pieces import Drawn, draw_table, estimate_rows
-from treelu.tables.reader import TableReader
+from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
 from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
@@ -47,49 +44,22 @@ if TYPE_CHECKING:
 MOST_PARTS = 20  # into which groups are divided to hold some of the parts out
 
 
-@dataclass(frozen=True)
-class ColumnChoice:
-    """Which columns become features, and how."""
-
-    smiles: str | None = None
-    features: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    text: Sequence[str] = ()
-    numbers: Sequence[str] = ()
-    max_categories: int = 30
-    bits: int = 2048
-    radius: int = 2
-    dates: DateOrder | None = None
-    blocks: Sequence[str] = ("substructures",)
-    groups: str | None = None
-
-    def named_in(self, frame: pd.DataFrame) -> ColumnChoice:
-        """The same with all names checked."""
-        check_columns([self.smiles] if self.smiles else [], frame, option="--smiles")
-        check_columns([self.groups] if self.groups else [], frame, option="--groups")
-        return replace(
-            self,
-            features=column_names(self.features, frame, "--features"),
-            drop=column_names(self.drop, frame, "--drop"),
-            text=column_names(self.text, frame, "--text"),
-            numbers=column_names(self.numbers, frame, "--numbers"),
-        )
-
-    def choose(self, frame: pd.DataFrame, targets: Sequence[str], note: Notes) -> list[str]:
-        """Names of the columns to use."""
-        if self.smiles is None:
-            _hint_at_molecules([name for name in frame.columns if name not in (*targets, *self.drop)], note)
-        both = [name for name in (*self.features, self.smiles) if name in targets]
-        if both:
-            raise InputError(f"column {both[0]!r} is a --target and cannot be a feature too")
-        if self.smiles is None:
-            names = list(self.features) or [name for name in frame.columns if name not in (*targets, self.groups)]
-            return [name for name in names if name not in self.drop]
-        unused = [name for name in frame.columns if name not in (*targets, self.smiles, *self.features, self.groups)]
-        if unused:
-            shown = ", ".join(map(repr, unused[:4])) + (f" and {len(unused) - 4} more" if len(unused) > 4 else "")
-            note(f"besides molecules, {shown} are not used; --features adds columns")
-        return [self.smiles, *(name for name in self.features if name not in (self.smiles, *self.drop))]
+def feature_columns(columns: ColumnOptions, frame: pd.DataFrame, targets: Sequence[str], notes: Notes) -> list[str]:
+    """Names of the columns that become features."""
+    smiles = columns.smiles
+    if smiles is None:
+        _hint_at_molecules([name for name in frame.columns if name not in (*targets, *columns.drop)], notes)
+    both = [name for name in (*columns.features, smiles) if name in targets]
+    if both:
+        raise InputError(f"column {both[0]!r} is a --target and cannot be a feature too")
+    if smiles is None:
+        names = columns.features or [name for name in frame.columns if name not in (*targets, columns.groups)]
+        return [name for name in names if name not in columns.drop]
+    unused = [name for name in frame.columns if name not in (*targets, smiles, *columns.features, columns.groups)]
+    if unused:
+        shown = ", ".join(map(repr, unused[:4])) + (f" and {len(unused) - 4} more" if len(unused) > 4 else "")
+        notes(f"besides molecules, {shown} are not used; --features adds columns")
+    return [smiles, *(name for name in columns.features if name not in (smiles, *columns.drop))]
 
 
 def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
@@ -97,26 +67,6 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
     for name in names:
         if re.fullmatch(r"(.*[\s_-])?smiles([\s_-].*)?", name, flags=re.IGNORECASE):
             notes.warn(f"column {name!r} seems to hold molecules; add --smiles {quote(name)} to use their structures")
-
-
-@dataclass(frozen=True)
-class Source:
-    """The table to fit: where it is, which columns are targets and features, and which rows are held out."""
-
-    data: str
-    targets: Sequence[str]
-    columns: ColumnChoice = field(default_factory=ColumnChoice)
-    reading: ReadOptions = field(default_factory=ReadOptions)
-    task: Task | None = None
-    hold_out: float = 0.2
-    valid: str | None = None
-    seed: int = 0
-
-    @property
-    def as_text(self) -> list[str]:
-        """Columns that are read as text; names may have been given with commas between them."""
-        names = (*self.columns.text, self.columns.smiles or "")
-        return [part for name in names for part in (name, *name.split(","))]
 
 
 @dataclass(frozen=True)
@@ -131,6 +81,11 @@ class TableRows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def targets(self) -> NDArray[Any]:
+        """The values of each target, of shape (n_targets, n_rows)."""
+        return np.atleast_2d(self.y.T)
 
 
 @dataclass(frozen=True)
@@ -164,41 +119,27 @@ class Prepared:
         return self.store is not None or self.windows is not None
 
 
-def column_names(values: Sequence[str], frame: pd.DataFrame, option: str) -> list[str]:
-    """Names of columns that were given one by one, or with commas between them.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> column_names(["a,b", "x, y"], pd.DataFrame(columns=["a", "b", "x, y"]), "--drop")
-    ['a', 'b', 'x, y']
-    """
-    return split_names(values, [str(name) for name in frame.columns], option)
-
-
-def prepare(source: Source, notes: Notes) -> Prepared:
-    """Read a table that fits into memory, decide what its columns are, and part its rows; as `prepare_files`."""
-    with prepare_files(source, notes, in_memory=True) as table:
+def prepare(options: FitOptions, notes: Notes) -> Prepared:
+    """Read a table that fits into memory, decide what its columns are, and split its rows; as `prepare_files`."""
+    with prepare_files(options, notes, in_memory=True) as table:
         return table
 
 
 @contextmanager
-def prepare_files(
-    source: Source, notes: Notes, *, store: Path | None = None, in_memory: bool = False, on_cluster: bool = False
-) -> Iterator[Prepared]:
-    """Read a table, decide what its columns are, and part its rows.
+def prepare_files(options: FitOptions, notes: Notes, *, in_memory: bool = False) -> Iterator[Prepared]:
+    """Read a table, decide what its columns are, and split its rows.
 
     What is learned from the columns (medians, categories) is learned from the training rows alone; where the table does
     not fit into memory, from a sample of them, and all of them are in a store until the end of the block.
     """
-    data = source.data
+    data, on_cluster = options.data, options.scheduler is not None
     with step(f"reading {'standard input' if data == '-' else data}", notes.quiet):
-        drawn = _draw(source, notes, in_memory=in_memory, on_cluster=on_cluster)
-        table, reader = prepare_frame(source, drawn.frame, notes)
+        drawn = _draw(options, notes, in_memory=in_memory)
+        table, reader = prepare_frame(options, drawn.frame, notes)
     if len(drawn.frame) == drawn.n_rows and not on_cluster:
         yield table
         return
-    if source.columns.groups is not None:
+    if options.columns.groups is not None:
         where = "a cluster takes none" if on_cluster else f"{data} does not fit into memory, as groups must"
         raise InputError(f"--groups: {where}; leave it out, or fit fewer rows")
     if table.task == "labels":
@@ -208,27 +149,25 @@ def prepare_files(
         raise InputError(f"{where}; fit one --target at a time")
     if table.held_out_numbers is not None:
         table = replace(table, held_out_numbers=drawn.numbers[table.held_out_numbers])
+    from treelu.cli.large import stored, with_windows
+
     if on_cluster:
-        from treelu.cli.cluster import with_windows
-
-        yield with_windows(table, drawn, find_files(data), reader, notes.quiet)
+        yield with_windows(table, drawn, find_files(data), reader)
         return
-    from treelu.cli.large import stored
-
-    with stored(table, find_files(data), reader, store, n_rows=drawn.n_rows, quiet=notes.quiet) as whole:
+    with stored(table, drawn.n_rows, find_files(data), reader, options.store) as whole:
         yield whole
 
 
-def _draw(source: Source, notes: Notes, *, in_memory: bool, on_cluster: bool) -> Drawn:
+def _draw(options: FitOptions, notes: Notes, *, in_memory: bool) -> Drawn:
     """The rows of a table, or a sample of them."""
     from treelu.cli.large import MOST_ROWS, n_drawn
 
-    data, options = source.data, {"text": source.as_text, **source.reading.options()}
+    data, how = options.data, {"text": options.as_text, **options.reading.options()}
     files = [data] if data == "-" else find_files(data)
-    share = source.hold_out if source.valid is None else 0.0
+    share = options.hold_out if options.valid is None else 0.0
     most = MOST_ROWS if data == "-" or in_memory else n_drawn(files, share)
-    if len(files) == 1 and most == MOST_ROWS and not partition(files[0]) and not on_cluster:
-        frame = read_table(files[0], note=lambda text: notes(f"{data}: {text}"), **options)
+    if len(files) == 1 and most == MOST_ROWS and not partition(files[0]) and options.scheduler is None:
+        frame = read_table(files[0], note=lambda text: notes(f"{data}: {text}"), **how)
         return Drawn(frame, np.arange(len(frame)), len(frame))
     with progress_bar("reading", estimate_rows(files), notes.quiet) as advance:
 
@@ -236,96 +175,83 @@ def _draw(source: Source, notes: Notes, *, in_memory: bool, on_cluster: bool) ->
             check_not_interrupted()
             advance(n_rows)
 
-        target = source.targets[0] if len(source.targets) == 1 else None
-        return draw_table(files, most, source.seed, classes=target, note=notes, told=told, **options)
+        target = options.target[0] if len(options.target) == 1 else None
+        return draw_table(files, most, options.seed, classes=target, note=notes, told=told, **how)
 
 
-def prepare_frame(source: Source, frame: pd.DataFrame, notes: Notes) -> tuple[Prepared, TableReader]:
-    """The rows of a frame, parted and encoded, and how more rows like these are read."""
-    data, reading, valid = source.data, source.reading, source.valid
-    names = column_names(source.targets, frame, "--target")
-    columns = source.columns.named_in(frame)
-    notes(f"{data}: {count(len(frame), 'row')}, {count(len(frame.columns), 'column')}")
-    y = read_targets(frame, names, source.task, notes, decimal=reading.decimal)
-    table = _Table(frame, y, _read_groups(frame, columns, names, y.rows, notes))
-    warning = suspicious_classes(names[0], table.y.y)
+def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tuple[Prepared, TableReader]:
+    """The rows of a frame, split and encoded, and how more rows like these are read."""
+    known = [str(name) for name in frame.columns]
+    names = split_names(options.target, known, "--target")
+    options = replace(options, target=names, columns=options.columns.named_in(known))
+    notes(f"{options.data}: {count(len(frame), 'row')}, {count(len(known), 'column')}")
+    y = read_targets(frame, names, options.task, notes, decimal=options.reading.decimal)
+    table = _Table(frame, y, _read_groups(frame, options, y.rows, notes))
+    warning = suspicious_classes(names[0], y.y)
     if warning is not None:
         notes.warn(warning)
-    numbers = None
-    if valid is not None:
-        training = table.part(np.arange(len(table.y.y)))
-        held_out = _Table.read(valid, source.as_text, names, table.y.task, reading, table.y.styles)
-        if table.y.task == "classification":
-            _check_known(held_out.y.y, table.y.y, valid)
+    everything, numbers = np.arange(len(y.y)), None
+    if options.valid is not None:
+        training = table.part(everything)
+        held_out = _Table.read(options.valid, options.as_text, names, y.task, options.reading, y.styles)
+        if y.task == "classification":
+            _check_known(held_out.y.y, y.y, options.valid)
     else:
-        if table.groups is None:
-            rows, others = split_rows(table.y, source.hold_out, source.seed)
-        else:
-            rows, others = split_groups(table.y, table.groups[table.y.rows], source.hold_out, source.seed)
+        groups = None if table.groups is None else table.groups[y.rows]
+        rows, others = split_rows(y, options.hold_out, options.seed, groups)
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
-    said = notes.copy()
-    prepared = _encode(source, columns, names, training, held_out, notes)
-    if valid is None and prepared.held_out is not None:
-        everything = table.part(np.arange(len(table.y.y)))
-        whole = partial(_encode, source, columns, names, everything, held_out, said, seen=True)
+    noted = notes.copy()
+    prepared = replace(_encode(options, training, held_out, notes), held_out_numbers=numbers)
+    if options.valid is None and prepared.held_out is not None:
+        whole = partial(_encode, options, table.part(everything), held_out, noted, seen=True)
         prepared = replace(prepared, whole=whole)
-    prepared = replace(prepared, held_out_numbers=numbers)
-    return prepared, TableReader(prepared.encoder, names, table.y, reading.options())
+    return prepared, TableReader(prepared.encoder, names, y, options.reading.options())
 
 
-def _encode(
-    source: Source, columns: ColumnChoice, names: list[str], training: _Table, held_out: _Table, notes: Notes,
-    *, seen: bool = False,
-) -> Prepared:  # fmt: skip
+def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Notes, *, seen: bool = False) -> Prepared:
     """Learn the encoding from the training rows and encode both parts; `seen`: the second is a part of the first."""
-    task = training.y.task
+    columns, names, task = options.columns, options.target, training.y.task
     encoder = TableEncoder.learn(
-        training.features[columns.choose(training.frame, names, notes)],
+        training.features[feature_columns(columns, training.frame, names, notes)],
         note=notes,
         warn=notes.warn,
         text=columns.text,
         numbers=columns.numbers,
         smiles=columns.smiles,
-        blocks=columns.blocks,
+        blocks=[block.value for block in columns.blocks] or ["substructures"],
         radius=columns.radius,
         n_bits=columns.bits,
         max_categories=columns.max_categories,
-        decimal=source.reading.decimal,
+        decimal=options.reading.decimal,
         dates=columns.dates,
     )
-    training_rows = training.encode(encoder, notes, source.data)
-    held_out_rows = held_out.encode(encoder, notes, source.valid or source.data) if len(held_out.y.y) else None
-    _check_learnable(training_rows.y, task, names)
+    training_rows = training.encode(encoder, notes, options.data)
+    held_out_rows = held_out.encode(encoder, notes, options.valid or options.data) if len(held_out.y.y) else None
+    _check_learnable(training_rows, task, names)
+    if task == "regression":
+        _warn_of_far_targets(training_rows, names, notes)
     digest = RowDigest.of(training_rows.X)
-    _warn_of_rows(training_rows, None if seen else held_out_rows, task, names, digest, notes)
+    shared = None if seen or held_out_rows is None else digest.share_of(held_out_rows.X)
+    if shared is not None and shared >= 0.5:
+        notes.warn(
+            f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
+            "are rows repeated? --groups COL holds rows that belong together out together"
+        )
     notes.finish()
     return Prepared(encoder, task, names, training_rows, held_out_rows, notes, styles=training.y.styles, digest=digest)
 
 
-def _warn_of_rows(
-    training: TableRows,
-    held_out: TableRows | None,
-    task: Task,
-    names: Sequence[str],
-    digest: RowDigest,
-    notes: Notes,
-) -> None:
-    """Say where a few targets outweigh all others, and where rows stand on both sides of the split."""
-    for name, column in zip(names, training.y.T if training.y.ndim == 2 else [training.y], strict=True):
-        found = far_values(column) if task == "regression" else None
+def _warn_of_far_targets(rows: TableRows, names: Sequence[str], notes: Notes) -> None:
+    """Warn where a few targets outweigh all others."""
+    for name, column in zip(names, rows.targets, strict=True):
+        found = far_values(column)
         if found is not None:
             low, high, far = found
             notes.warn(
                 f"target {name!r}: {len(far):,} of {len(column):,} values lie far from the others, such as "
                 f"{far[0]:.6g} (nearly all are from {low:.6g} to {high:.6g}); RMSE and R² depend mostly on these few"
             )
-    shared = None if held_out is None else digest.share_of(held_out.X)
-    if shared is not None and shared >= 0.5:
-        notes.warn(
-            f"{shared:.0%} of the hold-out rows have the same features as a training row: the scores may be too good; "
-            "are rows repeated? --groups COL holds rows that belong together out together"
-        )
 
 
 def read_rows(model: TableModel, path: str, reading: ReadOptions, notes: Notes) -> TableRows:
@@ -396,13 +322,13 @@ class _Table:
 
 
 def _read_groups(
-    frame: pd.DataFrame, columns: ColumnChoice, targets: list[str], rows: NDArray[np.int64], notes: Notes
+    frame: pd.DataFrame, options: FitOptions, rows: NDArray[np.int64], notes: Notes
 ) -> NDArray[np.int64] | None:
     """The number of each row's group; an error where a row with a target has none, or where they have but one."""
-    name = columns.groups
+    name = options.columns.groups
     if name is None:
         return None
-    if name in (*targets, *columns.features, columns.smiles):
+    if name in (*options.target, *options.columns.features, options.columns.smiles):
         raise InputError(f"column {name!r} has the --groups and cannot be a target or a feature too")
     number: NDArray[np.int64] = frame[name].astype("category").cat.codes.to_numpy().astype(np.int64)
     missing = rows[number[rows] < 0]
@@ -426,19 +352,18 @@ def _check_known(labels: NDArray[Any], known: NDArray[Any], path: str) -> None:
         raise InputError(f"{path} has the class {new[0]!r}, which no training row has; leave those rows out")
 
 
-def split_rows(targets: TableTargets, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows for training and rows held out, with the classes in like shares; a class of one row is for training.
-
-    Examples
-    --------
-    >>> targets = TableTargets("classification", np.array(["a"] * 8 + ["b"] * 2 + ["c"]), np.arange(11))
-    >>> training, held_out = split_rows(targets, 0.3, seed=0)
-    >>> len(training), len(held_out), 10 in training
-    (8, 3, True)
-    """
+def split_rows(
+    targets: TableTargets, share: float, seed: int, groups: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows for training and rows held out, with the classes in like shares; a class of one row is for training."""
     rows = np.arange(len(targets.y))
     n_held_out = round(share * len(rows))
-    if n_held_out == 0 or len(rows) - n_held_out < 2:
+    if n_held_out == 0:
+        return rows, rows[:0]
+    if groups is not None:
+        is_held_out = _held_out_groups(targets, groups, share, seed)
+        return rows[~is_held_out], rows[is_held_out]
+    if len(rows) - n_held_out < 2:
         return rows, rows[:0]
     if targets.task != "classification":
         training, held_out = train_test_split(rows, test_size=n_held_out, random_state=seed)
@@ -454,25 +379,12 @@ def split_rows(targets: TableTargets, share: float, seed: int) -> tuple[NDArray[
     return np.sort(np.concatenate([training, rows[lone]])), np.sort(held_out)
 
 
-def split_groups(
-    targets: TableTargets, groups: NDArray[np.int64], share: float, seed: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """As `split_rows`, with the rows of each group on the same side.
-
-    Examples
-    --------
-    >>> targets = TableTargets("classification", np.array(["a", "b"] * 6), np.arange(12))
-    >>> training, held_out = split_groups(targets, np.arange(12) // 2, 0.3, seed=0)
-    >>> len(training), len(held_out), set(training // 2) & set(held_out // 2)
-    (8, 4, set())
-    """
-    rows = np.arange(len(targets.y))
-    if round(share * len(rows)) == 0:
-        return rows, rows[:0]
+def _held_out_groups(targets: TableTargets, groups: NDArray[np.int64], share: float, seed: int) -> NDArray[np.bool_]:
+    """Which rows are held out where the rows of each group are on the same side."""
     is_classification = targets.task == "classification"
     key = np.unique(targets.y.astype(str), return_inverse=True)[1] if is_classification else targets.y
     if targets.task == "labels":
-        key = np.zeros(len(rows))
+        key = np.zeros(len(groups))
     n_groups = len(np.unique(groups))
     if n_groups < 3:
         raise InputError(
@@ -488,12 +400,12 @@ def split_groups(
             "--groups: each class has all its rows in one group, so that none can be held out; give "
             "--hold-out 0, or leave --groups out"
         )
-    return rows[~is_held_out], rows[is_held_out]
+    return is_held_out
 
 
-def _check_learnable(y: NDArray[Any], task: Task, targets: Sequence[str]) -> None:
+def _check_learnable(rows: TableRows, task: Task, targets: Sequence[str]) -> None:
     """Raise if the training rows have but one class, or but one of a label."""
-    for name, column in zip(targets, y.T if y.ndim == 2 else [y], strict=True):
+    for name, column in zip(targets, rows.targets, strict=True):
         known = column[~np.isnan(column)] if task == "labels" else column
         if task != "regression" and len(set(known.tolist())) < 2:
             raise InputError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,31 +16,33 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from treelu import estimators
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, progress_bar, say, step
+from treelu.cli.options import FitOptions
 from treelu.cli.prepare import TableRows
 from treelu.tables import Task
 from treelu.training.selection import choose, compare, summarise
 from treelu.tree.rows import take_rows
 
+Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # training and testing rows
+_METRICS = {"regression": "RMSE", "classification": "log-loss", "labels": "mean AUC"}
 DEPTHS, DROP_RATES = (2, 4, 6, 8, 12), (0.1, 0.25, 0.5)
 
 
-def tune(
-    estimator: Any, rows: TableRows, task: Task, *, fixed: dict[str, Any], folds: int, seed: int, quiet: bool
-) -> Any:
+def tune(estimator: Any, rows: TableRows, task: Task, options: FitOptions, *, fixed: dict[str, Any]) -> Any:
     """The estimator with depth and drop rate chosen by cross-validation: the smallest tree within one standard error of
     the best. Parameters in `fixed` were given and are not searched.
     """
     depths = (fixed["depth"],) if "depth" in fixed else DEPTHS
     rates = (fixed["drop_connect"],) if "drop_connect" in fixed else DROP_RATES
-    parts = _parts(rows, task, folds, seed)
+    folds = options.model.folds
+    parts = _parts(rows, task, folds, options.seed)
     settings = [{"depth": depth, "drop_connect": rate} for depth, rate in product(depths, rates)]
-    losses = _losses(estimator, settings, rows, parts, task, quiet)
+    losses = _losses(estimator, settings, parts, partial(fold_loss, rows=rows, task=task), options.quiet)
     mean_loss, std_error = summarise(losses)
     chosen = choose([setting["depth"] for setting in settings], mean_loss, std_error)
     best = settings[chosen]
-    if not quiet:
+    if not options.quiet:
         words = f"depth {best['depth']}, drop rate {best['drop_connect']:g}"
-        say(f"tuned on {folds} folds: {words} ({_metric(task)} {abs(mean_loss[chosen]):.4f})")
+        say(f"tuned on {folds} folds: {words} ({_METRICS[task]} {abs(mean_loss[chosen]):.4f})")
     return with_setting(estimator, best)
 
 
@@ -68,42 +71,35 @@ def wants_choice(rows: TableRows, given: dict[str, Any]) -> bool:
     return rows.names is not None and not {*MOLECULE_SETTINGS[0], "early_stopping"} & set(given)
 
 
-def choose_for_molecules(estimator: Any, rows: TableRows, task: Task, *, seed: int, quiet: bool) -> Any:
+def choose_for_molecules(estimator: Any, rows: TableRows, task: Task, options: FitOptions) -> Any:
     """The estimator, to be trained as long as does best on ring skeletons that it was not trained on.
 
     `rows` have their SMILES as names. Where there are too few molecules for folds the estimator stays as it was.
     """
     try:
-        parts = _parts(rows, task, MOLECULE_FOLDS, seed)
+        parts = _parts(rows, task, MOLECULE_FOLDS, options.seed)
     except InputError:
         return estimator
     settings = [setting | {"early_stopping": False} for setting in MOLECULE_SETTINGS]
-    losses, _ = summarise(_losses(estimator, settings, rows, parts, task, quiet, by_rank=True))
+    loss = partial(fold_loss, rows=rows, task=task, by_rank=True)
+    losses, _ = summarise(_losses(estimator, settings, parts, loss, options.quiet))
     best = settings[int(losses.argmin())]
-    if not quiet:
-        score = f"{'AUC' if losses.min() < 0 else _metric(task)} {abs(losses.min()):.4f}"
+    if not options.quiet:
+        score = f"{'AUC' if losses.min() < 0 else _METRICS[task]} {abs(losses.min()):.4f}"
         words = f"{best['epochs']} epochs and drop rate {best['drop_connect']:g}"
         say(f"{words}, chosen on ring skeletons held out ({score})")
     return estimator.set_params(**best)
 
 
 def _losses(
-    estimator: Any,
-    settings: list[dict[str, Any]],
-    rows: TableRows,
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
-    task: Task,
-    quiet: bool,
-    *,
-    by_rank: bool = False,
+    estimator: Any, settings: list[dict[str, Any]], parts: list[Fold], loss: Callable[..., float], quiet: bool
 ) -> list[list[float]]:
     """The loss of each candidate on each fold."""
     words = f"tuning: {len(settings)} settings × {len(parts)} folds"
     with step(words, quiet), progress_bar("tuning", len(settings) * len(parts), quiet) as advance:
 
-        def trial(fold: tuple[NDArray[np.int64], NDArray[np.int64]], places: Sequence[int]) -> list[float]:
-            models = (with_setting(clone(estimator), settings[place]) for place in places)
-            losses = [fold_loss(model, rows, *fold, task, by_rank=by_rank) for model in models]
+        def trial(fold: Fold, places: Sequence[int]) -> list[float]:
+            losses = [loss(with_setting(clone(estimator), settings[place]), fold) for place in places]
             check_not_interrupted()
             advance()
             return losses
@@ -112,16 +108,9 @@ def _losses(
     return list(found.values())
 
 
-def fold_loss(
-    estimator: Any,
-    rows: TableRows,
-    training: NDArray[np.int64],
-    testing: NDArray[np.int64],
-    task: Task,
-    *,
-    by_rank: bool = False,
-) -> float:
+def fold_loss(estimator: Any, fold: Fold, rows: TableRows, task: Task, *, by_rank: bool = False) -> float:
     """The loss to minimise on a fold: RMSE, log-loss (two classes `by_rank`: minus the AUC), minus labels' mean AUC."""
+    training, testing = fold
     groups = None if rows.groups is None else rows.groups[training]
     estimator.fit(take_rows(rows.X, training), rows.y[training], groups=groups)
     X = take_rows(rows.X, testing)
@@ -135,12 +124,16 @@ def fold_loss(
     areas = []
     for label, probability in zip(rows.y[testing].T, probabilities.T, strict=True):
         known = ~np.isnan(label)
-        if len(set(label[known])) == 2:
+        if _has_both(label):
             areas.append(roc_auc_score(label[known], probability[known]))
     return -float(np.mean(areas))
 
 
-def _parts(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _has_both(label: NDArray[np.float64]) -> bool:
+    return len(set(label[~np.isnan(label)])) == 2
+
+
+def _parts(rows: TableRows, task: Task, folds: int, seed: int) -> list[Fold]:
     """Training and testing rows of each fold; an error where there are too few."""
     least = len(rows)
     if task == "classification":
@@ -151,13 +144,12 @@ def _parts(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDA
     parts = _folds(rows, task, folds, seed)
     if task == "labels":
         for training, testing in parts:
-            both = [len(set(column[~np.isnan(column)])) == 2 for column in rows.y[training].T]
-            if not all(both) or not any(len(set(c[~np.isnan(c)])) == 2 for c in rows.y[testing].T):
+            if not all(map(_has_both, rows.y[training].T)) or not any(map(_has_both, rows.y[testing].T)):
                 raise InputError("--tune: a label has one value only in a fold; use fewer --folds or drop that label")
     return parts
 
 
-def _folds(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def _folds(rows: TableRows, task: Task, folds: int, seed: int) -> list[Fold]:
     """Folds at random; rows of a group are in one fold, or molecules with the same ring skeleton, where there are
     enough skeletons.
     """
@@ -179,9 +171,7 @@ def _folds(rows: TableRows, task: Task, folds: int, seed: int) -> list[tuple[NDA
     return list(kind(folds, shuffle=True, random_state=seed).split(np.zeros(len(rows)), classes))
 
 
-def _group_folds(
-    groups: NDArray[np.int64], classes: NDArray[Any] | None, folds: int, seed: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]] | None:
+def _group_folds(groups: NDArray[np.int64], classes: NDArray[Any] | None, folds: int, seed: int) -> list[Fold] | None:
     """Folds that keep groups together; None where there are too few groups, or a fold would lack a class."""
     if len(set(groups.tolist())) < folds:
         return None
@@ -190,7 +180,3 @@ def _group_folds(
     if classes is not None and any(len(set(classes[testing])) < len(set(classes)) for _, testing in parts):
         return None
     return parts
-
-
-def _metric(task: Task) -> str:
-    return {"regression": "RMSE", "classification": "log-loss", "labels": "mean AUC"}[task]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treelu.convert._chain import Chain, all_patterns
-from treelu.convert._table import table_cubes
+from treelu.convert._chain import Chain, all_patterns, table_cubes
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork
 
 MAX_NEURONS = 16  # both directions enumerate 2^M activation patterns

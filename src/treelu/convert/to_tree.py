@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treelu.convert._chain import Chain, all_patterns, pattern_splits
-from treelu.convert._table import table_cubes
+from treelu.convert._chain import Chain, all_patterns, pattern_splits, table_cubes
 from treelu.nn import CanonicalNetwork, LocallyConstantNetwork, LocallyLinearNetwork, Table
 from treelu.nn.patterns import pack_pattern
 from treelu.tree import ObliqueTree

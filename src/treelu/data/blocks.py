@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,16 +37,10 @@ class BlockRows(ABC):
     """Rows outside memory that are read in blocks of `BLOCK_ROWS`; the last block may be shorter."""
 
     n_features: int
-    is_sparse: bool = False
 
     @abstractmethod
     def __len__(self) -> int:
         """How many rows there are."""
-
-    @property
-    @abstractmethod
-    def n_bytes(self) -> int:
-        """Size of the rows on disk."""
 
     @property
     @abstractmethod
@@ -63,16 +58,18 @@ class BlockRows(ABC):
 
     def read(self, blocks: NDArray[np.int64]) -> Window:
         """The rows of some blocks, in the order of the blocks."""
-        return self.read_spans(spans_of(blocks, len(self)))
+        return self.read_spans(self._spans(blocks))
+
+    def _spans(self, blocks: NDArray[np.int64]) -> list[tuple[int, int]]:
+        starts = (BLOCK_ROWS * blocks).tolist()
+        return [(start, min(start + BLOCK_ROWS, len(self))) for start in starts]
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, features)."""
         return len(self), self.n_features
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
         return -(-len(self) // BLOCK_ROWS)
 
     def windows(self, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Iterator[Window]:
@@ -84,21 +81,13 @@ class BlockRows(ABC):
         while True:
             order = rng.permutation(self.n_blocks)
             for start in range(0, len(order), per_window):
-                blocks = order[start : start + per_window]
-                window = self.read(blocks)
+                spans = self._spans(order[start : start + per_window])
+                window = self.read_spans(spans)
                 if len(without):
-                    window = window.take(self._places(blocks, without))
+                    numbers = np.concatenate([np.arange(*span) for span in spans])
+                    window = window.take(np.flatnonzero(~np.isin(numbers, without)))
                 if len(window.y):
                     yield window
-
-    def _places(self, blocks: NDArray[np.int64], without: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Places in a window of some blocks, but those of the rows in `without`."""
-        places, at = [], 0
-        for start, stop in spans_of(blocks, len(self)):
-            first, last = np.searchsorted(without, [start, stop])
-            places.append(at + np.delete(np.arange(stop - start), without[first:last] - start))
-            at += stop - start
-        return np.concatenate(places)
 
     def windows_in_order(self) -> Iterator[Window]:
         """All rows once, in windows of `WINDOW_BYTES`."""
@@ -108,8 +97,12 @@ class BlockRows(ABC):
     @property
     def blocks_per_window(self) -> int:
         """How many blocks are in memory at a time."""
-        a_row = self.n_bytes / max(1, len(self)) if self.is_sparse else 4 * self.n_features
-        return max(1, min(self.n_blocks, int(WINDOW_BYTES / (BLOCK_ROWS * max(1, a_row)))))
+        return max(1, min(self.n_blocks, int(WINDOW_BYTES / (BLOCK_ROWS * max(1, self.row_bytes)))))
+
+    @property
+    def row_bytes(self) -> float:
+        """Size of a row in memory, about."""
+        return 4 * self.n_features
 
     def sample(self, n_rows: int, rng: np.random.Generator, without: NDArray[np.int64] = NO_ROWS) -> Window:
         """`n_rows` rows drawn at random, or all where there are fewer, none of those in `without`.
@@ -123,7 +116,6 @@ class BlockRows(ABC):
         return self.take(np.union1d(numbers, self.first_rows))
 
     def take(self, numbers: NDArray[np.int64]) -> Window:
-        """The rows of some numbers."""
         return self.read_spans([(number, number + 1) for number in numbers.tolist()])
 
 
@@ -135,14 +127,7 @@ def stacked(parts: list[Window]) -> Window:
 
 
 def stacked_rows(parts: Sequence[Any]) -> Any:
-    """The rows of several tables of features, one below the other, all of the kind of the first.
-
-    Examples
-    --------
-    >>> stacked_rows([np.array([[1.0, 2.0]]), sparse.csr_array([[0.0, 3.0]])])
-    array([[1., 2.],
-           [0., 3.]])
-    """
+    """The rows of several tables of features, one below the other, all of the kind of the first."""
     if is_frame(parts[0]):
         import pandas as pd
 
@@ -178,51 +163,29 @@ class Ranges:
             )
 
 
-def spans_of(blocks: NDArray[np.int64], n_rows: int) -> list[tuple[int, int]]:
-    """First row and the row after the last of each block."""
-    return [(int(block) * BLOCK_ROWS, min((int(block) + 1) * BLOCK_ROWS, n_rows)) for block in blocks]
-
-
 class MappedRows(BlockRows):
-    """The rows of a memory-mapped array with targets (and weights) in memory.
-
-    Examples
-    --------
-    >>> rows = MappedRows(np.eye(3, dtype=np.float32), np.array([1.0, 2.0, 3.0]))
-    >>> rows.shape, rows.read(np.array([0])).y
-    ((3, 3), array([1., 2., 3.]))
-    """
+    """The rows of a memory-mapped array with targets (and weights) in memory."""
 
     def __init__(self, X: NDArray[Any], y: NDArray[Any], weight: NDArray[Any] | None = None) -> None:
         self.X, self.y, self.weight, self.n_features = X, np.asarray(y), weight, X.shape[1]
-        self._classes: tuple[NDArray[Any], NDArray[np.int64]] | None = None
         self._is_unread = True
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     @property
-    def n_bytes(self) -> int:
-        """Size of the rows on disk."""
-        return int(self.X.nbytes)
-
-    @property
     def classes(self) -> NDArray[Any] | None:
-        """The distinct targets, if they are few."""
-        return self._distinct()[0] if self.y.ndim == 1 and len(self._distinct()[0]) <= MOST_CLASSES else None
+        return self._distinct[0] if self.y.ndim == 1 and len(self._distinct[0]) <= MOST_CLASSES else None
 
     @property
     def first_rows(self) -> NDArray[np.int64]:
-        """The number of the first row of each class; none where targets are values."""
-        return NO_ROWS if self.classes is None else np.sort(self._distinct()[1])
+        return NO_ROWS if self.classes is None else np.sort(self._distinct[1])
 
+    @cached_property
     def _distinct(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        if self._classes is None:
-            self._classes = np.unique(self.y, return_index=True)
-        return self._classes
+        return np.unique(self.y, return_index=True)
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
-        """The rows of some spans, in their order."""
         if self._is_unread:  # the first window is a sample of all rows
             self._is_unread, ranges = False, Ranges()
             for start, stop in spans:
@@ -230,7 +193,5 @@ class MappedRows(BlockRows):
             ranges.warn(None)
         X = np.concatenate([np.array(self.X[start:stop], np.float32) for start, stop in spans])
         y = np.concatenate([self.y[start:stop] for start, stop in spans])
-        weight = None
-        if self.weight is not None:
-            weight = np.concatenate([self.weight[start:stop] for start, stop in spans]).astype(np.float32)
-        return Window(X, y, weight)
+        weights = [] if self.weight is None else [self.weight[start:stop] for start, stop in spans]
+        return Window(X, y, np.concatenate(weights).astype(np.float32) if weights else None)

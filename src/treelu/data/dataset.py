@@ -24,7 +24,6 @@ class Dataset:
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """The row numbers."""
         return np.arange(self.table.shape[0]) if self.index is None else self.index
 
     def __len__(self) -> int:
@@ -36,13 +35,7 @@ class Dataset:
 
 
 def row_blocks(table: Table, index: NDArray[np.int64] | None = None, at_once: int = EVALUATION_ROWS) -> Iterator[Rows]:
-    """The rows `index` of a table (or all), at most `at_once` at a time.
-
-    Examples
-    --------
-    >>> [rows.index for rows in row_blocks(Table(np.eye(3)), at_once=2)]
-    [array([0, 1]), array([2])]
-    """
+    """The rows `index` of a table (or all), at most `at_once` at a time."""
     n_rows = table.shape[0] if index is None else len(index)
     for start in range(0, n_rows, at_once):
         stop = min(start + at_once, n_rows)

@@ -1,4 +1,4 @@
-"""y as users give it → targets of a network: classes, several 0/1 labels, real values."""
+"""y as users give it, checked → targets of a network: classes, several 0/1 labels, real values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,32 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Targets
-from treelu.tree.rows import refuse_mask
+from treelu.tree.rows import NO_NUMBERS, refuse_mask
 
 BLOCK = 2**16  # labels that are read at once
+
+
+def refuse_invalid_targets(y: Any, *, are_classes: bool) -> None:
+    """Raise for targets that NumPy would convert to others silently, and for missing classes."""
+    if y is None:
+        kind = "classifier" if are_classes else "regressor"
+        raise ValueError(f"a {kind} requires y to be passed, but the target y is None")
+    refuse_mask("y", y)
+    y = np.asarray(y, object if isinstance(y, list | tuple) else None)  # NaN in a list of texts would become a text
+    if not are_classes:
+        if y.dtype.kind in "mM":
+            raise ValueError(f"y has {NO_NUMBERS[y.dtype.kind]}; turn them into numbers first, such as days or years")
+        return
+    if y.dtype.kind in "fmMO" and (missing := np.asarray(pd.isna(y))).any():
+        row = np.argwhere(missing)[0, 0]
+        raise ValueError(f"y must have a label for each row, but row {row} has none; leave such rows out")
+    texts = [isinstance(label, str) for label in y] if y.dtype.kind == "O" and y.ndim == 1 else []
+    if any(texts) and not all(texts):  # they have no order, and "1" is another class than 1
+        first, other = texts.index(True), texts.index(False)
+        raise ValueError(
+            f"y mixes texts and other labels: row {first} has {y[first]!r}, row {other} has {y[other]!r}; "
+            "make all of them texts or none"
+        )
 
 
 def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -28,30 +51,17 @@ def encode_classes(y: Any, classes: NDArray[Any] | None = None) -> tuple[NDArray
             raise ValueError(f"y has one class only ({classes.tolist()[0]!r}); a classifier needs at least two classes")
     number = np.empty(len(y), np.min_scalar_type(len(classes)))
     for block in blocks:
-        number[block] = _class_numbers(y[block], classes)
+        number[block] = np.searchsorted(classes, y[block]) % len(classes)
+        unknown = y[block][classes[number[block]] != y[block]].tolist()
+        if unknown:
+            raise ValueError(f"y has the label {unknown[0]!r}, which is not among the classes {classes.tolist()}")
     return classes, number
-
-
-def _class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    number = np.searchsorted(classes, y)
-    number[number == len(classes)] = 0
-    unknown = classes[number] != y
-    if unknown.any():
-        raise ValueError(
-            f"y has the label {y[unknown].tolist()[0]!r}, which is not among the classes {classes.tolist()}"
-        )
-    return number
 
 
 def class_order(number: NDArray[Any], n_classes: int, weight: NDArray[Any] | None = None) -> NDArray[np.int64]:
     """Class numbers, the most frequent class first, ties by first row: an order that the names of classes do not touch.
 
     Rows of weight 0 count for nothing. Training sees classes in this order, so that it depends on the rows alone.
-
-    Examples
-    --------
-    >>> class_order(np.array([2, 0, 0, 1]), 3).tolist()
-    [0, 2, 1]
     """
     shares = np.bincount(number, None if weight is None else weight / weight.max(), n_classes)  # no sum overflows
     shares = np.round(shares / shares.sum(), 9)  # balanced classes are equal but for rounding
@@ -105,13 +115,7 @@ def check_classes(classes: Any, known: NDArray[Any] | None) -> NDArray[Any] | No
 
 
 def weigh_classes(class_weight: Any, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float64]:
-    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows.
-
-    Examples
-    --------
-    >>> weigh_classes("balanced", np.array([0, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 2.0]))
-    array([2.        , 0.        , 0.66666667, 1.33333333])
-    """
+    """Row weights times class weights; "balanced" ones balance the weight of the classes, not the number of rows."""
     if weight is None:
         return compute_sample_weight(class_weight, y)
     if not isinstance(class_weight, str):
@@ -140,9 +144,9 @@ def check_label_matrix(y: Any) -> NDArray[np.float64]:
         y = check_array(y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="y")
     except ValueError as error:
         raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing): {error}") from error
-    if not (np.isnan(y) | (y == 0) | (y == 1)).all():
-        wrong = y[~(np.isnan(y) | (y == 0) | (y == 1))][0]
-        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong:g}")
+    wrong = y[~(np.isnan(y) | (y == 0) | (y == 1))]
+    if len(wrong):
+        raise ValueError(f"y with several columns must hold 0, 1 or NaN (missing), got {wrong[0]:g}")
     for label in range(y.shape[1]):
         observed = y[~np.isnan(y[:, label]), label]
         if len(observed) == 0:

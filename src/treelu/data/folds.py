@@ -13,21 +13,11 @@ Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # the rows to train on, and 
 
 @dataclass(frozen=True)
 class Folding:
-    """The user's choice of folds: the parameters `cv` and `groups` after checking.
+    """The user's choice of folds: the parameters `cv` and `groups` after checking."""
 
-    Attributes
-    ----------
-    groups : int64 array of shape (n,), optional
-        Rows of one group are on the same side of every split.
-    n_folds : int, optional
-        How many folds to make; None for as many as the caller makes by default.
-    given : tuple of Fold, optional
-        The folds of a splitter or an iterable, by row numbers.
-    """
-
-    groups: NDArray[np.int64] | None = None
-    n_folds: int | None = None
-    given: tuple[Fold, ...] | None = None
+    groups: NDArray[np.int64] | None = None  # rows of one group are on the same side of every split
+    n_folds: int | None = None  # None: as many as the caller makes by default
+    given: tuple[Fold, ...] | None = None  # the folds of a splitter or an iterable, by row numbers
 
     @property
     def by_user(self) -> bool:
@@ -35,14 +25,7 @@ class Folding:
         return self.n_folds is not None or self.given is not None
 
     def part(self, rows: NDArray[np.int64]) -> Folding:
-        """The same for some of the rows, of which some may be there several times.
-
-        Examples
-        --------
-        >>> folding = Folding(given=((np.array([0, 1]), np.array([2])),))
-        >>> folding.part(np.array([2, 2, 0])).given
-        ((array([2]), array([0, 1])),)
-        """
+        """The same for some of the rows, of which some may be there several times."""
         groups = None if self.groups is None else self.groups[rows]
         if self.given is None or not len(rows):
             return Folding(groups, self.n_folds, self.given)
@@ -66,28 +49,14 @@ def folds(
     are_classes: bool,
     per_class: bool = False,
 ) -> list[Fold]:
-    """The folds of some rows: those that were given or, by default, `n_folds` parts that are held out in turn.
+    """The folds of some rows: those of `folding` or, by default, `n_folds` parts that are held out in turn.
 
-    Parameters
-    ----------
-    key : array of shape (n,)
-        Class numbers, or values: rows that are alike go to different folds.
-    n_folds : int
-        How many folds there are if the user does not say.
-    rng : Generator
-    folding : Folding, optional
-        What the user says, of these rows.
-    weight : array of shape (n,), optional
-        Folds are of like weight. A row of weight 3 goes where a group of three rows like it would go.
-    are_classes : bool
-        Whether `key` holds classes. What has all rows of a class (a lone row, or a group) is then never held out.
-    per_class : bool
-        Deal the rows of each class from the first fold on, so that this one has rows of all classes.
+    Both sides of each fold have rows.
 
-    Returns
-    -------
-    list of Fold
-        Both sides of each have rows.
+    - Rows of like `key`, class numbers or values, go to different folds; what has all rows of a class (a lone row, or a
+      group) is never held out.
+    - Folds are of like weight. A row of weight 3 goes where a group of three rows like it would go.
+    - `per_class` deals the rows of each class from the first fold on, so that this one has rows of all classes.
 
     Examples
     --------
@@ -140,13 +109,7 @@ def fold_numbers(
 
 
 def _dealt(sizes: NDArray[Any], n_folds: int) -> NDArray[np.int64]:
-    """The folds of units in their order: in each round one to each fold, the largest to the smallest fold.
-
-    Examples
-    --------
-    >>> _dealt(np.array([5, 1, 1, 5, 3]), 2)
-    array([0, 1, 0, 1, 0])
-    """
+    """The folds of units in their order: in each round one to each fold, the largest to the smallest fold."""
     fold, weight_in = np.empty(len(sizes), np.int64), np.zeros(n_folds)
     for start in range(0, len(sizes), n_folds):
         largest = np.argsort(-sizes[start : start + n_folds], kind="stable")
@@ -157,13 +120,7 @@ def _dealt(sizes: NDArray[Any], n_folds: int) -> NDArray[np.int64]:
 
 
 def by_group(values: NDArray[np.float64], groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """One number for each group, of the same mean: what is independent are groups, which standard errors count.
-
-    Examples
-    --------
-    >>> by_group(np.array([1.0, 3.0, 4.0, 4.0]), np.array([0, 0, 1, 1]))
-    array([2., 4.])
-    """
+    """One number for each group, of the same mean: what is independent are groups, which standard errors count."""
     if groups is None:
         return values
     sums = np.bincount(np.unique(groups, return_inverse=True)[1], values).astype(np.float64)

@@ -11,8 +11,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import class_order, class_targets, encode_classes, value_targets, weigh_classes
-from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.encoding import (
+    class_order,
+    class_targets,
+    encode_classes,
+    refuse_invalid_targets,
+    value_targets,
+    weigh_classes,
+)
 from treelu.data.scaling import Scaling, check_scaled, fit_scaling
 from treelu.data.targets import Targets
 from treelu.nn import Table
@@ -25,33 +31,21 @@ BLOCK = 2**21  # entries that are scaled at once
 class ClassEncoding:
     """y of classes → targets.
 
-    Attributes
-    ----------
-    classes : array of shape (n_classes,)
-        Sorted.
-    class_weight : dict, "balanced" or None
-    order : array of shape (n_classes,), optional
-        The numbers of the classes in the order that training has them in, which no name decides: by their weight. None
-        for the order of `classes`, as in models of version 0.1.
+    `order` has the numbers of the classes in the order that training has them in, which no name decides: by their
+    weight. None for the order of `classes`, as in models of version 0.1.
     """
 
-    classes: NDArray[Any]
-    class_weight: Any = None
+    classes: NDArray[Any]  # sorted
+    class_weight: Any = None  # dict, "balanced" or None
     order: NDArray[np.int64] | None = None
     scaling: None = None  # of targets: none
 
     @classmethod
     def learn(
-        cls,
-        y: Any,
-        class_weight: Any = None,
-        weight: NDArray[Any] | None = None,
-        classes: NDArray[Any] | None = None,
+        cls, y: Any, class_weight: Any = None, weight: NDArray[Any] | None = None, classes: NDArray[Any] | None = None
     ) -> ClassEncoding:
         """Learn the classes, unless they are given, and their order."""
-        refuse_invalid_targets(y, are_classes=True)
-        check_classification_targets(y)
-        classes, number = encode_classes(y, classes)
+        classes, number = cls._numbers(y, classes)
         if class_weight is not None:
             weight = weigh_classes(class_weight, classes[number], weight)
         return cls(classes, class_weight, class_order(number, len(classes), weight))
@@ -63,9 +57,7 @@ class ClassEncoding:
 
     def targets(self, y: Any, weight: NDArray[Any] | None = None) -> Targets:
         """Class numbers and weights; a label that is not among the classes is an error."""
-        refuse_invalid_targets(y, are_classes=True)
-        check_classification_targets(y)
-        _, number = encode_classes(y, self.classes)
+        _, number = self._numbers(y, self.classes)
         if self.class_weight is not None:
             weight = weigh_classes(self.class_weight, self.classes[number], weight)
         return class_targets(self.places.astype(number.dtype)[number], len(self.classes), weight)
@@ -79,20 +71,19 @@ class ClassEncoding:
         """Class numbers, as `partial_fit` keeps them."""
         return np.searchsorted(self.classes, np.ravel(y))
 
+    @staticmethod
+    def _numbers(y: Any, classes: NDArray[Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+        refuse_invalid_targets(y, are_classes=True)
+        check_classification_targets(y)
+        return encode_classes(y, classes)
+
 
 @dataclass(frozen=True)
 class ValueEncoding:
-    """Real targets → scaled ones.
-
-    Attributes
-    ----------
-    scaling : Scaling
-    n_outputs : int or None
-        None for a vector.
-    """
+    """Real targets → scaled ones."""
 
     scaling: Scaling
-    n_outputs: int | None = None
+    n_outputs: int | None = None  # None for a vector
 
     @classmethod
     def learn(cls, y: Any, standardize: bool, weight: NDArray[Any] | None = None) -> ValueEncoding:
@@ -127,20 +118,11 @@ class ValueEncoding:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that a fit learns of X and y, with which later rows are read.
-
-    Attributes
-    ----------
-    encoding : ClassEncoding or ValueEncoding
-    scaling : Scaling
-        Of the features and the indicators of missing values.
-    missing : MissingValues, optional
-        What fills missing values.
-    """
+    """Everything that a fit learns of X and y, with which later rows are read."""
 
     encoding: ClassEncoding | ValueEncoding
-    scaling: Scaling
-    missing: MissingValues | None = None
+    scaling: Scaling  # of the features and the indicators of missing values
+    missing: MissingValues | None = None  # what fills missing values
 
     @classmethod
     def learn(
@@ -182,28 +164,22 @@ def scaled_table(X: Any, scaling: Scaling) -> Table:
 
 @dataclass(frozen=True)
 class RowWeights:
-    """How weights of rows outside memory are scaled, alike in all windows.
+    """How weights of rows outside memory are scaled, alike in all windows."""
 
-    Attributes
-    ----------
-    by_class : array of shape (n_classes,), or None
-        The weights of classes, from their frequencies in the sample where they are balanced.
-    mean : float
-        The sample's mean weight.
-    """
-
-    by_class: NDArray[np.float64] | None
-    mean: float
+    by_class: NDArray[np.float64] | None  # from their frequencies in the sample where they are balanced
+    mean: float  # the sample's mean weight
 
     @classmethod
     def of(cls, encoding: ClassEncoding | ValueEncoding, y: Any, weight: NDArray[Any] | None) -> RowWeights:
         """The weights of a sample of the rows."""
-        by_class, total = None, np.ones(1) if weight is None else weight.astype(np.float64)
-        if isinstance(encoding, ClassEncoding) and encoding.class_weight is not None:
-            number = encode_classes(y, encoding.classes)[1]
-            by_class = _by_class(encoding, number, total)
-            total = total * by_class[number]
-        return cls(by_class, float(total.mean()))
+        total = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+        if not isinstance(encoding, ClassEncoding) or encoding.class_weight is None:
+            return cls(None, float(total.mean()))
+        number = encode_classes(y, encoding.classes)[1]
+        by_row = weigh_classes(encoding.class_weight, encoding.classes[number], total)
+        counted, by_class = np.flatnonzero(total), np.zeros(len(encoding.classes))
+        by_class[number[counted]] = by_row[counted] / total[counted]
+        return cls(by_class, float((total * by_class[number]).mean()))
 
     def dataset(self, reading: Reading, X: Any, y: Any, weight: NDArray[Any] | None) -> Dataset:
         """Validated rows as training takes them, with a mean weight of 1 in the sample."""
@@ -217,13 +193,3 @@ class RowWeights:
             total = total * self.by_class[encode_classes(y, encoding.classes)[1]]
         scaled = (total / self.mean).astype(np.float32)
         return replace(dataset, targets=replace(dataset.targets, weight=scaled))
-
-
-def _by_class(encoding: ClassEncoding, number: NDArray[Any], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weight of each class; "balanced" ones balance the weight of the sample's classes."""
-    weight = np.broadcast_to(weight, len(number))
-    by_row = weigh_classes(encoding.class_weight, encoding.classes[number], weight)
-    counted = np.flatnonzero(weight)
-    by_class = np.zeros(len(encoding.classes))
-    by_class[number[counted]] = by_row[counted] / weight[counted]
-    return by_class

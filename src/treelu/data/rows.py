@@ -1,19 +1,23 @@
-"""X as users give it: checks that speak of the argument, weights, held-out rows."""
+"""X, weights, `cv` and `groups` as users give them: checks that speak of the argument."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import Tags
+from sklearn.model_selection import check_cv
+from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from treelu.data.encoding import as_weight
+from treelu.data.folds import Fold, Folding
 from treelu.data.reading import Reading
 from treelu.data.targets import Targets
 from treelu.tree.rows import NO_NUMBERS, is_frame, refuse_columns, refuse_mask
@@ -31,7 +35,8 @@ def refuse_text_columns(X: Any) -> None:
     if not is_frame(X):
         return
     columns = list(zip(X.columns, X.dtypes, strict=True)) if hasattr(X, "dtypes") else []  # pyarrow has none
-    text = [str(name) for name, dtype in columns if _is_text(X[name], dtype)]
+    others = [name for name, dtype in columns if getattr(dtype, "kind", "O") not in "biufc"]
+    text = [str(name) for name in others if any(isinstance(value, str) for value in X[name].head(100))]
     if text:
         shown = ", ".join(text[:5]) + (", …" if len(text) > 5 else "")
         raise ValueError(
@@ -55,16 +60,7 @@ def _refuse_odd_values(name: Any, column: Any) -> None:
 
 @contextmanager
 def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
-    """Rewrite scikit-learn's error about NaN in X so that it names a remedy of this library.
-
-    Examples
-    --------
-    >>> with missing_value_errors("LCNClassifier", "use missing='indicator'"):
-    ...     raise ValueError("Input X contains NaN.\\nHistGradientBoosting could do this.")
-    Traceback (most recent call last):
-    ...
-    ValueError: Input X contains NaN, and LCNClassifier needs numbers: use missing='indicator'
-    """
+    """Rewrite scikit-learn's error about NaN in X so that it names a remedy of this library."""
     try:
         yield
     except ValueError as error:
@@ -76,10 +72,8 @@ def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
 def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
     """X in float32 or float64, dense or CSR, by scikit-learn's checks; `first` learns the features' names.
 
-    Parameters
-    ----------
-    missing : "error", "indicator", MissingValues or None
-        Whether NaN is permitted: the parameter when fitting, and the fitted state afterwards.
+    `missing` ("error", "indicator", MissingValues or None) is the parameter when fitting, and the fitted state
+    afterwards.
     """
     refuse_text_columns(X)
     finite: bool | str = True if missing is None or (isinstance(missing, str) and missing == "error") else "allow-nan"
@@ -93,13 +87,6 @@ def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
     tags.input_tags.allow_nan = getattr(estimator, "missing", None) == "indicator"
     tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
     return tags
-
-
-def _is_text(column: Any, dtype: Any) -> bool:
-    kind = getattr(dtype, "kind", "O")
-    if kind in "biufc":
-        return False
-    return any(isinstance(value, str) for value in column.head(100))
 
 
 def check_weight(sample_weight: Any, X: Any) -> NDArray[np.float64] | None:
@@ -136,16 +123,11 @@ def finite_scores(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def check_same_columns(before: Reading, now: Reading, names_before: Any, names_now: Any) -> None:
     """Raise where warm_start=True would continue with other features, classes or indicators."""
-
-    def missing(reading: Reading) -> Any:
-        return None if reading.missing is None else reading.missing.gaps
-
-    pairs = {
-        "features": (names_before, names_now),
-        "classes": tuple(getattr(reading.encoding, "classes", None) for reading in (before, now)),
-        "columns with missing values": (missing(before), missing(now)),
-    }
-    for what, (old, new) in pairs.items():
+    for what, old, new in (
+        ("features", names_before, names_now),
+        ("classes", *(getattr(reading.encoding, "classes", None) for reading in (before, now))),
+        ("columns with missing values", *(getattr(reading.missing, "gaps", None) for reading in (before, now))),
+    ):
         if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and not np.array_equal(old, new):
             raise ValueError(
                 f"warm_start=True continues a model of the {what} {_few(old)}, but the {what} are {_few(new)} now; set "
@@ -159,13 +141,7 @@ def _few(names: NDArray[Any]) -> str:
 
 
 def summable(weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights, divided by the largest where their sum would be infinite.
-
-    Examples
-    --------
-    >>> summable(np.array([1e308, 1e308])).tolist(), summable(np.array([1.0, 2.0])).tolist()
-    ([1.0, 1.0], [1.0, 2.0])
-    """
+    """The weights, divided by the largest where their sum would be infinite."""
     with np.errstate(over="ignore"):
         return weight if np.isfinite(weight.sum()) else weight / weight.max()
 
@@ -178,3 +154,93 @@ def warn_of_few_rows(n_rows: int) -> None:
             UserWarning,
             stacklevel=2,
         )
+
+
+# The parameters `cv` and `groups` as users give them
+
+
+def read_folding(
+    cv: Any, groups: Any, X: Any, y: Any, rows: NDArray[np.int64] | None = None, *, are_classes: bool
+) -> Folding | None:
+    """`cv` (int, splitter, pairs of row numbers of X) and `groups` as a `Folding`, checked; None without either.
+
+    The result is about `rows`, those that are fitted (None: all); the others count as dropped.
+    """
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    number = None if groups is None else _group_numbers(groups, n_rows)
+    kept = np.arange(n_rows) if rows is None else rows
+    of_kept = None if number is None else number[kept]
+    if of_kept is not None and len(np.unique(of_kept)) < 2:
+        raise ValueError(
+            "groups must have at least two different values among the rows that count, got one; rows of a single "
+            "group cannot be held out. Leave groups out if rows are independent"
+        )
+    given, n_folds = None, None
+    if isinstance(cv, Integral):
+        n_folds = int(cv)
+        n_units, what = (len(kept), "rows") if of_kept is None else (len(np.unique(of_kept)), "groups")
+        if n_folds > n_units:
+            raise ValueError(
+                f"cv={cv} needs at least {cv} {what}, got {n_units} (n_samples={len(kept)}); use fewer folds"
+            )
+    elif hasattr(cv, "split"):
+        X, y = (_safe_indexing(each, kept) for each in (X, y))
+        parts = check_cv(cv, y, classifier=are_classes).split(X, y, of_kept)
+        given = tuple((kept[train], kept[test]) for train, test in _checked_folds(parts, len(kept), of_kept))
+    elif cv is not None:
+        given = _checked_folds(cv, n_rows, number)
+    if cv is None and number is None:
+        return None
+    return Folding(number, n_folds, given).part(kept)
+
+
+def _group_numbers(groups: Any, n_rows: int) -> NDArray[np.int64]:
+    """The number of each row's group, by the first row of each."""
+    values = np.asarray(groups)
+    if values.ndim != 1 or len(values) != n_rows:
+        raise ValueError(f"groups must have one value for each of the {n_rows} rows of X, got shape {values.shape}")
+    number = pd.factorize(values)[0]
+    if (number < 0).any():
+        raise ValueError(
+            f"groups has a missing value in row {int(np.argmax(number < 0))}; give each row a group, a row that "
+            "belongs to no other one of its own"
+        )
+    return number.astype(np.int64)
+
+
+def _checked_folds(parts: Any, n_rows: int, groups: NDArray[np.int64] | None) -> tuple[Fold, ...]:
+    """The pairs of a splitter or an iterable as row numbers."""
+    wrong = "cv must be an int, a splitter such as GroupKFold() or an iterable of pairs (train, test) of row numbers"
+    if not isinstance(parts, Iterable) or isinstance(parts, str):
+        raise ValueError(f"{wrong}, got {parts!r}")
+    found: list[Fold] = []
+    for number, part in enumerate(parts):
+        try:
+            train, test = (_row_numbers(side, n_rows) for side in part)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{wrong}; its split {number}: {error}") from error
+        both = np.intersect1d(train, test)
+        if len(both):
+            raise ValueError(f"cv has row {both[0]} in both the training and the test rows of its split {number}")
+        if groups is not None and len(shared := np.intersect1d(groups[train], groups[test])):
+            row = int(test[groups[test] == shared[0]][0])
+            raise ValueError(
+                f"cv has rows of one group on both sides of its split {number} (the group of row {row}); use a "
+                "splitter that keeps groups together, such as GroupKFold(), or leave cv or groups out"
+            )
+        found.append((train, test))
+    if not any(len(train) and len(test) for train, test in found):
+        raise ValueError(f"cv has {len(found)} splits, none with rows to train on and rows to hold out; {wrong}")
+    return tuple(found)
+
+
+def _row_numbers(side: Any, n_rows: int) -> NDArray[np.int64]:
+    rows = np.asarray(side)
+    if rows.dtype == np.bool_ and rows.shape == (n_rows,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind not in "iu"):
+        raise ValueError(f"row numbers must be integers in one dimension, got {rows.dtype} of shape {rows.shape}")
+    outside = rows[(rows < 0) | (rows >= n_rows)]
+    if len(outside):
+        raise ValueError(f"row {outside[0]} does not exist; X has {n_rows} rows, numbered from 0")
+    return np.unique(rows).astype(np.int64)

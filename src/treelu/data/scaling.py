@@ -14,26 +14,17 @@ from treelu.nn import NeuronChain
 
 @dataclass(frozen=True)
 class Scaling:
-    """x ↦ (x − center) / scale for each feature.
-
-    Examples
-    --------
-    >>> scaling = Scaling(np.array([1.0]), np.array([2.0]))
-    >>> scaling.transform(np.array([[5.0]]))
-    array([[2.]])
-    """
+    """x ↦ (x − center) / scale for each feature."""
 
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
 
     @classmethod
     def identity(cls, n_features: int) -> Scaling:
-        """The scaling that changes nothing."""
         return cls(np.zeros(n_features), np.ones(n_features))
 
     @property
     def is_identity(self) -> bool:
-        """Whether it changes nothing."""
         return not self.center.any() and bool((self.scale == 1).all())
 
     def transform(self, X: Any) -> Any:
@@ -54,8 +45,6 @@ class Scaling:
 HEAVY = 3.0  # a tail is heavy when it makes the deviation so many times what the quartiles say
 QUARTILES_TO_DEVIATION = 1.349  # the distance of a normal distribution's quartiles, in deviations
 QUARTILE_ROWS = 100_000  # are enough to know the quartiles
-
-
 SPREADS = 1e-120, 1e120  # between these a deviation, its square and its inverse are finite, and so is a folded network
 NOTHING = 1e120  # what is divided by it is 0 in float32
 ENTRIES = 2**18  # of a sparse table, summed at once
@@ -63,41 +52,24 @@ DENSE_ENOUGH = 1 / 3  # of a sparse table's entries stored: it takes no more mem
 
 
 def fit_scaling(X: Any, standardize: bool | str, name: str = "X") -> Scaling:
-    """Centre and scale of each feature that is to be scaled: mean and standard deviation.
+    """Centre and scale of each feature that is to be scaled: mean and standard deviation; `name` is for messages.
 
-    Under "auto" a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
-    would squeeze all others into a point that training cannot part.
-
-    Parameters
-    ----------
-    X : ndarray or SciPy sparse
-        The training rows.
-    standardize : bool or "auto"
-        True scales all features by mean and deviation (sparse ones are not centred), False none, "auto" those that are
-        not binary. Sparse features are centred only where most of them is stored anyway; others are divided by the
-        root mean square of their entries, so that zeros stay zeros. Constant features become 0, to the last digit: they
-        are centred and keep their scale, and where nothing is centred they are divided by `NOTHING`.
-    name : str
-        What messages call the table.
+    - True scales all features (sparse ones are not centred), False none, "auto" those that are not binary.
+    - "auto": a feature with heavy tails takes its median, and the deviation that its quartiles say: a few far values
+      would squeeze all others into a point that training cannot part. Sparse features are centred only where most of
+      them is stored anyway; others are divided by the root mean square of their entries, so that zeros stay zeros.
+    - Constant features become 0, to the last digit: they are centred and keep their scale, and where nothing is centred
+      they are divided by `NOTHING`.
     """
-    n_features = X.shape[1]
     if not standardize:
-        return Scaling.identity(n_features)
+        return Scaling.identity(X.shape[1])
     scaling = _sparse_scaling(X, standardize) if hasattr(X, "tocsr") else _dense_scaling(X, standardize)
     check_scale(scaling.center, scaling.scale, name)
     return scaling
 
 
 def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: str) -> None:
-    """Raise where a column's centre or deviation is beyond what can be computed with; `name` is what has the columns.
-
-    Examples
-    --------
-    >>> check_scale(np.zeros(1), np.full(1, 1e-320), "X")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    ValueError: X cannot be scaled: column 0 has values that are too large or too small for floating-point ...
-    """
+    """Raise where a column's centre or deviation is beyond what can be computed with; `name`: of what."""
     low, high = SPREADS
     bad = ~((scale >= low) & (scale <= high)) | ~(np.abs(center) <= high)
     if bad.any():
@@ -109,15 +81,7 @@ def check_scale(center: NDArray[np.float64], scale: NDArray[np.float64], name: s
 
 
 def check_scaled(rows: NDArray[np.float32], start: int = 0) -> None:
-    """Raise where a scaled value is beyond float32; `start` is the number of the first row.
-
-    Examples
-    --------
-    >>> check_scaled(np.array([[1.0, np.inf]], np.float32), 7)
-    Traceback (most recent call last):
-    ...
-    ValueError: X cannot be scaled: row 7 has a value in column 1 that is too far from the others; correct or clip it
-    """
+    """Raise where a scaled value is beyond float32; `start` is the number of the first row."""
     if not np.isfinite(rows).all():
         row, column = np.argwhere(~np.isfinite(rows))[0].tolist()
         raise ValueError(

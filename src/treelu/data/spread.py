@@ -11,14 +11,7 @@ SURE = 1e-140, 1e140  # between these squares neither overflow nor vanish
 
 
 def spread(X: Matrix, sample_weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weighted standard deviation of each column; sparse rows stay sparse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> spread(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2))
-    array([1., 0.])
-    """
+    """The weighted standard deviation of each column; sparse rows stay sparse."""
     share = sample_weight / sample_weight.sum()
     found = np.zeros(X.shape[1])
     varies = np.flatnonzero(~_is_constant(X))  # rounding would give a constant column a little

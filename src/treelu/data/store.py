@@ -2,19 +2,16 @@
 
 Rows are appended once, in pieces, and read back in blocks: what is in memory is one window of blocks, never the table.
 Files are read, not mapped, so that the resident memory does not grow with what has been read.
-
-    with RowStore.create("data", n_features=30) as store:      # removed at the end
-        for X, y in pieces:
-            store.append(X, y)
-        model = LCNClassifier().fit(store)
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -22,9 +19,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.data.blocks import BlockRows, Ranges, Window
-from treelu.data.invalid_targets import refuse_invalid_targets
-from treelu.data.store_folder import new_folder, remove_folder, remove_leftovers
+from treelu.data.encoding import refuse_invalid_targets
 from treelu.tree.rows import refuse_mask
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX, LOCK = ".treelu-rows-", "lock"
 
 
 class RowStore(BlockRows):
@@ -104,17 +107,18 @@ class RowStore(BlockRows):
 
     @property
     def n_bytes(self) -> int:
-        """The contents of the files."""
         return sum(os.fstat(file.fileno()).st_size for file in self._files.values())
 
     @property
+    def row_bytes(self) -> float:
+        return self.n_bytes / max(1, len(self)) if self.is_sparse else super().row_bytes
+
+    @property
     def classes(self) -> NDArray[Any] | None:
-        """The distinct labels, sorted."""
         return None if self._codes is None else np.array(sorted(self._codes))
 
     @property
     def first_rows(self) -> NDArray[np.int64]:
-        """The number of the first row of each class; none where targets are values."""
         return np.array(self._first_rows, np.int64)
 
     # Writing
@@ -209,18 +213,15 @@ class RowStore(BlockRows):
     # Reading
 
     def read_spans(self, spans: Sequence[tuple[int, int]]) -> Window:
-        """The rows of some spans, in their order."""
         self._ranges.warn(self.feature_names)
         X: Any = (
-            self._read_sparse(spans)
-            if self.is_sparse
-            else self._read_rows("values", spans, np.float32, self.n_features)
+            self._read_sparse(spans) if self.is_sparse else self._read("values", spans, np.float32, self.n_features)
         )
         if self.feature_names is not None:
             import pandas as pd  # loaded when it is needed
 
             X = pd.DataFrame(X, columns=list(self.feature_names))
-        weight = self._read_rows("weights", spans, np.float32, 1)[:, 0] if self._weighted else None
+        weight = self._read("weights", spans, np.float32)[:, 0] if self._weighted else None
         return Window(X, self._read_targets(spans), weight)
 
     def _read_targets(self, spans: Sequence[tuple[int, int]]) -> NDArray[Any]:
@@ -228,33 +229,18 @@ class RowStore(BlockRows):
             classes = self.classes
             assert classes is not None
             place = np.searchsorted(classes, np.array(list(self._codes)))  # from arrival to sorted order
-            return classes[place[self._read_rows("targets", spans, np.int32, 1)[:, 0]]]
+            return classes[place[self._read("targets", spans, np.int32)[:, 0]]]
         ndim, width = self._n_targets or (1, 1)
-        values = self._read_rows("targets", spans, np.float64, width)
+        values = self._read("targets", spans, np.float64, width)
         return values[:, 0] if ndim == 1 else values
-
-    def _read_rows(self, name: str, spans: Sequence[tuple[int, int]], dtype: Any, width: int) -> NDArray[Any]:
-        """Rows of `width` numbers from one file, (n, width)."""
-        out = np.empty((sum(stop - start for start, stop in spans), width), dtype)
-        at = 0
-        for start, stop in spans:
-            part = out[at : at + stop - start]
-            self._read_into(name, part, start * width * out.itemsize)
-            at += stop - start
-        return out
 
     def _read_sparse(self, spans: Sequence[tuple[int, int]]) -> sparse.csr_array:
         starts = self._starts()
         counts = np.concatenate([np.diff(starts[start : stop + 1]) for start, stop in spans])
-        data, indices = np.empty(counts.sum(), np.float32), np.empty(counts.sum(), np.int32)
-        at = 0
-        for start, stop in spans:
-            first, last = int(starts[start]), int(starts[stop])
-            self._read_into("values", data[at : at + last - first], first * 4)
-            self._read_into("features", indices[at : at + last - first], first * 4)
-            at += last - first
+        entries = [(int(starts[start]), int(starts[stop])) for start, stop in spans]
+        data, indices = self._read("values", entries, np.float32), self._read("features", entries, np.int32)
         row_starts = np.concatenate([[0], np.cumsum(counts)])
-        return sparse.csr_array((data, indices, row_starts), shape=(len(counts), self.n_features))
+        return sparse.csr_array((data[:, 0], indices[:, 0], row_starts), shape=(len(counts), self.n_features))
 
     def _starts(self) -> NDArray[np.int64]:
         """Where each row's entries begin: 8 bytes a row, the only array that grows with a sparse store."""
@@ -262,15 +248,18 @@ class RowStore(BlockRows):
             self._row_starts = [np.concatenate(self._row_starts)]
         return self._row_starts[0]
 
-    def _read_into(self, name: str, out: NDArray[Any], offset: int) -> None:
-        file = self._files[name]
-        view = memoryview(out).cast("B") if out.size else memoryview(b"")
-        done = 0
-        while done < len(view):
-            count = os.preadv(file.fileno(), [view[done:]], offset + done)
-            if count == 0:
-                raise OSError(f"{self.folder / name} is shorter than what was written")
-            done += count
+    def _read(self, name: str, spans: Sequence[tuple[int, int]], dtype: Any, width: int = 1) -> NDArray[Any]:
+        """Spans of rows of `width` numbers from one file, one below the other: (n, width)."""
+        out = np.empty((sum(stop - start for start, stop in spans), width), dtype)
+        view, at = memoryview(out).cast("B") if out.size else memoryview(b""), 0
+        for span in spans:
+            offset, last = (row * width * out.itemsize for row in span)
+            while offset < last:
+                count = os.preadv(self._files[name].fileno(), [view[at : at + last - offset]], offset)
+                if count == 0:
+                    raise OSError(f"{self.folder / name} is shorter than what was written")
+                at, offset = at + count, offset + count
+        return out
 
     # End
 
@@ -286,9 +275,7 @@ class RowStore(BlockRows):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.remove()
 
 
@@ -296,6 +283,67 @@ def _write_all(file: Any, array: NDArray[Any]) -> None:
     view = memoryview(np.ascontiguousarray(array)).cast("B") if array.size else memoryview(b"")
     while view:
         view = view[file.write(view) :]
+
+
+# The folder: locked as long as its process lives, and removed by the next one where it was left behind
+
+
+def remove_leftovers(parent: str | os.PathLike[str]) -> list[Path]:
+    """Delete the stores below `parent` whose process has ended without removing them; returns their folders."""
+    removed: list[Path] = []
+    if fcntl is None:
+        return removed
+    for folder in Path(parent).glob(f"{PREFIX}*"):
+        try:
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            lock = _lock_of(folder)
+        except OSError:
+            continue  # in use, or removed at this moment
+        remove_folder(folder)
+        os.close(lock)
+        removed.append(folder)
+    return removed
+
+
+def new_folder(parent: str | os.PathLike[str]) -> tuple[Path, int]:
+    """A new folder below `parent`, and its lock, which lasts as long as this process."""
+    if fcntl is None:
+        raise OSError("rows are stored on Linux and macOS only; give arrays")
+    while True:
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}: rows cannot be stored in {parent}") from error
+        try:
+            lock = _lock_of(folder)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another process took it for a leftover before it was locked
+        except OSError:  # a file system without locks: what a killed process leaves there stays
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        if folder.exists():
+            return folder, lock
+        os.close(lock)
+
+
+def _lock_of(folder: Path) -> int:
+    """Lock a folder of a store; an OSError where another process has it."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder that this process has locked; the lock goes last, so that a half removed one is still found."""
+    for path in folder.glob("*"):
+        if path.name != LOCK:
+            path.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 # What is checked of a piece before it goes into a store

@@ -31,23 +31,9 @@ class KernelTargets(NamedTuple):
 class Targets:
     """The targets of all rows of a table, their weights, and scores that are added to the network's own.
 
-    Parameters
-    ----------
-    task : {"binary", "multiclass", "regression"}
-        Cross entropy on a raw score for each label, on K raw scores, or squared error.
-    y : array
-        (n, L) of 0, 1 and, where L > 1, NaN for a label that was not observed; (n,) of class numbers; or (n, L) of
-        real values.
-    n_outputs : int
-        L, K or L.
-    weight : array of shape (n,), optional
-        Weights of the rows; a batch's loss is the weighted mean over its rows with the table's mean weight as 1.
-    offset : array of shape (n, n_outputs), optional
-        The stored sum of an ensemble's earlier members.
-    unit : array of shape (n_outputs,), optional
-        What scaled regression targets were divided by.
-    folding : Folding, optional
-        Which rows belong together, or the folds, where rows are held out.
+    "binary": cross entropy on a raw score for each label; y (n, L) of 0, 1 and, where L > 1, NaN for a label that was
+    not observed. "multiclass": cross entropy on K raw scores; y (n,) of class numbers. "regression": squared error;
+    y (n, L) of real values.
 
     Examples
     --------
@@ -58,11 +44,11 @@ class Targets:
 
     task: Task
     y: NDArray[Any]
-    n_outputs: int
-    weight: NDArray[Any] | None = None
-    offset: NDArray[Any] | None = None
-    unit: NDArray[Any] | None = None
-    folding: Folding | None = None
+    n_outputs: int  # L, K or L
+    weight: NDArray[Any] | None = None  # (n,): a batch's loss is the weighted mean, with the table's mean weight as 1
+    offset: NDArray[Any] | None = None  # (n, n_outputs): the stored sum of an ensemble's earlier members
+    unit: NDArray[Any] | None = None  # (n_outputs,): what scaled regression targets were divided by
+    folding: Folding | None = None  # which rows belong together, or the folds, where rows are held out
 
     def __len__(self) -> int:
         return len(self.y)
@@ -142,13 +128,7 @@ class Metric:
 
 
 def roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:
-    """Area under the ROC curve, ties counted half; NaN where only one class is present.
-
-    Examples
-    --------
-    >>> roc_auc(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]))
-    0.75
-    """
+    """Area under the ROC curve, ties counted half; NaN where only one class is present."""
     y, scores = y.reshape(-1) > 0.5, scores.reshape(-1)
     if np.isnan(scores).any():
         return float("nan")
@@ -162,14 +142,7 @@ def roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float
 
 
 def mean_roc_auc(y: NDArray, scores: NDArray, weight: NDArray | None = None) -> float:
-    """The mean over labels of the AUC on the rows where a label was observed, of labels that have one there.
-
-    Examples
-    --------
-    >>> y = np.array([[0, 1], [1, np.nan], [1, 0]])
-    >>> mean_roc_auc(y, np.array([[0.1, 0.2], [0.4, 0.9], [0.3, 0.7]]))
-    0.5
-    """
+    """The mean over labels of the AUC on the rows where a label was observed, of labels that have one there."""
     if scores.ndim == 1 or scores.shape[1] == 1:
         return roc_auc(y, scores, weight)
     found = []
@@ -210,11 +183,6 @@ def reordered_scores(scores: NDArray[np.float64], places: NDArray[np.int64]) -> 
     """Raw scores or probabilities (..., L) where class k takes those of class `places[k]`.
 
     One column is the score of the second of two classes.
-
-    Examples
-    --------
-    >>> reordered_scores(np.array([[0.2, 0.8]]), np.array([1, 0])), reordered_scores(np.ones((1, 1)), np.array([1, 0]))
-    (array([[0.8, 0.2]]), array([[-1.]]))
     """
     if scores.shape[-1] == 1:
         return -scores if places[0] == 1 else scores

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +16,6 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.data.rows import (
@@ -24,15 +23,16 @@ from treelu.data.rows import (
     check_weight,
     counted_rows,
     finite_scores,
+    read_folding,
     rows_that_count,
     tags_of_missing,
     validated_rows,
     warn_of_few_rows,
 )
 from treelu.data.scaling import Scaling
-from treelu.estimators._failure import unchanged_by_failure
 from treelu.estimators._hints import ParameterHints
-from treelu.estimators._inputs import network_config, read_eval_set
+from treelu.estimators._inputs import network_config, read_eval_set, unchanged_by_failure
+from treelu.estimators._labels import FittedLabels, fit_labels
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
 from treelu.estimators._saved import (
     NetworkState,
@@ -43,7 +43,7 @@ from treelu.estimators._saved import (
 )
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
-from treelu.training import History, Settings, evaluate
+from treelu.training import Callback, History, Settings, evaluate
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, fit_network
 from treelu.training.settings import NAMES
@@ -57,10 +57,11 @@ MAX_NEURONS = 256  # the work for a row grows with their cube
 
 
 class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
-    """An estimator whose fit is a value: `fitted_`, made by `_fit`."""
+    """An estimator whose fit is a value: `fitted_`, made by `_fit`. Its parameters are the fields of a dataclass."""
 
     _fit: ClassVar[Callable[..., Any]]  # (dataset, config, reading, seed, validation=, start=) → the value
     fitted_: Any
+    stream_: Stream  # the rows kept by partial_fit
 
     @abstractmethod
     def _config(self) -> Any:
@@ -113,29 +114,24 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         with unchanged_by_failure(self):
             if is_outside_memory(X):
                 return fit_outside_memory(self, X, y, sample_weight, eval_set, groups)
+            before = self.__dict__.get("fitted_") if getattr(self, "warm_start", False) else None
+            start = None if isinstance(before, FittedLabels) else before
             if self._takes_labels(y):
-                return self._fit_labels(X, y, sample_weight, eval_set, groups)
-            start = self._fitted_before()
-            names = getattr(self, "feature_names_in_", None)
-            dataset, reading = self._read(X, y, sample_weight, groups)
-            if start is not None:
-                check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
-            validation = read_eval_set(self, eval_set, reading)
-            (seed,) = draw_seeds(self.random_state, 1)
-            self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
+                self.fitted_ = fit_labels(self, X, y, sample_weight, eval_set, groups)
+            else:
+                names = getattr(self, "feature_names_in_", None)
+                dataset, reading = self._read(X, y, sample_weight, groups)
+                if start is not None:
+                    check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
+                validation = read_eval_set(self, eval_set, reading)
+                (seed,) = draw_seeds(self.random_state, 1)
+                self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
             self.__dict__.pop("stream_", None)  # its rows are not these
         return self
-
-    def _fitted_before(self) -> Any:
-        """The fit that warm_start=True continues."""
-        return self.__dict__.get("fitted_") if getattr(self, "warm_start", False) else None
 
     def _takes_labels(self, y: Any) -> bool:
         """Whether y holds several labels, of which each gets a model of its own."""
         return False
-
-    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
-        raise NotImplementedError
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Dataset, Reading]:
         """The rows that count, scaled, with their targets; and how they were read."""
@@ -150,6 +146,14 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
         return Dataset(reading.table(X), replace(targets, folding=folding)), reading
 
+    def _read_piece(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None]:
+        """Rows and weights of a piece of the data, for `partial_fit`."""
+        fitted = self.__dict__.get("fitted_")
+        missing = self._shared().missing if fitted is None else fitted.reading.missing
+        X = validated_rows(self, X, first=fitted is None, missing=missing)
+        check_consistent_length(X, y)
+        return X, check_weight(sample_weight, X)
+
     # What was learned
 
     @property
@@ -162,6 +166,8 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     def _model(self, name: str) -> Any:
         """The fit of one model, which the attribute `name` is read from."""
+        if isinstance(self._value, FittedLabels):
+            raise AttributeError(f"there is one model per label: use estimators_[label].{name}")
         return self._value
 
     @property
@@ -196,8 +202,28 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
         """The model's outputs (n, n_outputs) for raw rows."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SingleNetwork(NetworkEstimator):
     """An estimator around one network."""
+
+    depth: int | str = "auto"
+    drop_connect: float | str = "auto"
+    hidden_layers: Sequence[int] = ()
+    epochs: int | str = "auto"
+    learning_rate: float = 0.01
+    weight_decay: float | str = "auto"
+    standardize: bool | str = "auto"
+    early_stopping: bool | int = False
+    cv: Any = None
+    max_tree_features: int | None = None
+    missing: str = "error"
+    warm_start: bool = False
+    device: Any = "cpu"
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    random_state: Any = None
+    training: Settings | dict[str, Any] | None = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "depth": [Interval(Integral, 1, MAX_NEURONS, closed="both"), StrOptions({"auto"})],
@@ -226,8 +252,6 @@ class SingleNetwork(NetworkEstimator):
     _activation_kind: ClassVar[ActivationKind] = "relu"
     _default_smoothing: ClassVar[float] = 0.0  # of smoothing="auto"
     _fit = staticmethod(fit_network)
-    fitted_: FittedNetwork
-    stream_: Stream  # the rows kept by partial_fit
 
     def _config(self) -> NetworkConfig:
         return network_config(self)
@@ -249,15 +273,13 @@ class SingleNetwork(NetworkEstimator):
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ClassEncoding | ValueEncoding) -> Self:
         """Learn from a piece of the rows; see `treelu.training.stream`."""
         fitted, before = self.__dict__.get("fitted_"), self.__dict__.get("stream_")
-        X = validated_rows(
-            self, X, first=fitted is None, missing=self.missing if fitted is None else fitted.reading.missing
-        )
-        check_consistent_length(X, y)
-        weight, seed = check_weight(sample_weight, X), draw_seeds(self.random_state, 1)[0]
+        X, weight = self._read_piece(X, y, sample_weight)
+        (seed,) = draw_seeds(self.random_state, 1)
         encoding.targets(y, weight)  # refuses what is no target
         piece = Stream.of(X, encoding.plain(y), weight, seed, 1 if before is None else before.n_pieces + 1)
-        options = {"standardize": self.standardize, "missing": self.missing}
-        self.fitted_, self.stream_ = learn_piece(fitted, before, piece, encoding, self._config(), seed, **options)
+        self.fitted_, self.stream_ = learn_piece(
+            fitted, before, piece, encoding, self._config(), seed, standardize=self.standardize, missing=self.missing
+        )
         return self
 
     # What was learned

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from treelu.data.dataset import Dataset
 from treelu.data.reading import Reading
-from treelu.data.rows import check_weight, finite_scores, rows_that_count, validated_rows
+from treelu.data.rows import finite_scores, rows_that_count
 from treelu.estimators._base import NetworkEstimator, SingleNetwork
-from treelu.estimators._inputs import network_config
+from treelu.estimators._inputs import network_config, parameters_of
 from treelu.estimators._labels import FittedLabels
 from treelu.estimators._saved import check_outputs, put_patterns, take_patterns
 from treelu.estimators._trees import column_importances, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
+from treelu.training import Callback
 from treelu.training.boosting import Ensemble
 from treelu.training.config import NetworkConfig, draw_seeds, patience_of
 from treelu.training.ensemble import EnsembleConfig, FittedEnsemble, fit_ensemble
@@ -37,8 +38,19 @@ if TYPE_CHECKING:
 NO_PATTERNS = PatternCounts(np.zeros((0, 1), np.int64), np.zeros(0, np.int64))  # of members that are no trees
 
 
+@dataclass(eq=False, repr=False)
 class NetworkEnsemble(NetworkEstimator):
     """An estimator around several networks, which `estimator` is the pattern for."""
+
+    estimator: Any = None
+    _: KW_ONLY
+    bootstrap: bool = False
+    feature_fraction: float = 1.0
+    cv: Any = None
+    n_jobs: int | None = None
+    callbacks: Sequence[Callback] | None = None
+    verbose: bool | int = False
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **{
@@ -50,7 +62,6 @@ class NetworkEnsemble(NetworkEstimator):
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
     _member_class: ClassVar[type[SingleNetwork]]
-    fitted_: FittedEnsemble
 
     def _shared(self) -> Any:
         """The pattern of the members: `estimator`, or the default one."""
@@ -136,8 +147,15 @@ class NetworkEnsemble(NetworkEstimator):
         return FittedEnsemble(ensemble, reading, history, patterns, spread)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SummedEnsemble(NetworkEnsemble):
     """An estimator whose networks are boosted or averaged."""
+
+    n_estimators: int = 16
+    combine: Literal["average", "boost"] = "boost"
+    shrinkage: float = 0.1
+    early_stopping: bool | int = False
+    warm_start: bool = False
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **NetworkEnsemble._parameter_constraints,
@@ -150,23 +168,9 @@ class SummedEnsemble(NetworkEnsemble):
     _fit = staticmethod(fit_ensemble)
 
     def _config(self) -> EnsembleConfig:
-        return EnsembleConfig(
-            self._member_config(),
-            n_estimators=int(self.n_estimators),
-            combine=self.combine,
-            shrinkage=float(self.shrinkage),
-            first_shrinkage=self._first_shrinkage(),
-            bootstrap=self.bootstrap,
-            feature_fraction=float(self.feature_fraction),
-            patience=patience_of(self.early_stopping),
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            title=type(self).__name__,
-        )
-
-    def _first_shrinkage(self) -> float:
-        """The shrinkage of the first boosted member; a regressor has a parameter of its own for it."""
-        return float(self.shrinkage)
+        given = {"first_shrinkage": self.shrinkage, **parameters_of(self, EnsembleConfig)}  # a regressor has its own
+        patience, title = patience_of(self.early_stopping), type(self).__name__
+        return EnsembleConfig(self._member_config(), patience=patience, title=title, **given)
 
     def n_members(self, n_features: int) -> int:
         """How many networks are fitted to a table."""
@@ -175,13 +179,10 @@ class SummedEnsemble(NetworkEnsemble):
     def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: Any) -> Self:
         """One more member, fitted to a piece of the data on top of the earlier ones."""
         fitted, shared = self.__dict__.get("fitted_"), self._shared()
-        missing = shared.missing if fitted is None else fitted.reading.missing
-        X = validated_rows(self, X, first=fitted is None, missing=missing)
-        check_consistent_length(X, y)
-        weight = check_weight(sample_weight, X)
+        X, weight = self._read_piece(X, y, sample_weight)
         known = encoding if fitted is None else fitted.reading.encoding
         X, targets = rows_that_count(X, known.targets(y, weight))
-        reading = Reading.learn(X, known, shared.standardize, missing) if fitted is None else fitted.reading
+        reading = Reading.learn(X, known, shared.standardize, shared.missing) if fitted is None else fitted.reading
         config = replace(self._config(), n_estimators=1 if fitted is None else len(fitted.ensemble) + 1)
         dataset, (seed,) = Dataset(reading.table(X), targets), draw_seeds(self.random_state, 1)
         self.fitted_ = fit_ensemble(dataset, config, reading, seed, start=fitted, can_hold_out=False)

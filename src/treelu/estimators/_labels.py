@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length
 
-from treelu.data.cv import read_folding
 from treelu.data.dataset import Dataset
-from treelu.data.encoding import check_label_matrix, class_order, class_targets, weigh_classes
+from treelu.data.encoding import check_label_matrix, class_targets, weigh_classes
 from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
-from treelu.data.rows import check_same_columns, check_weight, counted_rows, validated_rows
+from treelu.data.rows import check_same_columns, check_weight, counted_rows, read_folding, validated_rows
+from treelu.estimators._inputs import eval_rows
 from treelu.nn import Table
 from treelu.training.config import draw_seeds
 from treelu.training.parallel import together
@@ -26,18 +25,10 @@ from treelu.training.parallel import together
 
 @dataclass(frozen=True)
 class FittedLabels:
-    """The fit of a classifier to several labels.
+    """The fit of a classifier to several labels."""
 
-    Attributes
-    ----------
-    estimators : list of classifiers
-        One per label, each fitted to the rows where its label was observed.
-    reading : Reading
-        How rows are read, alike for all labels.
-    """
-
-    estimators: list[Any]
-    reading: Reading
+    estimators: list[Any]  # one per label, each fitted to the rows where its label was observed
+    reading: Reading  # how rows are read, alike for all labels
 
 
 def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> FittedLabels:
@@ -57,13 +48,22 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     members = _members(estimator, y.shape[1], before if isinstance(before, FittedLabels) else None)
     if isinstance(before, FittedLabels):
         check_same_columns(before.reading, reading, names, getattr(estimator, "feature_names_in_", None))
-    table, validation = reading.table(X), _read_eval_set(estimator, eval_set, reading, y.shape[1])
+
+    def read_validation(X: Any, y: Any) -> tuple[Table, NDArray[np.float64]]:
+        y = check_label_matrix(y)
+        if y.shape[1] != len(members):
+            raise ValueError(f"y must have {len(members)} columns, got {y.shape[1]}")
+        return reading.table(X), y
+
+    table, validation = reading.table(X), eval_rows(estimator, eval_set, reading, read_validation)
     fits = []
     for label, member in enumerate(members):
-        order = _order(y[:, label], weight, shared.class_weight)
-        of_label = replace(reading, encoding=replace(encoding, order=order))
-        dataset = _label(table, y[:, label], of_label, weight, folding)
-        fits.append(partial(_fit, member, dataset, validation(label, of_label), of_label))
+        observed = np.flatnonzero(~np.isnan(y[:, label]))
+        of_rows = None if weight is None else weight[observed]
+        own = ClassEncoding.learn(y[observed, label], shared.class_weight, of_rows, encoding.classes)
+        dataset = _label(table, y[:, label], own, weight, folding)
+        valid = None if validation is None else _label(validation[0], validation[1][:, label], own)
+        fits.append(partial(_fit, member, dataset, valid, replace(reading, encoding=own)))
     fitted = together(fits, estimator.n_jobs, lambda member: member.history_.ended == "interrupted")
     if len(fitted) < len(members):  # labels without a model cannot predict
         raise KeyboardInterrupt("fitting several labels was interrupted; none of them is kept")
@@ -95,35 +95,14 @@ def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list
     return members
 
 
-def _read_eval_set(
-    estimator: Any, eval_set: Any, reading: Reading, n_labels: int
-) -> Callable[[int, Reading], Dataset | None]:
-    """The validation rows of a label."""
-    if eval_set is None:
-        return lambda label, reading: None
-    if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-        raise ValueError("eval_set must be a pair (X_valid, y_valid)")
-    try:
-        X = validated_rows(estimator, eval_set[0], missing=reading.missing)
-        check_consistent_length(X, eval_set[1])
-        y = check_label_matrix(eval_set[1])
-        if y.shape[1] != n_labels:
-            raise ValueError(f"y must have {n_labels} columns, got {y.shape[1]}")
-    except ValueError as error:
-        raise ValueError(f"eval_set: {error}") from error
-    table = reading.table(X)
-    return lambda label, reading: _label(table, y[:, label], reading)
-
-
 def _label(
     table: Table,
     y: NDArray[np.float64],
-    reading: Reading,
+    encoding: ClassEncoding,
     weight: NDArray[Any] | None = None,
     folding: Folding | None = None,
 ) -> Dataset:
     """The rows with an observed label."""
-    encoding: Any = reading.encoding
     observed = np.flatnonzero(~np.isnan(y))
     if encoding.class_weight is not None:
         of_observed = weigh_classes(encoding.class_weight, y[observed], None if weight is None else weight[observed])
@@ -131,12 +110,3 @@ def _label(
         weight[observed] = of_observed
     number = encoding.places[np.nan_to_num(y).astype(np.int64)]
     return Dataset(table, replace(class_targets(number, 2, weight), folding=folding), observed)
-
-
-def _order(y: NDArray[np.float64], weight: NDArray[Any] | None, class_weight: Any) -> NDArray[np.int64]:
-    """The order of a label's two classes in training."""
-    observed = np.flatnonzero(~np.isnan(y))
-    of_rows = None if weight is None else weight[observed]
-    if class_weight is not None:
-        of_rows = weigh_classes(class_weight, y[observed], of_rows)
-    return class_order(y[observed].astype(np.int64), 2, of_rows)

@@ -1,12 +1,20 @@
-"""Fitting to rows outside memory: hyper-parameters are chosen on a sample in memory, then all rows are trained on."""
+"""Fitting to rows outside memory.
+
+Networks: hyper-parameters are chosen on a sample in memory, then all rows are trained on. Small trees: splits come from
+the sample, the values of the leaves from all rows.
+"""
 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import reduce
 from itertools import islice
 from numbers import Integral
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +24,22 @@ from sklearn.base import is_classifier
 
 from treelu.data.blocks import NO_ROWS, BlockRows, MappedRows, Window
 from treelu.data.dataset import Dataset
+from treelu.data.encoding import encode_classes
 from treelu.data.reading import RowWeights
 from treelu.data.rows import refuse_text_columns, validated_rows
 from treelu.data.store import RowStore, checked_weight, targets_of
-from treelu.estimators._inputs import network_config, read_eval_set
+from treelu.estimators._inputs import monotonic_signs, network_config, read_eval_set
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
+from treelu.training.pattern_counts import column_importances
 from treelu.training.progress import epoch_bar
+from treelu.training.small.finish import values_of_sums
+from treelu.training.small.fit import chosen_row
+from treelu.training.small.leaves import STRENGTH, LeafSums
 
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator
+    from treelu.estimators.small import SmallTree
 
 LARGE_BYTES = 2**30  # a memory-mapped array of fewer bytes is read as a whole
 SAMPLE_ROWS = 200_000  # on which scaling, depth, drop rate and a first network are found
@@ -170,3 +184,63 @@ def n_windows(rows: BlockRows) -> int:
 def rows_in_batch(config: NetworkConfig) -> int:
     """Rows in a batch, as given or by default."""
     return BATCH_ROWS if isinstance(config.training.batch_size, str) else int(config.training.batch_size)
+
+
+# Small trees
+
+
+def leaf_sums_of(estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | None) -> LeafSums:
+    """Sums of the targets in the leaves of a fitted estimator's tree."""
+    if is_classifier(estimator):
+        target = np.eye(len(estimator.classes_))[encode_classes(y, estimator.classes_)[1]]
+    else:
+        target = np.asarray(y, np.float64).reshape(len(y), -1)
+    tree = estimator.tree_
+    return LeafSums.of(estimator.apply(X) - tree.n_splits, target, weight, tree.n_leaves)
+
+
+def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+    """`fit` for what `is_outside_memory`."""
+    refuse_folding(estimator.cv, groups)
+    refuse_linear_leaves(estimator)
+    may_miss = estimator.missing == "indicator"
+    with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
+        part = rows.sample(SAMPLE_ROWS, np.random.default_rng(draw_seeds(estimator.random_state, 1)[0]))
+        estimator.fit(part.X, part.y, sample_weight=part.weight)
+        if len(part.y) < len(rows):
+            try:
+                parts = (leaf_sums_of(estimator, *window) for window in rows.windows_in_order())
+                total = reduce(add, parts)
+            except KeyboardInterrupt:
+                left = f"the values of the leaves are those of {len(part.y):,} of {len(rows):,} rows"
+                warnings.warn(f"fitting interrupted: {left}", stacklevel=3)
+            else:
+                set_leaf_values(estimator, total)
+    return estimator
+
+
+def refuse_linear_leaves(estimator: Any) -> None:
+    """Raise where leaves are more than their means."""
+    if estimator.linear_leaves:
+        raise ValueError("linear_leaves=True needs its rows in memory: give arrays, or leave it out")
+
+
+def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
+    """Give the fitted tree the values and counts of other rows than it was fitted to."""
+    tree, sums, mass = estimator.tree_, total.sums, total.mass
+    if is_classifier(estimator) and estimator.class_weight is not None:
+        sums = sums * _class_weights(estimator, sums.sum(axis=0))
+        mass = sums.sum(axis=1)
+    unit = mass.sum() / total.counts.sum()  # the strength is a number of rows
+    strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
+    signs = monotonic_signs(estimator, tree.n_features, sums.shape[1])
+    values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
+    estimator.tree_ = replace(tree, values=values).with_leaf_counts(total.counts, mass)
+    estimator.path_trees_[chosen_row(estimator.path_)] = estimator.tree_
+    estimator.feature_importances_ = column_importances(estimator.tree_)
+
+
+def _class_weights(estimator: Any, mass: NDArray[np.float64]) -> NDArray[np.float64]:
+    if estimator.class_weight == "balanced":
+        return np.divide(mass.sum(), len(mass) * mass, out=np.zeros(len(mass)), where=mass > 0)
+    return np.array([estimator.class_weight.get(label, 1.0) for label in estimator.classes_.tolist()])

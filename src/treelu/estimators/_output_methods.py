@@ -1,11 +1,14 @@
-"""Methods of fitted estimators that other packages implement: saving, reports, pictures."""
+"""Methods that fitted estimators share: saving, reports, pictures, logarithms of probabilities."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.tree import ObliqueTree
@@ -58,6 +61,7 @@ class PathMixin:
     """Gives an estimator with a path of sizes its picture."""
 
     path_: pd.DataFrame
+    path_trees_: list[ObliqueTree]
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.
@@ -94,3 +98,16 @@ class PathMixin:
             greater_is_better=False,
             ax=ax,
         )
+
+
+class LogProbabilities:
+    """Adds `predict_log_proba` to a classifier."""
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes."""
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The natural logarithms of :meth:`predict_proba`; −∞ for a probability of 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
@@ -44,8 +43,8 @@ Describe = Callable[[Any, Any], dict[str, Any]]  # (estimator, arrays) → a who
 Restore = Callable[[Any, Any], Any]  # the inverse: (fields, arrays) → estimator
 
 
-class NetworkState(SaveMixin, ABC):
-    """The state of estimators around networks."""
+class NetworkState(SaveMixin, BaseEstimator):
+    """The state of estimators around networks; `_state_of_model` and its inverse `_load_model` give the networks'."""
 
     fitted_: Any
     n_features_in_: int
@@ -88,25 +87,6 @@ class NetworkState(SaveMixin, ABC):
             fits = type(member) is type(self) and not isinstance(member.fitted_, FittedLabels)
             if not fits or member.n_features_in_ != self.n_features_in_ or member.classes_.tolist() != [0, 1]:
                 raise fields.error(f"member {i} does not belong to this estimator")
-
-    @abstractmethod
-    def _shared(self) -> Any:
-        """The estimator whose `standardize` and `missing` count."""
-
-    @abstractmethod
-    def _state_of_model(self, arrays: ArrayWriter) -> dict[str, Any]:
-        """The networks, and what belongs to them."""
-
-    @abstractmethod
-    def _load_model(
-        self,
-        fields: Fields,
-        arrays: ArrayReader,
-        reading: Reading,
-        history: History | None,
-        spread: NDArray[np.float64],
-    ) -> Any:
-        """The inverse of `_state_of_model`: the fit."""
 
 
 def _describe_encoding(encoding: ClassEncoding | ValueEncoding, arrays: ArrayWriter) -> dict[str, Any]:

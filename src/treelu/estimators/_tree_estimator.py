@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from treelu.data.invalid_targets import refuse_invalid_targets
-from treelu.data.rows import missing_value_errors, refuse_text_columns
-from treelu.data.spread import Matrix, spread
-from treelu.estimators._log_proba import LogProbabilities
-from treelu.estimators._output_methods import SaveMixin
+from treelu.data.spread import Matrix
+from treelu.estimators._output_methods import LogProbabilities, SaveMixin
 from treelu.tree import ObliqueTree
-from treelu.tree.rows import refuse_mask
-from treelu.tree.saved import describe_tree, restore_tree
-
-if TYPE_CHECKING:
-    from treelu.estimators._saved import Describe, Restore
-    from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
 class TreeEstimator(SaveMixin, BaseEstimator):
@@ -66,51 +56,9 @@ class TreeEstimator(SaveMixin, BaseEstimator):
         check_is_fitted(self)
         return self.tree_.n_leaves
 
+    @abstractmethod
     def _rows(self, X: Any) -> Matrix:
-        check_is_fitted(self)
-        refuse_text_columns(X)
-        with missing_value_errors(type(self).__name__, "impute missing values first"):
-            return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-
-    def _training_rows(
-        self, X: Any, y: Any, sample_weight: Any, **options: Any
-    ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
-        """X, y and weights of the rows to fit: those whose weight is not zero."""
-        refuse_text_columns(X)
-        refuse_invalid_targets(y, are_classes=is_classifier(self))
-        refuse_mask("sample_weight", sample_weight)
-        with missing_value_errors(type(self).__name__, "impute missing values first"):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(weights)
-        return X[kept], y[kept], weights[kept]
-
-    def _set_tree(self, tree: ObliqueTree, X: Matrix, sample_weight: NDArray[np.float64]) -> None:
-        self.tree_ = replace(tree, spreads=spread(X, sample_weight))
-        self.feature_importances_ = self.tree_.feature_importances()
-
-    def _state(self, arrays: ArrayWriter, describe: Describe) -> dict[str, Any]:
-        """The fitted state as JSON; arrays go into `arrays`."""
-        arrays.put("feature_importances", self.feature_importances_)
-        if hasattr(self, "training_losses_"):
-            arrays.put("training_losses", self.training_losses_)
-        return {"tree": describe_tree(self.tree_, arrays.under("tree"))}
-
-    def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
-        """The inverse of `_state`, for an estimator with its parameters set."""
-        self.tree_ = restore_tree(fields.inner("tree"), arrays.under("tree"))
-        fits = self.tree_.n_features == self.n_features_in_
-        if not fits or is_classifier(self) != self.tree_.is_classifier:
-            raise fields.error("the tree does not belong to this estimator")
-        self.feature_importances_ = arrays.floats("feature_importances", self.n_features_in_)
-        if arrays.has("training_losses"):
-            self.training_losses_ = arrays.floats("training_losses", None)
-        if self.tree_.classes is not None:
-            self.classes_ = self.tree_.classes
-
-    def _feature_names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else tuple(str(name) for name in names)
+        """Validated rows, as the fitted tree takes them."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -136,9 +84,3 @@ class TreeClassifier(LogProbabilities, TreeEstimator):
         """
         rows = self._rows(X)
         return self.tree_.predict_proba(rows)
-
-    def _encode(self, y: Any) -> NDArray[np.int64]:
-        """Set ``classes_`` and return each row's class number."""
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        return codes.reshape(-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from numbers import Real
 from typing import Any, ClassVar
@@ -14,12 +15,15 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.data.targets import probabilities
-from treelu.estimators._classifier import IncrementalClassifier, SingleClassifier
 from treelu.estimators._ensembles import SummedEnsemble
 from treelu.estimators._labels import FittedLabels
-from treelu.estimators._regressor import IncrementalRegressor, SingleRegressor
+from treelu.estimators._networks import (
+    IncrementalClassifier,
+    IncrementalRegressor,
+    SingleClassifier,
+    SingleRegressor,
+)
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
-from treelu.training import Callback
 
 
 class ELCNClassifier(SummedEnsemble, IncrementalClassifier):
@@ -108,37 +112,6 @@ class ELCNClassifier(SummedEnsemble, IncrementalClassifier):
         name: f"estimator=ALCNClassifier({name}=…)" for name in SingleClassifier._parameter_constraints
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 16,
-        combine: str = "boost",
-        shrinkage: float = 0.1,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        early_stopping: bool | int = False,
-        cv: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.combine = combine
-        self.shrinkage = shrinkage
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.early_stopping = early_stopping
-        self.cv = cv
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-
     _member_class = ALCNClassifier
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
@@ -177,6 +150,7 @@ def _staged_labels(stages: list[Iterator[NDArray[np.float64]]]) -> Iterator[NDAr
         yield np.column_stack(latest)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ELCNRegressor(SummedEnsemble, IncrementalRegressor):
     """An ensemble of (approximately) locally constant networks (ELCN, §3.6) for one or several real targets.
 
@@ -216,43 +190,8 @@ class ELCNRegressor(SummedEnsemble, IncrementalRegressor):
         name: f"estimator=ALCNRegressor({name}=…)" for name in SingleRegressor._parameter_constraints
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 16,
-        combine: str = "boost",
-        shrinkage: float = 0.1,
-        first_shrinkage: float = 1.0,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        early_stopping: bool | int = False,
-        cv: Any = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.combine = combine
-        self.shrinkage = shrinkage
-        self.first_shrinkage = first_shrinkage
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.early_stopping = early_stopping
-        self.cv = cv
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-
+    first_shrinkage: float = 1.0
     _member_class = ALCNRegressor
-
-    def _first_shrinkage(self) -> float:
-        return float(self.first_shrinkage)
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """`predict` of the first member, of the first two, and so on."""

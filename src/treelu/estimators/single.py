@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from treelu.estimators._classifier import SingleClassifier
-from treelu.estimators._regressor import SingleRegressor
+from treelu.estimators._networks import SingleClassifier, SingleRegressor
 from treelu.estimators._trees import TreeMixin
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.activations import ActivationKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +15,19 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from treelu.data.cv import read_folding
-from treelu.data.encoding import check_class_weight, encode_classes, weigh_classes
-from treelu.data.invalid_targets import refuse_invalid_targets
+from treelu.data.encoding import check_class_weight, encode_classes, refuse_invalid_targets, weigh_classes
 from treelu.data.rows import (
     check_weight,
     counted_rows,
+    read_folding,
     summable,
     tags_of_missing,
     validated_rows,
     warn_of_few_rows,
 )
 from treelu.data.spread import Matrix
-from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._large import is_outside_memory
-from treelu.estimators._leaves import fit_tree_outside_memory
-from treelu.estimators._monotonic import monotonic_signs
+from treelu.estimators._inputs import monotonic_signs, parameters_of, unchanged_by_failure
+from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._saved import PathState
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
@@ -38,13 +36,10 @@ from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
-from treelu.tree import ObliqueTree
 from treelu.tree.missing import MissingValues
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class SmallTree(PathMixin, PathState, TreeEstimator):
     """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
 
@@ -65,24 +60,21 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "random_state": ["random_state"],
     }
 
-    max_leaf_nodes: int | None
-    max_depth: int | None
-    max_terms: int | None
-    min_samples_leaf: int
-    selection: str
-    shrinkage: float | str
-    n_updates: int | str
-    round_weights: float | None
-    monotonic_cst: Any
-    linear_leaves: bool = False  # a parameter of the regressor
-    teacher: Any
-    missing: str
-    cv: Any
-    n_jobs: int | None
-    random_state: Any
-
-    path_: pd.DataFrame
-    path_trees_: list[ObliqueTree]
+    max_leaf_nodes: int | None = None
+    max_depth: int | None = None
+    max_terms: int | None = None
+    min_samples_leaf: int = 2
+    selection: str = "smallest"
+    shrinkage: float | str = "auto"
+    n_updates: int | str = "auto"
+    round_weights: float | None = None
+    monotonic_cst: Any = None
+    teacher: Any = "auto"
+    missing: str = "error"
+    cv: Any = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    linear_leaves: ClassVar[bool] = False  # a parameter of the regressor
 
     _targets: ClassVar[dict[str, Any]]  # how y is read: arguments of `check_array`
 
@@ -117,7 +109,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            self._set_fitted(fit_small_tree(data, small_tree_config(self), seed, **labels))
+            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig))
+            self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
@@ -165,6 +158,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         return tags_of_missing(super().__sklearn_tags__(), self)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     """A small oblique classification tree, trained by gradients, whose size is chosen by cross-validation.
 
@@ -258,40 +252,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     }
     _targets: ClassVar[dict[str, Any]] = {"dtype": None}
 
-    def __init__(
-        self,
-        *,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_terms: int | None = None,
-        min_samples_leaf: int = 2,
-        selection: str = "smallest",
-        shrinkage: float | str = "auto",
-        n_updates: int | str = "auto",
-        round_weights: float | None = None,
-        monotonic_cst: Any = None,
-        class_weight: dict[Any, float] | str | None = None,
-        teacher: Any = "auto",
-        missing: str = "error",
-        cv: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_terms = max_terms
-        self.min_samples_leaf = min_samples_leaf
-        self.selection = selection
-        self.shrinkage = shrinkage
-        self.n_updates = n_updates
-        self.round_weights = round_weights
-        self.monotonic_cst = monotonic_cst
-        self.class_weight = class_weight
-        self.teacher = teacher
-        self.missing = missing
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    class_weight: dict[Any, float] | str | None = None
 
     def _read_targets(
         self, y: NDArray[Any], weight: NDArray[np.float64]
@@ -305,6 +266,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         return target, summable(weight), {"link": "probability", "classes": self.classes_}
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     """A small oblique regression tree, trained by gradients, whose size is chosen by cross-validation.
 
@@ -348,40 +310,7 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
     }
     _targets: ClassVar[dict[str, Any]] = {"dtype": np.float64}
 
-    def __init__(
-        self,
-        *,
-        max_leaf_nodes: int | None = None,
-        max_depth: int | None = None,
-        max_terms: int | None = None,
-        min_samples_leaf: int = 2,
-        selection: str = "smallest",
-        shrinkage: float | str = "auto",
-        n_updates: int | str = "auto",
-        round_weights: float | None = None,
-        monotonic_cst: Any = None,
-        linear_leaves: bool = False,
-        teacher: Any = "auto",
-        missing: str = "error",
-        cv: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.max_leaf_nodes = max_leaf_nodes
-        self.max_depth = max_depth
-        self.max_terms = max_terms
-        self.min_samples_leaf = min_samples_leaf
-        self.selection = selection
-        self.shrinkage = shrinkage
-        self.n_updates = n_updates
-        self.round_weights = round_weights
-        self.monotonic_cst = monotonic_cst
-        self.linear_leaves = linear_leaves
-        self.teacher = teacher
-        self.missing = missing
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    linear_leaves: bool = False  # type: ignore[misc]
 
     def _read_targets(
         self, y: NDArray[Any], weight: NDArray[np.float64]
@@ -392,14 +321,3 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-_OF_CONFIG = (
-    "max_leaf_nodes", "max_depth", "max_terms", "min_samples_leaf", "selection", "shrinkage", "n_updates",
-    "round_weights", "linear_leaves", "teacher", "n_jobs",
-)  # fmt: skip
-
-
-def small_tree_config(estimator: Any) -> SmallTreeConfig:
-    """The parameters of an estimator, as `fit_small_tree` takes them."""
-    return SmallTreeConfig(**{name: getattr(estimator, name) for name in _OF_CONFIG})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,21 +12,24 @@ from sklearn.utils._param_validation import Interval
 
 from treelu.data.reading import Reading
 from treelu.data.rows import finite_scores
-from treelu.estimators._classifier import NetworkClassifier, SingleClassifier
 from treelu.estimators._ensembles import NetworkEnsemble
-from treelu.estimators._regressor import NetworkRegressor, SingleRegressor
-from treelu.estimators._stack import FittedStack, StackConfig, fit_stack
+from treelu.estimators._inputs import parameters_of
+from treelu.estimators._networks import NetworkClassifier, NetworkRegressor, SingleClassifier, SingleRegressor
 from treelu.estimators.single import ALCNClassifier, ALCNRegressor
 from treelu.nn import Table
-from treelu.training import Callback
+from treelu.training.stack_fit import FittedStack, StackConfig, fit_stack
 from treelu.training.stacking import Stack, describe_stack, restore_stack
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class StackedEnsemble(NetworkEnsemble):
     """An estimator around a stack."""
+
+    n_estimators: int | None = None
+    n_trees: int = 200
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **NetworkEnsemble._parameter_constraints,
@@ -34,21 +37,10 @@ class StackedEnsemble(NetworkEnsemble):
         "n_trees": [Interval(Integral, 0, None, closed="left")],
     }
     _fit = staticmethod(fit_stack)
-    fitted_: FittedStack
 
     def _config(self) -> StackConfig:
-        return StackConfig(
-            self._member_config(),
-            is_default=self.estimator is None,
-            n_estimators=self.n_estimators,
-            n_trees=int(self.n_trees),
-            bootstrap=self.bootstrap,
-            feature_fraction=float(self.feature_fraction),
-            n_jobs=self.n_jobs,
-            callbacks=self.callbacks,
-            verbose=self.verbose,
-            title=type(self).__name__,
-        )
+        is_default, given = self.estimator is None, parameters_of(self, StackConfig)
+        return StackConfig(self._member_config(), is_default=is_default, title=type(self).__name__, **given)
 
     def n_members(self, n_features: int) -> int:
         """How many networks are fitted to a table."""
@@ -139,31 +131,6 @@ class StackedClassifier(StackedEnsemble, NetworkClassifier):
     }
     _member_class = ALCNClassifier
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | None = None,
-        n_trees: int = 200,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_trees = n_trees
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-
 
 class StackedRegressor(StackedEnsemble, NetworkRegressor):
     """A stack for one or several real targets: smooth networks (ALCN), a random forest and boosted trees.
@@ -193,28 +160,3 @@ class StackedRegressor(StackedEnsemble, NetworkRegressor):
         name: f"estimator=ALCNRegressor({name}=…)" for name in SingleRegressor._parameter_constraints
     }
     _member_class = ALCNRegressor
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int | None = None,
-        n_trees: int = 200,
-        bootstrap: bool = False,
-        feature_fraction: float = 1.0,
-        cv: Any = None,
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.n_trees = n_trees
-        self.bootstrap = bootstrap
-        self.feature_fraction = feature_fraction
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state

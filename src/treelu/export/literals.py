@@ -8,15 +8,12 @@ from importlib import resources
 from treelu import __version__
 from treelu.export.program import Program
 
-_HARMLESS = re.compile(r"[A-Za-z0-9 _.,:()+-]")
-_LONGEST = 80
+_LONGEST = 80  # characters of a name in a comment
 
 
 def digits(value: float) -> str:
     """A double with 17 significant digits, from which it reads back to the last bit.
 
-    Examples
-    --------
     >>> digits(0.1), digits(3.0), digits(-1e-300)
     ('0.10000000000000001', '3.0', '-1.0000000000000000e-300')
     """
@@ -29,13 +26,11 @@ def digits(value: float) -> str:
 def comment(text: str) -> str:
     """A text that is safe in a comment of any language: plain characters, others as codes, cut if long.
 
-    Examples
-    --------
     >>> print(comment('age */ DROP TABLE "x"; --'))
     age \\u002a\\u002f DROP TABLE \\u0022x\\u0022\\u003b --
     """
     shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-    return "".join(char if _HARMLESS.match(char) else _code(ord(char)) for char in shown)
+    return re.sub(r"[^A-Za-z0-9 _.,:()+-]", lambda match: _code(ord(match[0])), shown)
 
 
 def _code(number: int) -> str:
@@ -45,8 +40,6 @@ def _code(number: int) -> str:
 def identifier(text: str, fallback: str = "tree") -> str:
     """A name for functions: letters, digits and underscores, not beginning with a digit.
 
-    Examples
-    --------
     >>> identifier("loan risk (2026)"), identifier("9 lives"), identifier("дерево")
     ('loan_risk_2026', 'tree_9_lives', 'tree')
     """
@@ -56,32 +49,21 @@ def identifier(text: str, fallback: str = "tree") -> str:
 
 def header(program: Program) -> list[str]:
     """The header of each export: the model and its origin; safe in comments."""
+    trees, used = program.trees, len(program.used_columns)
+    leaves = sum(tree.n_leaves for tree in trees)
+    size = f"{len(trees)} tree{'s' * (len(trees) != 1)}, {'1 leaf' if leaves == 1 else f'{leaves} leaves'}"
     lines = [
-        f"{comment(program.name)}: {_contents(program)}",
+        f"{comment(program.name)}: {size}, {used} of {len(program.columns)} columns used",
         f"written by treelu {__version__}",
         f"trained: {comment(program.trained) or 'not recorded'}",
         f"sha256: {program.digest}",
     ]
-    lines += [f"note: {comment(note)}" for note in dict.fromkeys(note for tree in program.trees for note in tree.notes)]
-    return lines
-
-
-def _contents(program: Program) -> str:
-    trees = program.trees
-    leaves = sum(tree.n_leaves for tree in trees)
-    count = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"
-    words = f"{count}, {'1 leaf' if leaves == 1 else f'{leaves} leaves'}"
-    return f"{words}, {len(program.used_columns)} of {len(program.columns)} columns used"
-
-
-# Source code with marked places
+    return lines + [f"note: {comment(note)}" for note in dict.fromkeys(note for tree in trees for note in tree.notes)]
 
 
 def fill(template: str, **places: str) -> str:
     """The template with each ``@NAME@`` replaced, in one pass: what is filled in is never taken for a mark.
 
-    Examples
-    --------
     >>> fill("x = @VALUE@", VALUE="'@VALUE@'")
     "x = '@VALUE@'"
     """
@@ -91,3 +73,9 @@ def fill(template: str, **places: str) -> str:
 def source(name: str) -> str:
     """The text of a template in the folder ``sources``."""
     return resources.files("treelu.export").joinpath("sources", name).read_text("utf-8")
+
+
+def sections(name: str) -> dict[str, str]:
+    """The parts of a template, each below a line ``//// NAME``."""
+    parts = re.split(r"^//// ([A-Z_]+)\n", source(name), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))

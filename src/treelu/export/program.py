@@ -185,48 +185,35 @@ class Part:
             return tree.values
         return np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
 
-    def scores(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Combined outputs of rows of features (n, n_scores), before the link."""
+    def answers(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Outputs (n, len(outputs)) of rows of features, and the number of each row's class."""
         total = np.zeros((len(X), self.n_scores))
         for tree in self.trees:
             raw = tree.decision_function(X)
-            raw = tree.link_outputs(raw) if self.combine == "vote" else raw.reshape(len(X), -1)
-            total += raw
-        return total if self.combine == "sum" else total / len(self.trees)
+            total += tree.link_outputs(raw) if self.combine == "vote" else raw.reshape(len(X), -1)
+        return self._linked(total if self.combine == "sum" else total / len(self.trees))
 
-    def answers(self, X: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Outputs (n, len(outputs)) of rows of features, and the number of each row's class."""
-        scores = self.scores(X)
+    def _linked(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Outputs of scores and the numbers of the classes; of equal scores the first."""
         outputs = scores if self.combine == "vote" else self.trees[0].link_outputs(scores)
         if self.only is not None:
             return outputs[:, [self.only]], None
-        return outputs, None if self.classes is None else self._best(scores, outputs)
-
-    def _best(self, scores: NDArray[np.float64], outputs: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The number of each row's class; of equal scores the first."""
+        if self.classes is None:
+            return outputs, None
         if self.threshold is not None:
             positive, least = self.threshold
-            return np.where(outputs[:, positive] >= least, positive, 1 - positive)
-        return (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
+            return outputs, np.where(outputs[:, positive] >= least, positive, 1 - positive)
+        return outputs, (scores[:, 0] > 0).astype(np.int64) if self.link == "logistic" else scores.argmax(axis=1)
 
     def leaf_outputs(self, tree: ObliqueTree) -> list[list[float]]:
         """The values of a tree's leaves: predictions where it is alone, else contributions to the scores."""
-        return self.leaf_answers()[0] if self.is_lookup else self.leaf_values(tree).tolist()
+        return (self._linked(self.leaf_values(tree))[0] if self.is_lookup else self.leaf_values(tree)).tolist()
 
     @property
     def leaf_labels(self) -> list[int] | None:
         """The number of the class that each leaf answers, where a leaf has its answer."""
-        return self.leaf_answers()[1] if self.is_lookup else None
-
-    def leaf_answers(self) -> tuple[list[list[float]], list[int] | None]:
-        """Where a leaf has its answer: the outputs of each, and the number of its class."""
-        tree = self.trees[0]
-        outputs = np.asarray(tree.link_outputs(tree.values), dtype=np.float64)
-        if self.only is not None:
-            return outputs[:, [self.only]].tolist(), None
-        if self.classes is None:
-            return outputs.tolist(), None
-        return outputs.tolist(), self._best(tree.values, outputs).tolist()
+        labels = self._linked(self.leaf_values(self.trees[0]))[1] if self.is_lookup else None
+        return None if labels is None else labels.tolist()
 
 
 @dataclass(frozen=True)

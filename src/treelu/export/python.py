@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from typing import Any
 
-from treelu.export.examples import examples
-from treelu.export.literals import digits, fill, header, source
-from treelu.export.program import (
-    BLANKS,
-    Category,
-    DatePart,
-    Feature,
-    Missing,
-    Number,
-    Other,
-    Part,
-    Program,
-    Term,
-    as_program,
-    linear_splits,
-    linear_terms,
-)
+from treelu.export.examples import Example
+from treelu.export.literals import digits
+from treelu.export.program import Column, Part, Program, as_program
+from treelu.export.scripts import Language, write_script
 from treelu.tree import ObliqueTree
 
 
@@ -44,28 +31,10 @@ def to_python(model: ObliqueTree | Program, *, name: str | None = None, trained:
     >>> module["predict"]({"height": 2, "age": 1})
     {'prediction': 4.0}
     """
-    whole = as_program(model, name, trained)
-    program = whole.compacted()
-    return fill(
-        source("program.py.txt"),
-        HEADER="\n".join(f"# {line}" for line in header(whole)),
-        BLANKS=ascii(BLANKS),
-        COLUMNS=_lines(_column(program, number) for number in program.used_columns),
-        FEATURES=_lines(_feature(program, feature) for feature in program.features),
-        SPLITS=_trees(program, _splits),
-        LEAVES=_trees(program, _leaves),
-        LINEAR=_trees(program, _linear),
-        PARTS=_lines(_parts(program)),
-        EXAMPLES=_lines(_examples(program)),
-    )
+    return write_script(as_program(model, name, trained), _PYTHON)
 
 
-def _lines(items: Iterable[str]) -> str:
-    return "".join(f"    {item},\n" for item in items)
-
-
-def _column(program: Program, number: int) -> str:
-    column = program.columns[number]
+def _column(column: Column) -> str:
     how = {
         "number": (column.decimal, column.thousands, column.marks) if column.is_styled else None,
         "date": column.format,
@@ -74,65 +43,29 @@ def _column(program: Program, number: int) -> str:
     return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how[column.kind]!a})"
 
 
-def _feature(program: Program, feature: Feature) -> str:
-    column = program.used_columns.index(feature.column)
-    match feature:
-        case Number(_, fill):
-            return f'("number", {column}, {None if fill is None else digits(fill)})'
-        case Missing():
-            return f'("missing", {column}, None)'
-        case Category(_, text):
-            return f'("category", {column}, {text!a})'
-        case Other(_, known):
-            return f'("other", {column}, {known!a})'
-        case DatePart(_, part, fill):
-            return f'("date", {column}, ({part!r}, {digits(fill)}))'
+def _feature(column: int, kind: str, fields: tuple[Any, ...]) -> str:
+    texts = [digits(field) if isinstance(field, float) else ascii(field) for field in fields or (None,)]
+    return f'("{kind}", {column}, {texts[0] if len(texts) == 1 else "(" + ", ".join(texts) + ")"})'
 
 
-def _trees(program: Program, write: Callable[[Part, ObliqueTree], str]) -> str:
-    return "".join(f"    [\n{write(part, tree)}    ],\n" for part in program.parts for tree in part.trees)
+def _part(first: int, part: Part) -> str:
+    link = "lookup" if part.is_lookup else part.link
+    classes = None if part.classes is None else ascii(part.classes)
+    least = None if part.threshold is None else f"({part.threshold[0]}, {digits(part.threshold[1])})"
+    names, mean = ascii(list(part.outputs)), part.combine != "sum"
+    fields = (first, len(part.trees), mean, f"{link!r}", part.only, least, classes, part.leaf_labels, names)
+    return f"({', '.join(map(str, fields))})"
 
 
-def _written(terms: list[Term]) -> str:
-    return "[" + ", ".join(f"({feature}, {digits(weight)})" for feature, weight in terms) + "]"
-
-
-def _splits(part: Part, tree: ObliqueTree) -> str:
-    return "".join(
-        f"        ({_written(split.terms)}, {digits(split.bias)}, {split.left}, {split.right}),\n"
-        for split in linear_splits(tree)
-    )
-
-
-def _leaves(part: Part, tree: ObliqueTree) -> str:
-    return "".join(f"        [{', '.join(map(digits, leaf))}],\n" for leaf in part.leaf_outputs(tree))
-
-
-def _linear(part: Part, tree: ObliqueTree) -> str:
-    return "".join(f"        [{', '.join(map(_written, leaf))}],\n" for leaf in linear_terms(tree) or [])
-
-
-def _parts(program: Program) -> list[str]:
-    lines, first = [], 0
-    for part in program.parts:
-        link = "lookup" if part.is_lookup else part.link
-        classes = None if part.classes is None else ascii(part.classes)
-        mean = part.combine != "sum"
-        names = ascii(list(part.outputs))
-        least = None if part.threshold is None else f"({part.threshold[0]}, {digits(part.threshold[1])})"
-        fields = (first, len(part.trees), mean, f"{link!r}", part.only, least, classes, part.leaf_labels, names)
-        lines.append(f"({', '.join(map(str, fields))})")
-        first += len(part.trees)
-    return lines
-
-
-def _examples(program: Program) -> list[str]:
-    lines = []
-    for example in examples(program):
+def _examples(program: Program, examples: list[Example]) -> list[str]:
+    lines, classes = [], program.parts[0].classes
+    for example in examples:
         row = {program.columns[number].name: example.row[number] for number in program.used_columns}
-        label = None
-        if example.label is not None and program.parts[0].classes is not None:
-            label = program.parts[0].classes[example.label]
-        outputs = ", ".join(map(digits, example.outputs))
-        lines.append(f"({row!a}, {list(example.leaves)}, {label!a}, [{outputs}])")
+        label = None if example.label is None or classes is None else classes[example.label]
+        lines.append(f"({row!a}, {list(example.leaves)}, {label!a}, [{', '.join(map(digits, example.outputs))}])")
     return lines
+
+
+_PYTHON = Language(
+    "program.py.txt", "#", "    ", "({}, {}, {}, {})", "({}, {})", ascii, _column, _feature, _part, _examples
+)

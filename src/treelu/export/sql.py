@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from treelu.export.dialects import DIALECTS, Dialect
-from treelu.export.examples import Cell, Example, examples
+from treelu.export.dialects import DIALECTS, NO_DATE, Dialect
+from treelu.export.examples import Example, examples
 from treelu.export.literals import header
 from treelu.export.program import (
+    Category,
+    DatePart,
+    Feature,
+    LinearSplit,
+    Missing,
+    Number,
+    Other,
     Part,
     Program,
+    Term,
     as_program,
     linear_splits,
+    linear_terms,
 )
-from treelu.export.sql_expressions import Expressions
 from treelu.tree import ObliqueTree
 
 DialectName: TypeAlias = Literal["sqlite", "duckdb", "postgresql", "plain"]
-BLOCK = 8  # splits on a path within one expression of a query: parsers allow few levels of nesting
+# Splits on a path within one expression of a query, and where all must be one: parsers allow few levels of nesting.
+BLOCK, MAX_NESTING = 8, 14
+_LARGEST = 1e308
 
 
 def to_sql(
@@ -65,8 +75,9 @@ def to_sql(
     [(0,)]
     """
     whole = as_program(model, name, trained)
-    query = _Query(whole.compacted(), _dialect(dialect))
-    text = query.self_test() if self_test else query.select(table, keep)
+    program = whole.compacted()
+    query = _Query(program, _dialect(dialect), {number: f"c{number}" for number in program.used_columns})
+    text = query.self_test() if self_test else query.select([table] if isinstance(table, str) else table, keep)
     return "\n".join([*(f"-- {line}" for line in header(whole)), text])
 
 
@@ -101,11 +112,9 @@ def sql_expressions(
     program = as_program(model).compacted()
     chosen = _dialect(dialect)
     owner = "" if table is None else f"{chosen.identifier(table)}."
-    cells = {
-        number: chosen.cell(program.columns[number], owner + chosen.identifier(program.columns[number].name))
-        for number in program.used_columns
-    }
-    return Expressions(program, chosen, cells).answers()
+    columns = {number: program.columns[number] for number in program.used_columns}
+    cells = {n: chosen.cell(column, owner + chosen.identifier(column.name)) for n, column in columns.items()}
+    return _Expressions(program, chosen, cells).answers()
 
 
 def _dialect(name: str) -> Dialect:
@@ -115,203 +124,283 @@ def _dialect(name: str) -> Dialect:
 
 
 @dataclass(frozen=True)
-class _Query:
-    """A query in steps: cells, leaves, scores, exponentials, answers; each a common table expression."""
+class _Expressions:
+    """Sums, splits and predictions as expressions; `cells` are the columns' values, NULL where one is missing."""
 
     program: Program
     dialect: Dialect
+    cells: dict[int, str]
 
-    def select(self, table: str | Sequence[str], keep: Sequence[str]) -> str:
+    def guard(self) -> str:
+        """Whether all numbers are there and finite; those that may be missing only finite. Whether dates are read."""
+        bare = [isinstance(feature, Number) and feature.fill is None for feature in self.program.features]
+        filled = {feature.column for feature, is_bare in zip(self.program.features, bare, strict=True) if not is_bare}
+        tests = []
+        for number, cell in self.cells.items():
+            if self.program.columns[number].kind == "number":
+                cell = f"COALESCE({cell}, 0)" if number in filled else cell
+                tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
+            elif self.program.columns[number].kind == "date" and self.dialect.name == "sqlite":
+                tests.append(f"COALESCE({cell}, '') <> {self.dialect.string(NO_DATE)}")
+        return " AND ".join(tests) or "1 = 1"
+
+    def term(self, feature: Feature, weight: float) -> str:
+        """A weight times a feature."""
+        cell, factor = self.cells[feature.column], self.dialect.number(weight)
+        match feature:
+            case Number(_, fill):
+                return f"{factor} * {cell if fill is None else f'COALESCE({cell}, {self.dialect.number(fill)})'}"
+            case DatePart(_, part, fill):
+                found = self.dialect.date_part(part, cell)
+                return f"{factor} * COALESCE({found}, {self.dialect.number(fill)})"
+            case Missing():
+                test = f"{cell} IS NULL"
+            case Category(_, text):
+                test = f"{cell} = {self.dialect.string(text)}"
+            case Other(_, ()):
+                test = f"{cell} IS NOT NULL"
+            case Other(_, known):
+                test = f"{cell} NOT IN ({', '.join(map(self.dialect.string, known))})"
+        return f"CASE WHEN {test} THEN {factor} ELSE {self.dialect.number(0.0)} END"
+
+    def total(self, terms: list[Term], last: float) -> str:
+        """A sum from left to right."""
+        if len(terms) > self.dialect.max_terms:
+            raise ValueError(
+                f"a sum of {len(terms)} terms is more than the dialect {self.dialect.name!r} takes "
+                f"({self.dialect.max_terms}); fit with max_tree_features, prune the tree, or export another format"
+            )
+        parts = [self.term(self.program.features[feature], weight) for feature, weight in terms]
+        return " + ".join([*parts, self.dialect.number(last)])
+
+    def route(
+        self, splits: list[LinearSplit], node: int, levels: int, leaf: Callable[[int], str], indent: str = "  "
+    ) -> str:
+        """Nested splits from a node on, as many levels as given; below them `leaf(node)`."""
+        if node >= len(splits) or levels == 0:
+            return leaf(node)
+        split = splits[node]
+        right, left = (
+            self.route(splits, child, levels - 1, leaf, indent + "  ") for child in (split.right, split.left)
+        )
+        test = f"CASE WHEN {self.total(split.terms, split.bias)} >= 0"
+        return f"{test}\n{indent}THEN {right}\n{indent}ELSE {left} END"
+
+    def leaf_texts(self, part: Part) -> dict[str, list[str]]:
+        """Where a leaf has its answer, by name what each leaf answers."""
+        found, outputs = {}, part.leaf_outputs(part.trees[0])
+        if part.classes is not None and part.leaf_labels is not None:
+            found["prediction"] = [self.dialect.label(part.classes[label]) for label in part.leaf_labels]
+        return found | {
+            name: [self.dialect.number(leaf[output]) for leaf in outputs] for output, name in enumerate(part.outputs)
+        }
+
+    def leaf_scores(self, part: Part, tree: ObliqueTree, output: int) -> list[str]:
+        """One score of each leaf of a tree."""
+        values = part.leaf_values(tree)[:, output].tolist()
+        linear = linear_terms(tree)
+        if linear is None:
+            return [self.dialect.number(value) for value in values]
+        return [self.total(leaf[output], value) for leaf, value in zip(linear, values, strict=True)]
+
+    def combined(self, part: Part, total: str) -> str:
+        """The sum of a part's trees, or their mean."""
+        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
+
+    def answers(self) -> dict[str, str]:
+        """All answers by name, one expression each."""
+        found: dict[str, str] = {}
+        for part in self.program.parts:
+            if not part.is_lookup and part.link != "identity":
+                raise ValueError(
+                    "classes from linear leaves or from several trees take more than one expression; use to_sql"
+                )
+            deepest = max(tree.depth for tree in part.trees)
+            if deepest > MAX_NESTING:
+                raise ValueError(
+                    f"a tree of depth {deepest} is too deep for one expression ({MAX_NESTING}); use to_sql"
+                )
+            if part.is_lookup:
+                found |= {name: self._nested(part.trees[0], texts) for name, texts in self.leaf_texts(part).items()}
+                continue
+            for output, name in enumerate(part.outputs):
+                sums = [self._nested(tree, self.leaf_scores(part, tree, output)) for tree in part.trees]
+                total = sums[0] if len(sums) == 1 else " +\n  ".join(f"({text})" for text in sums)
+                found[name] = self.combined(part, total)
+        return {name: f"CASE WHEN {self.guard()} THEN\n  {text}\nEND" for name, text in found.items()}
+
+    def _nested(self, tree: ObliqueTree, leaves: list[str]) -> str:
+        return self.route(linear_splits(tree), 0, MAX_NESTING, lambda node: leaves[node - tree.n_splits])
+
+
+Steps: TypeAlias = list[tuple[str, str]]  # names and texts of common table expressions
+
+
+@dataclass(frozen=True)
+class _Query(_Expressions):
+    """A query in steps: cells, leaves, scores, exponentials, answers; each a common table expression."""
+
+    def select(self, table: Sequence[str], keep: Sequence[str]) -> str:
         """The whole query on a table."""
         quote = self.dialect.identifier
-        parts = [table] if isinstance(table, str) else list(table)
-        source = f"{'.'.join(map(quote, parts))} AS {quote('treelu_source')}"
         own = quote("treelu_source")
-        kept = [f"{own}.{quote(name)}" for name in keep]
-        columns = self.program.columns
-        cells = {number: f"{own}.{quote(columns[number].name)}" for number in self.program.used_columns}
-        steps, last = self._steps(source, cells, kept)
+        cells = {number: f"{own}.{quote(self.program.columns[number].name)}" for number in self.cells}
+        steps = self._steps(f"{'.'.join(map(quote, table))} AS {own}", cells, [f"{own}.{quote(name)}" for name in keep])
         answers = self._answers()
-        taken = {name.lower() for name, _ in answers}  # names in SQL know no case
+        taken = {name.lower() for name in answers}  # names in SQL know no case
         for name in keep:
             if name.lower() in taken:
                 raise ValueError(f"keep: the output has a column {name!r} already; leave it out or rename it")
             taken.add(name.lower())
         names = [f"k{place} AS {quote(name)}" for place, name in enumerate(keep)]
-        names += [f"{text} AS {quote(name)}" for name, text in answers]
-        return f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {_columns(names)}\nFROM {last}"
+        names += [f"{text} AS {quote(name)}" for name, text in answers.items()]
+        return f"{self._with(steps)}\nSELECT {_columns(names)}\nFROM {steps[-1][0]}"
 
     def self_test(self) -> str:
         """A query that counts the example rows that are not answered as expected."""
         rows = examples(self.program)
-        n_trees, n_outputs = len(self.program.trees), len(self.program.outputs)
-        expected = [f"e{place}" for place in range(n_trees + n_outputs + self.program.has_label)]
-        lines = "\n  UNION ALL\n".join(self._example_row(row.row, self._expected(row)) for row in rows)
-        cells = {number: f"r{number}" for number in self.program.used_columns}
-        steps, last = self._steps("treelu_rows", cells, expected)
+        n_equal = len(self.program.trees) + self.program.has_label  # leaves and labels; the others are numbers
+        n_found = n_equal + len(self.program.outputs)
+        lines = "\n  UNION ALL\n".join(map(self._example_row, rows))
+        own = {number: f"r{number}" for number in self.cells}
+        steps = self._steps("treelu_rows", own, [f"e{place}" for place in range(n_found)])
         steps.insert(0, ("treelu_rows", lines))
-        found = [f"leaf_{tree}" for tree in range(n_trees)] + [text for _, text in self._answers()]
-        inner = ", ".join([f"k{place}" for place in range(len(expected))])
+        found = [f"leaf_{tree}" for tree in range(len(self.program.trees))] + list(self._answers().values())
+        inner = ", ".join([f"k{place}" for place in range(n_found)])
         inner += "".join(f",\n    {text} AS a{place}" for place, text in enumerate(found))
-        tests = [f"a{place} = k{place}" for place in range(n_trees + self.program.has_label)]
+        tests = [f"a{place} = k{place}" for place in range(n_equal)]
         tolerance = self.dialect.number(1e-9)
-        for place in range(n_trees + self.program.has_label, len(expected)):
-            tests.append(f"ABS(a{place} - k{place}) <= {tolerance} * (1 + ABS(k{place}))")
+        tests += [f"ABS(a{n} - k{n}) <= {tolerance} * (1 + ABS(k{n}))" for n in range(n_equal, n_found)]
         return (
-            f"WITH {_joined(steps, self.dialect.fence)}\nSELECT {len(rows)} - COUNT(*) AS failures\n"
-            f"FROM (SELECT {inner}\n  FROM {last}) AS answers\nWHERE {' AND '.join(tests)}"
+            f"{self._with(steps)}\nSELECT {len(rows)} - COUNT(*) AS failures\n"
+            f"FROM (SELECT {inner}\n  FROM {steps[-1][0]}) AS answers\nWHERE {' AND '.join(tests)}"
         )
 
-    def _expected(self, row: Example) -> list[str]:
+    def _example_row(self, example: Example) -> str:
+        """An example's cells and what is expected of it: leaves, label, outputs."""
+        kinds = {"number": self.dialect.double, "text": self.dialect.text, "date": self.dialect.timestamp}
+        items = []
+        for number in self.cells:
+            cell = example.row[number]
+            text = "NULL" if cell is None else self.dialect.label(cell)
+            items.append(f"CAST({text} AS {kinds[self.program.columns[number].kind]}) AS r{number}")
         classes = self.program.parts[0].classes
-        labels = [] if row.label is None or classes is None else [self.dialect.label(classes[row.label])]
-        return [*map(str, row.leaves), *labels, *map(self.dialect.number, row.outputs)]
+        labels = [] if example.label is None or classes is None else [self.dialect.label(classes[example.label])]
+        expected = [*map(str, example.leaves), *labels, *map(self.dialect.number, example.outputs)]
+        items += [f"{text} AS e{place}" for place, text in enumerate(expected)]
+        return f"  SELECT {', '.join(items)}"
 
-    def _example_row(self, row: Sequence[Cell], expected: list[str]) -> str:
-        cells = []
-        for number in self.program.used_columns:
-            column = self.program.columns[number]
-            kinds = {"number": self.dialect.double, "text": self.dialect.text, "date": self.dialect.timestamp}
-            cell = row[number]
-            text = (
-                "NULL"
-                if cell is None
-                else self.dialect.number(cell)
-                if isinstance(cell, float)
-                else self.dialect.string(cell)
-            )
-            cells.append(f"CAST({text} AS {kinds[column.kind]}) AS r{number}")
-        cells += [f"{text} AS e{place}" for place, text in enumerate(expected)]
-        return f"  SELECT {', '.join(cells)}"
+    def _with(self, steps: Steps) -> str:
+        return "WITH " + ",\n".join(f"{name} AS {self.dialect.fence}(\n{text}\n)" for name, text in steps)
 
     # Steps
 
-    def _steps(self, source: str, own: dict[int, str], kept: list[str]) -> tuple[list[tuple[str, str]], str]:
-        """Names and texts of the steps up to the answers, and the name of the last; `own` are the source's columns."""
-        used = self.program.used_columns
+    def _steps(self, source: str, own: dict[int, str], kept: list[str]) -> Steps:
+        """The steps up to the answers; `own` are the source's columns."""
         carried = [f"k{place}" for place in range(len(kept))]
         items = [f"{text} AS {name}" for text, name in zip(kept, carried, strict=True)]
-        for number in used:
-            items.append(f"{self.dialect.cell(self.program.columns[number], own[number])} AS c{number}")
+        for number, text in own.items():
+            items.append(f"{self.dialect.cell(self.program.columns[number], text)} AS c{number}")
         steps = [("treelu_cells", f"  SELECT {_columns(items or ['1 AS nothing'])}\n  FROM {source}")]
-        expressions = Expressions(self.program, self.dialect, {number: f"c{number}" for number in used})
-        cells = [f"c{number}" for number in used]
-        for names in self._route(expressions):
-            steps.append(_step(f"treelu_leaves_{len(steps)}", [*carried, *cells, *names], steps))
+        for names in self._route():
+            steps.append(_step(f"treelu_leaves_{len(steps)}", [*carried, *self.cells.values(), *names], steps))
         carried += [f"leaf_{tree}" for tree in range(len(self.program.trees))]
-        for names in self._score(expressions):
+        for names in self._score():
             steps.append(_step(f"treelu_scores_{len(steps)}", [*carried, *names], steps))
-        return steps, steps[-1][0]
-
-    def _route(self, expressions: Expressions) -> list[list[str]]:
-        """For each step the columns with the node that a row has reached in each tree; NULL where it cannot go on."""
-        trees = self.program.trees
-        deepest = max(tree.depth for tree in trees)
-        steps = [[self._first_block(expressions, number) for number in range(len(trees))]]
-        for level in range(BLOCK, deepest, BLOCK):
-            steps.append([self._next_block(expressions, number, level) for number in range(len(trees))])
         return steps
 
-    def _first_block(self, expressions: Expressions, number: int) -> str:
-        nested = expressions.route(linear_splits(self.program.trees[number]), 0, BLOCK, str)
-        return f"CASE WHEN {expressions.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
+    def _route(self) -> list[list[str]]:
+        """For each step the columns with the node that a row has reached in each tree; NULL where it cannot go on."""
+        deepest = max(tree.depth for tree in self.program.trees)
+        return [
+            [self._block(number, tree, level) for number, tree in enumerate(self.program.trees)]
+            for level in range(0, max(1, deepest), BLOCK)
+        ]
 
-    def _next_block(self, expressions: Expressions, number: int, level: int) -> str:
-        tree = self.program.trees[number]
+    def _block(self, number: int, tree: ObliqueTree, level: int) -> str:
+        """The node that rows reach from those of a level on."""
         splits, depths = linear_splits(tree), tree.node_depths()
+        if level == 0:
+            nested = self.route(splits, 0, BLOCK, str)
+            return f"CASE WHEN {self.guard()} THEN\n  {nested}\n  END AS leaf_{number}"
         roots = [node for node in range(tree.n_splits) if depths[node] == level]
         if not roots:
             return f"leaf_{number}"
-        cases = "\n  ".join(f"WHEN {node} THEN {expressions.route(splits, node, BLOCK, str)}" for node in roots)
+        cases = "\n  ".join(f"WHEN {node} THEN {self.route(splits, node, BLOCK, str)}" for node in roots)
         return f"CASE leaf_{number} {cases}\n  ELSE leaf_{number} END AS leaf_{number}"
 
-    def _score(self, expressions: Expressions) -> list[list[str]]:
+    def _score(self) -> list[list[str]]:
         """Steps for parts whose answers are computed: scores; the best class; exponentials below the best's."""
-        scores, shifts, powers = list[str](), list[str](), list[str]()
-        first = 0
-        for number, part in enumerate(self.program.parts):
-            columns = _score_columns(number, part)
-            for output, name in enumerate(columns if not part.is_lookup else ()):
-                scores.append(f"{self._score_text(expressions, part, first, output)} AS {name}")
-            if part.link in ("logistic", "softmax") and not part.is_lookup:
-                best = f"best_{number}"
-                largest = _case(best, {str(k): name for k, name in enumerate(columns)})
-                shifts.append(f"{_best(columns)} AS {best}")
-                for k, name in enumerate(columns):
-                    powers.append(self._power(name, largest, f"power_{number}_{k}"))
-            elif not part.is_lookup and part.classes is not None:
-                shifts.append(f"{_best(columns)} AS best_{number}")
-            first += len(part.trees)
-        if not scores:
-            return []
-        names = [item.rsplit(" AS ", 1)[1] for item in scores]
-        steps = [scores, [*names, *shifts]] if shifts else [scores]
+        scores, bests, powers = dict[str, str](), dict[str, str](), dict[str, str]()
+        for number, first, part in self._parts():
+            if part.is_lookup:
+                continue
+            columns, best = _score_columns(number, part), f"best_{number}"
+            scores |= {name: self._score_text(part, first, output) for output, name in enumerate(columns)}
+            if part.classes is not None or part.link in ("logistic", "softmax"):
+                bests[best] = _best(columns)
+            if part.link in ("logistic", "softmax"):
+                largest = _case(best, dict(enumerate(columns)))
+                powers |= {f"power_{number}_{k}": self._power(name, largest) for k, name in enumerate(columns)}
+        steps = [_named(scores)] if scores else []
+        if bests:
+            steps.append([*scores, *_named(bests)])
         if powers:
-            lowered = [power.rsplit(" AS ", 1)[1] for power in powers]
-            bests = [item.rsplit(" AS ", 1)[1] for item in shifts]
-            steps.append([*names, *bests, *powers])
-            steps.append([*names, *bests, *(f"{self.dialect.exponential(name)} AS {name}" for name in lowered)])
+            exponentials = {name: self.dialect.exponential(name) for name in powers}
+            steps += [[*scores, *bests, *_named(step)] for step in (powers, exponentials)]
         return steps
 
-    def _score_text(self, expressions: Expressions, part: Part, first: int, output: int) -> str:
+    def _parts(self) -> Iterable[tuple[int, int, Part]]:
+        """The parts with their numbers and those of their first trees."""
+        first = 0
+        for number, part in enumerate(self.program.parts):
+            yield number, first, part
+            first += len(part.trees)
+
+    def _score_text(self, part: Part, first: int, output: int) -> str:
         """One score of a part: the sum or the mean over its trees."""
         if part.link == "logistic":  # the first class has the score 0
             if output == 0:
                 return f"CASE WHEN leaf_{first} IS NULL THEN NULL ELSE {self.dialect.number(0.0)} END"
             output = 0
-        sums = []
-        for place, tree in enumerate(part.trees):
-            values = expressions.leaf_outputs(part, tree, output)
-            cases = {str(tree.n_splits + leaf): value for leaf, value in enumerate(values)}
-            sums.append(_case(f"leaf_{first + place}", cases))
-        total = " +\n  ".join(sums)
-        return total if part.combine == "sum" else f"({total}) / {self.dialect.number(len(part.trees))}"
+        sums = [
+            _leaf_case(first + place, tree, self.leaf_scores(part, tree, output))
+            for place, tree in enumerate(part.trees)
+        ]
+        return self.combined(part, " +\n  ".join(sums))
 
-    def _power(self, name: str, largest: str, power: str) -> str:
+    def _power(self, name: str, largest: str) -> str:
         """How far a score is below the best, at most 80: e to the power of -80 is nothing beside 1."""
-        lowest = self.dialect.number(-80.0)
-        below = f"{name} - ({largest})"
-        return f"CASE WHEN {below} < {lowest} THEN {lowest} ELSE {below} END AS {power}"
+        lowest, below = self.dialect.number(-80.0), f"{name} - ({largest})"
+        return f"CASE WHEN {below} < {lowest} THEN {lowest} ELSE {below} END"
 
     # Answers
 
-    def _answers(self) -> list[tuple[str, str]]:
+    def _answers(self) -> dict[str, str]:
         """Names and expressions of the answers, on the columns of the last step."""
-        found: list[tuple[str, str]] = []
-        first = 0
-        for number, part in enumerate(self.program.parts):
-            found += self._lookup(part, first) if part.is_lookup else self._computed(part, number)
-            first += len(part.trees)
+        found: dict[str, str] = {}
+        for number, first, part in self._parts():
+            if part.is_lookup:
+                texts = self.leaf_texts(part).items()
+                found |= {name: _leaf_case(first, part.trees[0], leaves) for name, leaves in texts}
+            else:
+                found |= self._computed(part, number)
         return found
 
-    def _lookup(self, part: Part, first: int) -> list[tuple[str, str]]:
-        outputs, labels = part.leaf_answers()
-        start = part.trees[0].n_splits
-        found = []
-        if part.classes is not None and labels is not None:
-            cases = {str(start + leaf): self.dialect.label(part.classes[label]) for leaf, label in enumerate(labels)}
-            found.append(("prediction", _case(f"leaf_{first}", cases)))
-        for output, name in enumerate(part.outputs):
-            values = {str(start + leaf): self.dialect.number(value[output]) for leaf, value in enumerate(outputs)}
-            found.append((name, _case(f"leaf_{first}", values)))
-        return found
-
-    def _computed(self, part: Part, number: int) -> list[tuple[str, str]]:
-        columns = _score_columns(number, part)
-        found = []
-        if part.classes is not None:
-            cases = {str(k): self.dialect.label(label) for k, label in enumerate(part.classes)}
-            found.append(("prediction", _case(f"best_{number}", cases)))
+    def _computed(self, part: Part, number: int) -> dict[str, str]:
+        columns, found = _score_columns(number, part), {}
         if part.link in ("logistic", "softmax"):
             powers = [f"power_{number}_{k}" for k in range(len(columns))]
-            whole = " + ".join(powers)
-            columns = [f"{power} / ({whole})" for power in powers]
-        if part.threshold is not None and part.classes is not None:
-            p, least = columns[part.threshold[0]], self.dialect.number(part.threshold[1])
-            yes, no = (self.dialect.label(part.classes[k]) for k in (part.threshold[0], 1 - part.threshold[0]))
-            found = [("prediction", f"CASE WHEN {p} >= {least} THEN {yes} WHEN {p} < {least} THEN {no} END")]
+            columns = [f"{power} / ({' + '.join(powers)})" for power in powers]
+        if part.classes is not None:
+            labels = [self.dialect.label(label) for label in part.classes]
+            found["prediction"] = _case(f"best_{number}", dict(enumerate(labels)))
+            if part.threshold is not None:
+                positive, least = part.threshold[0], self.dialect.number(part.threshold[1])
+                p, yes, no = columns[positive], labels[positive], labels[1 - positive]
+                found["prediction"] = f"CASE WHEN {p} >= {least} THEN {yes} WHEN {p} < {least} THEN {no} END"
         kept = columns if part.only is None else [columns[part.only]]
-        return found + list(zip(part.outputs, kept, strict=True))
+        return found | dict(zip(part.outputs, kept, strict=True))
 
 
 def _score_columns(number: int, part: Part) -> list[str]:
@@ -327,18 +416,22 @@ def _best(columns: list[str]) -> str:
     return f"CASE {' '.join(cases)} ELSE {len(columns) - 1} END"
 
 
-def _case(column: str, cases: dict[str, str]) -> str:
+def _case(column: str, cases: dict[int, str]) -> str:
     lines = "\n    ".join(f"WHEN {key} THEN {value}" for key, value in cases.items())
     return f"CASE {column}\n    {lines}\n  END"
+
+
+def _leaf_case(number: int, tree: ObliqueTree, texts: list[str]) -> str:
+    return _case(f"leaf_{number}", dict(enumerate(texts, tree.n_splits)))
 
 
 def _columns(items: Sequence[str]) -> str:
     return ",\n  ".join(items)
 
 
-def _step(name: str, items: Sequence[str], before: Sequence[tuple[str, str]]) -> tuple[str, str]:
+def _named(items: dict[str, str]) -> list[str]:
+    return [f"{text} AS {name}" for name, text in items.items()]
+
+
+def _step(name: str, items: Sequence[str], before: Steps) -> tuple[str, str]:
     return name, f"  SELECT {_columns(items)}\n  FROM {before[-1][0]}"
-
-
-def _joined(steps: Sequence[tuple[str, str]], fence: str) -> str:
-    return ",\n".join(f"{name} AS {fence}(\n{text}\n)" for name, text in steps)

@@ -1,4 +1,4 @@
-"""Estimators as arrays and JSON, and back."""
+"""Estimators as arrays and JSON, and back; those of earlier versions as today's classes and parameters."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from treelu import estimators
-from treelu.persistence.migration import SEARCHES, today
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
 from treelu.training import Settings
+from treelu.training.settings import NAMES
 from treelu.tree.check import MAX_FEATURES
 
 _TASKS = ("Classifier", "Regressor")
 _NETWORKS = tuple(f"{family}{task}" for family in ("LCN", "ALCN", "LLN", "ELCN", "Stacked") for task in _TASKS)
 _GRAPHS = tuple(f"GCN{task}" for task in _TASKS)  # they need torch, and have no features
 _BASELINES = (*(f"{family}{task}" for family in ("HHCART", "TAO") for task in _TASKS), *_GRAPHS)
-_KINDS = (
-    *_NETWORKS,
-    *(f"ObliqueTree{task}" for task in _TASKS),
-    *_BASELINES,
-)
+_KINDS = (*_NETWORKS, *(f"ObliqueTree{task}" for task in _TASKS), *_BASELINES)
+
+# Of earlier versions
+_SEARCHES = ("LCNClassifierCV", "LCNRegressorCV")  # once searches of hyper-parameters; GridSearchCV does the same
+_RENAMED = {"max_features": "max_tree_features"}
+_OF_ENSEMBLES = {
+    "n_estimators", "combine", "shrinkage", "first_shrinkage", "bootstrap", "feature_fraction", "early_stopping",
+    "warm_start", "n_jobs", "callbacks", "verbose", "random_state",
+}  # fmt: skip
+_NOT_OF_STACKS = {"combine", "shrinkage", "first_shrinkage", "early_stopping", "warm_start"}
+_MEMBERS = 16  # of averaged and boosted ensembles, where n_estimators was None
 
 
 def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
@@ -32,15 +38,17 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
     kind = type(model).__name__
     if kind not in _KINDS or type(model) is not _class_of(kind):
         raise TypeError(f"cannot save a {kind}; what can be saved: {', '.join(('ObliqueTree', *_KINDS))}")
-    described = {"kind": kind, "parameters": _describe_parameters(model, arrays)}
+    described: dict[str, Any] = {"kind": kind, "parameters": _describe_parameters(model, arrays)}
     if kind not in _GRAPHS:
-        described |= _describe_features(model)
+        names = getattr(model, "feature_names_in_", None)
+        described["n_features"] = int(model.n_features_in_)
+        described["feature_names"] = None if names is None else [str(name) for name in names]
     return {**described, **model._state(arrays, describe_estimator)}
 
 
 def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
     """The inverse of `describe_estimator`."""
-    if fields.text("kind") in SEARCHES:  # what was chosen is the model
+    if fields.text("kind") in _SEARCHES:  # what was chosen is the model
         return restore_estimator(fields.inner("best"), arrays.under("best"))
     kind, parameters = today(fields.text("kind"), fields.inner("parameters").data)
     if kind not in _KINDS:
@@ -53,7 +61,12 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
         )
     estimator = _restore_parameters(estimator_class, Fields(parameters, fields.where))
     if kind not in _GRAPHS:
-        _restore_features(estimator, fields)
+        estimator.n_features_in_ = fields.whole("n_features", low=1, high=MAX_FEATURES)
+        if "feature_names" in fields:
+            names = fields.texts("feature_names")
+            if len(names) != estimator.n_features_in_:
+                raise fields.error(f"there must be {estimator.n_features_in_} feature names")
+            estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator
 
@@ -70,22 +83,12 @@ def _class_of(kind: str) -> Any:
         return None
 
 
-# What all estimators have: parameters and the features they were fitted on
-
-
-def _describe_features(estimator: Any) -> dict[str, Any]:
-    names = getattr(estimator, "feature_names_in_", None)
-    return {
-        "n_features": int(estimator.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
-    }
+# Parameters
 
 
 def _describe_parameters(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
     check_is_fitted(estimator)
-    kind: Any = type(estimator)
-    defaults = _defaults(kind)
-    parameters = {}
+    defaults, parameters = _defaults(type(estimator)), {}
     for name, value in estimator.get_params(deep=False).items():
         try:
             if name == "cv" and not isinstance(value, int | None):
@@ -96,15 +99,6 @@ def _describe_parameters(estimator: Any, arrays: ArrayWriter) -> dict[str, Any]:
             parameters[name] = _plain(defaults[name])
             arrays.left_out[name] = repr(defaults[name])
     return parameters
-
-
-def _restore_features(estimator: Any, fields: Fields) -> None:
-    estimator.n_features_in_ = fields.whole("n_features", low=1, high=MAX_FEATURES)
-    if "feature_names" in fields:
-        names = fields.texts("feature_names")
-        if len(names) != estimator.n_features_in_:
-            raise fields.error(f"there must be {estimator.n_features_in_} feature names")
-        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _restore_parameters(kind: Any, fields: Fields) -> Any:
@@ -152,3 +146,33 @@ def _from_plain(value: Any) -> Any:
             raise fields.error(f"unknown kind of estimator {name!r}")
         return _restore_parameters(getattr(estimators, name), Fields(parameters, fields.where))
     return tuple(value) if isinstance(value, list) else value
+
+
+# Earlier versions
+
+
+def today(kind: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """A saved kind of estimator and its parameters, with the names and places they have today."""
+    if kind.startswith("ELCN"):
+        return _ensemble_today(kind, parameters)
+    if not kind.startswith(("LCN", "ALCN", "LLN")):
+        return kind, parameters
+    own = {_RENAMED.get(name, name): value for name, value in parameters.items() if name not in NAMES}
+    training = [[name, value] for name, value in parameters.items() if name in NAMES]
+    return kind, {**own, "training": {"pairs": training}} if training else own
+
+
+def _ensemble_today(kind: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    task = kind.removeprefix("ELCN")
+    if "member" in parameters:  # version 0.1 repeated what members take
+        own = {name: value for name, value in parameters.items() if name in _OF_ENSEMBLES}
+        of_member = {name: value for name, value in parameters.items() if name not in {*own, "member"}}
+        of_member = {"annealing": 1.0, "straight_through": False, "schedule": "constant", **of_member}
+        pattern = {"estimator": f"{parameters['member'].upper()}{task}", "parameters": of_member}
+        parameters = {**own, "estimator": pattern}
+    if parameters.get("combine") == "stack":
+        return f"Stacked{task}", {name: value for name, value in parameters.items() if name not in _NOT_OF_STACKS}
+    known = {name: value for name, value in parameters.items() if name != "n_trees"}
+    if known.get("n_estimators", 1) is None:
+        known["n_estimators"] = _MEMBERS
+    return kind, known

@@ -9,9 +9,8 @@ import re
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.numpy import load as read_safetensors
@@ -79,11 +78,10 @@ def save(model: Any, path: str | os.PathLike[str], *, beside: Mapping[str, bytes
 
 
 def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, bytes]) -> None:
-    """Put a model into a folder that nobody else writes to.
+    """Put a model into a folder that nobody else writes to; a full disk or an interrupt leaves the folder as it was.
 
-    All files are on the disk under temporary names before any is renamed or removed: a full disk or an interrupt leaves
-    the folder as it was. The earlier model's reports go before its manifest does, so that none stands beside another
-    model.
+    All files are on the disk under temporary names before any is renamed or removed. The earlier model's reports go
+    before its manifest does, so that none stands beside another model.
     """
     earlier, name = own_files(folder), _arrays_name(arrays)
     check_beside(folder, list(beside))
@@ -111,8 +109,7 @@ def _replace(folder: Path, manifest: bytes, arrays: bytes, beside: dict[str, byt
     remove_leftovers(folder, rf"({_ARRAYS_NAME.pattern}|{re.escape(MANIFEST)}|(report|tree)[^/]*)")
 
 
-@dataclass(frozen=True)
-class OwnFiles:
+class OwnFiles(NamedTuple):
     """The files of the model in a folder, besides its manifest: the arrays' file, and the files beside them."""
 
     arrays: str | None = None
@@ -141,11 +138,7 @@ def _beside_in_first_version(manifest: dict[str, Any]) -> list[str]:
         return []
     words = [re.sub(r"[^\w.-]+", "-", target).strip("-.") or "target" for target in model["targets"]]
     ends = ["", *(f"-{word}" for word in words)]
-    return [
-        f"{stem}{end}{kind}"
-        for end in ends
-        for stem, kind in (("tree", ".txt"), ("tree", ".json"), ("report", ".html"))
-    ]
+    return [name for end in ends for name in (f"tree{end}.txt", f"tree{end}.json", f"report{end}.html")]
 
 
 def check_beside(folder: Path, names: list[str]) -> None:
@@ -191,11 +184,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _read_files(folder: Path) -> tuple[bytes, bytes]:
-    """The bytes of the two files.
-
-    Another process may replace the model between the two reads, and then the manifest names another second file. After
-    some tries writers are kept out.
-    """
+    """The bytes of the two files, which another process may replace between two reads: at last writers are kept out."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError):
             return _read_both(folder)
@@ -248,9 +237,8 @@ def dumps(model: Any, *, beside: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
         "treelu": __version__,
         "arrays": {"file": _arrays_name(arrays), "bytes": len(arrays), "sha256": _sha256(arrays)},
         "model": description,
+        "beside": list(beside),
     }
-    if beside:
-        manifest["beside"] = list(beside)
     text = json.dumps(manifest | {"sha256": _checksum(manifest)}).encode()
     _check_size(text)
     return text, arrays
@@ -318,10 +306,7 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
 
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
         trees, carts = (
-            tuple(
-                restore_tree(Fields(tree, f"{fields.where}.{name}s[{k}]"), arrays.under(f"{name}{k}"))
-                for k, tree in enumerate(fields.items(f"{name}s"))
-            )
+            tuple(restore_tree(tree, arrays.under(f"{name}{k}")) for k, tree in enumerate(fields.inners(f"{name}s")))
             for name in ("tree", "cart")
         )
         return TableModel.from_dict(fields.data, estimator, trees, carts)

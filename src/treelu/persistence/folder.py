@@ -26,20 +26,7 @@ except ImportError:  # Windows
 
 
 class Staged:
-    """A file in the making: under a temporary name until `publish`, gone after `discard`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> staged = Staged(folder / "a.txt")
-    >>> _ = staged.file.write(b"whole")
-    >>> (folder / "a.txt").exists()
-    False
-    >>> staged.publish()
-    >>> (folder / "a.txt").read_bytes()
-    b'whole'
-    """
+    """A file in the making: under a temporary name until `publish`, gone after `discard`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

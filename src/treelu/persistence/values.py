@@ -37,13 +37,7 @@ class ArrayWriter:
         self.arrays[self._prefix + name] = np.ascontiguousarray(array)
 
     def labels(self, labels: NDArray[Any]) -> dict[str, Any]:
-        """An array of labels as JSON, for `Fields.labels`; the file has no array for it.
-
-        Examples
-        --------
-        >>> ArrayWriter().labels(np.array(["no", "yes"]))
-        {'dtype': 'str', 'values': ['no', 'yes']}
-        """
+        """An array of labels as JSON, for `Fields.labels`; the file has no array for it."""
         name = {"U": "str", "O": "object", "T": "object"}.get(labels.dtype.kind, labels.dtype.name)
         values = labels.tolist()
         odd = [value for value in values if not isinstance(value, str | bool | int | float)]
@@ -65,7 +59,6 @@ class ArrayReader:
         return ArrayReader(self.arrays, self.taken, f"{self._prefix}{name}/")
 
     def has(self, name: str) -> bool:
-        """Whether there is such an array."""
         return self._prefix + name in self.arrays
 
     def floats(self, name: str, *shape: int | None, dtype: Any = np.float64, gaps: bool = False) -> NDArray[Any]:
@@ -108,7 +101,7 @@ class ArrayReader:
 
 
 class Fields:
-    """A JSON object being read: each value's type is checked where it is taken."""
+    """A JSON object being read: each value's type is checked where it is taken, and named by the method."""
 
     def __init__(self, data: Any, where: str) -> None:
         if not isinstance(data, dict):
@@ -119,36 +112,29 @@ class Fields:
         return self.data.get(name) is not None
 
     def any(self, name: str) -> Any:
-        """A value of any type."""
         if name not in self.data:
             raise ModelFileError(f"{self.where} has no field {name!r}")
         return self.data[name]
 
     def text(self, name: str) -> str:
-        """A string."""
         return self._of(name, str, "a string")
 
     def flag(self, name: str) -> bool:
-        """True or false."""
         return self._of(name, bool, "true or false")
 
     def items(self, name: str) -> list[Any]:
-        """A list."""
         return self._of(name, list, "a list")
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings."""
         values = self.items(name)
         if not all(isinstance(value, str) for value in values):
             raise ModelFileError(f"{self.where}: {name} must be a list of strings")
         return values
 
     def inner(self, name: str) -> Fields:
-        """An object."""
         return Fields(self.any(name), f"{self.where}.{name}")
 
     def inners(self, name: str) -> list[Fields]:
-        """A list of objects."""
         return [Fields(item, f"{self.where}.{name}[{number}]") for number, item in enumerate(self.items(name))]
 
     def labels(self, name: str) -> NDArray[Any]:
@@ -176,12 +162,11 @@ class Fields:
     def whole(self, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
         """An integer within bounds."""
         value = self.any(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        if type(value) is not int or not low <= value <= high:
             raise ModelFileError(f"{self.where}: {name} must be an integer from {low}, got {_shown(value)}")
         return value
 
     def number(self, name: str) -> float:
-        """A finite number."""
         value = self.any(name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
             raise ModelFileError(f"{self.where}: {name} must be a finite number, got {_shown(value)}")

@@ -28,27 +28,8 @@ def classification_cautions(
 ) -> list[str]:
     """Warnings about a classifier's scores.
 
-    Parameters
-    ----------
-    target, probability : arrays
-        Class numbers, and probabilities of shape (n_rows, n_classes).
-    names : list of str
-        Of the classes.
-    threshold : float
-        Of two classes, the probability from which the second is predicted.
-    weighted : bool
-        Whether training gave classes weights.
-    strongest : str or None
-        The feature that takes part most.
-
-    Examples
-    --------
-    >>> target = np.repeat([0, 1], [95, 5])
-    >>> for line in classification_cautions(
-    ...     target, np.tile([0.9, 0.1], (100, 1)), ["no", "yes"], threshold=0.5, weighted=True, strongest=None
-    ... ):
-    ...     print(line)
-    'yes' is never predicted, although 5 of 100 rows are 'yes'; the threshold can be lowered
+    Of two classes, `threshold` is the probability from which the second is predicted. `weighted`: training gave classes
+    weights. `strongest`: the feature that takes part most.
     """
     counts = np.bincount(target.astype(int), minlength=len(names))
     decided = decide(probability, threshold)
@@ -60,30 +41,26 @@ def classification_cautions(
         lines.append(_perfect("every row is predicted right", strongest))
     remedy = "" if weighted else "; give each class the same weight (--balanced, class_weight='balanced')"
     lower = " or lower the threshold" if remedy else "; the threshold can be lowered"
-    binary = len(names) == 2
+    advice = remedy + (lower if len(names) == 2 else "")
     never = [k for k in range(len(names)) if counts[k] and not (decided == k).any()]
     for k in never[:3]:
         lines.append(
             f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows "
-            f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}"
-            f"{remedy}{lower if binary else ''}"
+            f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}{advice}"
         )
     rare = int(np.argmin(np.where(counts > 0, counts, len(target) + 1)))
     share, common = counts[rare] / len(target), int(counts.argmax())
+    always = f"always answering {names[common]!r} would be right in {counts[common] / len(target):.1%}"
     if not never and not weighted and share < RARE and rare != common:
         found = (decided[target == rare] == rare).mean()
         if found < 0.5:
             lines.append(
-                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: always answering "
-                f"{names[common]!r} would be right in {counts[common] / len(target):.1%} of the rows{remedy}"
-                f"{lower if binary else ''}"
+                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: {always} of the rows"
+                f"{advice}"
             )
     right = (decided == target).mean()
     if len(target) >= ENOUGH_ROWS and not weighted and threshold == 0.5 and right < counts[common] / len(target):
-        lines.append(
-            f"{right:.1%} of the rows are predicted right; always answering {names[common]!r} would be right in "
-            f"{counts[common] / len(target):.1%}"
-        )
+        lines.append(f"{right:.1%} of the rows are predicted right; {always}")
     return lines
 
 
@@ -94,14 +71,7 @@ def _few_rows(n_rows: int) -> list[str]:
 
 
 def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positive: int, threshold: float) -> list[str]:
-    """Warnings of leaves that predict one class while most of their rows here are of another.
-
-    Examples
-    --------
-    >>> leaf = {"node": 4, "n": 20, "prediction": [0.55, 0.45], "observed": [5, 15]}
-    >>> leaf_cautions([leaf], ["no", "yes"], 1, 0.5)
-    ["leaf 4 predicts 'no' (55%), although 75% of its 20 rows here are 'yes'; a threshold of 0.45 would call them so"]
-    """
+    """Warnings of leaves that predict one class while most of their rows here are of another."""
     lines = []
     for leaf in sorted(leaves, key=lambda leaf: -(leaf["n"] or 0)):
         predicted, observed = leaf["prediction"], leaf["observed"]
@@ -125,14 +95,7 @@ def leaf_cautions(leaves: Sequence[Mapping[str, Any]], names: list[str], positiv
 
 
 def regression_cautions(target: Floats, prediction: Floats, *, strongest: str | None) -> list[str]:
-    """Warnings about a regressor's scores.
-
-    Examples
-    --------
-    >>> y = np.arange(30.0)
-    >>> regression_cautions(y, y, strongest="z")
-    ["R² is 1.0000; is the answer among the features ('z' takes part most)? Scores like this are rare"]
-    """
+    """Warnings about a regressor's scores."""
     spread = float(((target - target.mean()) ** 2).sum())
     if len(target) < ENOUGH_ROWS or spread == 0:
         return _few_rows(len(target))

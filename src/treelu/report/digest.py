@@ -15,17 +15,7 @@ KEPT = 4096  # hashes; tables of up to so many different rows are recognised exa
 
 @dataclass(frozen=True, eq=False)
 class RowDigest:
-    """The smallest hashes of some rows, as a sample of them that any other table can be compared with.
-
-    Examples
-    --------
-    >>> X = np.random.default_rng(0).normal(size=(100, 3))
-    >>> digest = RowDigest.of(X)
-    >>> digest.share_of(X), digest.share_of(X + 1), digest.share_of(np.r_[X[:30], X[:10] + 1])
-    (1.0, 0.0, 0.75)
-    >>> RowDigest.from_dict(digest.to_dict()).share_of(X)
-    1.0
-    """
+    """The smallest hashes of some rows, as a sample of them that any other table can be compared with."""
 
     hashes: NDArray[np.uint64]  # ascending, different
     n_rows: int
@@ -67,15 +57,7 @@ class RowDigest:
 
 
 def row_hashes(X: Any) -> NDArray[np.uint64]:
-    """A hash of each row, the same for dense and sparse rows.
-
-    Examples
-    --------
-    >>> from scipy import sparse
-    >>> X = np.array([[0.0, 1.0], [2.0, 0.0]])
-    >>> np.array_equal(row_hashes(X), row_hashes(sparse.csr_array(X)))
-    True
-    """
+    """A hash of each row, the same for dense and sparse rows."""
     given: Any = X
     rows: Any = given.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
     n_rows, n_features = rows.shape

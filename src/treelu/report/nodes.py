@@ -16,23 +16,10 @@ HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
 
 
 def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_weights: int) -> dict[str, Any]:
-    """Everything that the page draws of one tree.
+    """Everything that the page draws of one tree, as plain lists and numbers.
 
-    Parameters
-    ----------
-    tree : ObliqueTree
-    scale : ndarray of shape (n_features,)
-        Spread of each feature; weights are ranked by |weight| × spread.
-    rows : HoldOut or None
-    max_weights : int
-        Weights (of splits and linear leaves together) that the page carries; of a larger tree it carries the
-        strongest of each node only.
-
-    Returns
-    -------
-    dict
-        Plain lists and numbers. Per node: ``n`` rows, their ``weight`` where the tree counts weighted rows of its own,
-        and ``mix`` (rows of each class, or mean target).
+    Weights are ranked by |weight| × scale; of more than `max_weights` the page carries the strongest of each node. Per
+    node: ``n`` rows, ``weight`` where the tree counts weighted rows, ``mix`` (rows of each class, or mean target).
     """
     n_weights = int(np.count_nonzero(tree.weights.data if sparse.issparse(tree.weights) else tree.weights))
     n_rows_of_weights = tree.n_splits
@@ -74,13 +61,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
-    """The non-zero weights of each row, strongest (|weight| × spread) first, at most ``keep`` of them.
-
-    Examples
-    --------
-    >>> weights_by_strength(np.array([[0.0, 1.0, -3.0], [2.0, 0.0, 0.0]]), np.ones(3), keep=None)
-    {'offsets': [0, 2, 3], 'features': [2, 1, 0], 'values': [-3.0, 1.0, 2.0], 'counts': [2, 1]}
-    """
+    """The non-zero weights of each row, strongest (|weight| × spread) first, at most ``keep`` of them."""
     features, values, counts = [], [], []
     for i in range(weights.shape[0]):
         row = dense_row(weights, i)
@@ -168,13 +149,7 @@ def _histograms(tree: ObliqueTree, path: sparse.csr_array, rows: HoldOut) -> lis
 
 
 def bin_edges(low: float, high: float) -> Floats:
-    """Some two dozen bins of equal width over [low, high] and 0, with an edge at 0.
-
-    Examples
-    --------
-    >>> bin_edges(-1.0, 2.0)[[0, 8, -1]]
-    array([-1.,  0.,  2.])
-    """
+    """Some two dozen bins of equal width over [low, high] and 0, with an edge at 0."""
     low, high = min(low, 0.0), max(high, 0.0)
     width = (high - low) / HISTOGRAM_BINS or 1.0
     below, above = (int(np.ceil(reach / width - 1e-9)) for reach in (-low, high))

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from treelu.report.queries import page_answers, plain_asking
 from treelu.report.render import render
-from treelu.report.summary import RowsAre, summarize
+from treelu.report.summary import SummaryOptions, summarize
 from treelu.tree import ObliqueTree
 from treelu.tree.pipelines import NotAffineError
 from treelu.view.notebook import PageFrame
-
-
-class SummaryOptions(TypedDict, total=False):
-    """What the report of a tree takes by name, as :func:`treelu.report.summarize` describes it."""
-
-    title: str
-    target: str
-    name: str | None
-    baselines: Mapping[str, Any] | None
-    history: Any
-    notes: Sequence[str]
-    warnings: Sequence[str]
-    rows_are: RowsAre | None
-    row_names: Sequence[str] | None
-    row_numbers: Sequence[int] | None
-    groups: Any
-    positive: int | None
-    threshold: float
-    max_weights: int
-    max_rows: int
-    random_state: int
 
 
 class PageOptions(SummaryOptions, total=False):

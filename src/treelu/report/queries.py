@@ -43,16 +43,8 @@ class OutOfTimeError(BaseException):
 class TimeBudget:
     """Seconds that the answers of a page may take together, and a share of them that one may take.
 
-    Parameters
-    ----------
-    seconds : float
-    interrupt : callable, optional
-        Seconds → a context that raises `OutOfTimeError` after them. Without it an answer that has begun is finished.
-
-    Examples
-    --------
-    >>> TimeBudget(0.0).of_one() is None, TimeBudget(60.0).of_one() is None
-    (True, False)
+    `interrupt` makes a context that raises `OutOfTimeError` after some seconds; without it an answer that has begun is
+    finished.
     """
 
     def __init__(
@@ -80,36 +72,16 @@ class TimeBudget:
 
 @dataclass(frozen=True)
 class Asking:
-    """How a tree is asked on behalf of a table.
+    """How a tree is asked on behalf of a table."""
 
-    Attributes
-    ----------
-    tree : ObliqueTree
-        With all its leaves, not only those that some rows reach.
-    options : mapping
-        ``bounds``, ``whole`` and ``groups`` of :meth:`ObliqueTree.counterfactual`.
-    stay : callable
-        A row → the features that stay as they are.
-    speak : callable
-        Two rows of features → what changes, in the words of the table: ``"income were 2,100 lower (…)"``.
-    owners : sequence of str
-        For each feature the column that it belongs to; a column's share is the sum over its features.
-    columns : mapping of str to int
-        Columns of numbers whose direction is looked into, and their features.
-    output : int
-        Which value, in a regression of several.
-    decides : ObliqueTree, optional
-        The tree whose class is the answer, where a threshold decides and not the larger probability.
-    """
-
-    tree: ObliqueTree
-    options: Mapping[str, Any]
-    stay: Callable[[Floats], Sequence[int]]
-    speak: Speak
-    owners: Sequence[str]
-    columns: Mapping[str, int]
-    output: int = 0
-    decides: ObliqueTree | None = None
+    tree: ObliqueTree  # with all its leaves, not only those that some rows reach
+    options: Mapping[str, Any]  # ``bounds``, ``whole`` and ``groups`` of :meth:`ObliqueTree.counterfactual`
+    stay: Callable[[Floats], Sequence[int]]  # a row → the features that stay as they are
+    speak: Speak  # two rows of features → what changes: ``"income were 2,100 lower (…)"``
+    owners: Sequence[str]  # for each feature its column; a column's share is the sum over its features
+    columns: Mapping[str, int]  # columns of numbers whose direction is looked into, and their features
+    output: int = 0  # which value, in a regression of several
+    decides: ObliqueTree | None = None  # the tree whose class is the answer, where a threshold decides
 
     @property
     def answering(self) -> ObliqueTree:
@@ -152,17 +124,8 @@ def answer_queries(
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
-    Parameters
-    ----------
-    asking : Asking
-    listed : array of shape (n, n_features)
-        The rows that the page lists.
-    X : array of shape (n_rows, n_features)
-        All rows: their ranges are those of the properties, some of them are the background of the shares.
-    importances : sequence of int
-        Features, the most important first.
-    budget : TimeBudget, optional
-        The time that all of it may take; an answer that is not computed is absent from its row.
+    The ranges of the rows X are those of the properties, some of them are the background of the shares. An answer that
+    is not computed within the budget is absent from its row.
     """
     tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
@@ -194,16 +157,7 @@ def _row_answers(about: _RowAnswers, listed: Floats, budget: TimeBudget) -> list
 
 
 def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | None:
-    """The difference of two predicted numbers that counts: half their spread over rows, to two digits.
-
-    None where all rows are predicted the same.
-
-    Examples
-    --------
-    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [7.0]])
-    >>> prediction_step(tree, np.array([[-1.0], [2.0]]))
-    1.8
-    """
+    """The difference of two predicted numbers that counts: half their spread, to two digits; None where that is 0."""
     half = float(tree.decision_function(X)[:, output].std()) / 2
     return float(f"{half:.2g}") if half > 0 else None
 
@@ -328,13 +282,7 @@ def _properties(
 
 
 def property_words(what: str, column: str, rises: bool, falls: bool) -> str:
-    """The proved property of a column, as a sentence.
-
-    Examples
-    --------
-    >>> property_words("probability of yes", "income", True, False)
-    'proved: the probability of yes never falls when income rises'
-    """
+    """The proved property of a column, as a sentence."""
     if rises and falls:
         return f"proved: the {what} never depends on {column}"
     if rises or falls:

@@ -3,11 +3,12 @@
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 # In the order in which they are joined; each uses only those before it.
 SCRIPTS = (
@@ -63,8 +64,7 @@ def render(summary: dict[str, Any]) -> str:
     page = files("treelu.report") / "page"
     script = '"use strict";\n(() => {\n' + "\n".join((page / name).read_text("utf-8") for name in SCRIPTS) + "})();\n"
     style = (page / "report.css").read_text("utf-8")
-    environment = Environment(loader=PackageLoader("treelu.report", "page"), autoescape=True, undefined=StrictUndefined)
-    return environment.get_template("template.html.j2").render(
+    return _template("template.html.j2").render(
         title=summary["title"].encode("utf-8", "replace").decode("utf-8"),
         sections=SECTIONS,
         script=script,
@@ -75,18 +75,22 @@ def render(summary: dict[str, Any]) -> str:
     )
 
 
+def render_index(words: str, models: Sequence[str], rows: Sequence[tuple[str, str, Sequence[str]]]) -> str:
+    """A page of links to those of several targets; each row has a file, its target and the score of each model."""
+    return _template("index.html.j2").render(words=words, models=models, rows=rows) + "\n"
+
+
+def _template(name: str) -> Template:
+    loader = PackageLoader("treelu.report", "page")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template(name)
+
+
 def _csp_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``.
-
-    Examples
-    --------
-    >>> print(script_json("</script>"))
-    "\\u003c/script\\u003e"
-    """
+    """JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

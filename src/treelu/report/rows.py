@@ -25,58 +25,60 @@ class HoldOut(NamedTuple):
     given: Any  # as the caller gave them, for estimators that read column names
     X: Rows  # the same as float64
     target: NDArray[Any] | None  # class numbers, or real targets
-    n_classes: int | None  # None for regression
+    classes: NDArray[Any] | None  # None for regression
+    n_given: int  # rows that the caller gave
     numbers: NDArray[np.int64]  # of the rows, in what the caller gave
     samples: NDArray[np.int64]  # the rows that the page lists
     groups: NDArray[np.int64] | None = None  # of rows that are not independent
 
+    @property
+    def n_classes(self) -> int | None:
+        return None if self.classes is None else len(self.classes)
+
 
 def hold_out_rows(
-    X: Any,
-    y: Any,
-    *,
-    tree: ObliqueTree | None,
-    classes: Any,
-    max_rows: int,
-    random_state: int,
-    missing: MissingValues | None = None,
+    X: Any, y: Any, tree: ObliqueTree | None, estimator: Any, *, groups: Any, max_rows: int, random_state: int
 ) -> HoldOut:
     """Check and encode hold-out rows and choose those that the page lists.
 
-    ``missing`` fills missing values for an estimator that is no tree; a tree fills them itself.
+    Missing values are filled by the tree, or as the estimator that is none does.
     """
     from pandas import isna
 
     X = as_csr(X) if sparse.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    if X.shape[0] == 0:
+    n_rows = X.shape[0]
+    if n_rows == 0:
         raise ValueError("X has no rows; leave it out to report on the tree alone")
-    numbers, target = np.arange(X.shape[0]), None
+    classes = classes_of(tree, estimator)
+    numbers, target = np.arange(n_rows), None
     if y is not None:
         y = np.asarray(y)
-        if y.shape != (X.shape[0],):
-            raise ValueError(f"y must have shape ({X.shape[0]},), one target a row of X, got {y.shape}")
+        if y.shape != (n_rows,):
+            raise ValueError(f"y must have shape ({n_rows},), one target a row of X, got {y.shape}")
         numbers = np.flatnonzero(~isna(y))
         if not len(numbers):
             raise ValueError("y has no known target; leave it out to report without scores")
         y = y[numbers]
         target = y.astype(np.float64) if classes is None else class_numbers(y, classes)
         X = take_rows(X, numbers)
-    rows = float_rows(X, missing) if tree is None else tree_rows(X, tree)
-    leaves = None if tree is None else tree.apply(rows)
-    samples = pick_samples(rows, leaves, max_rows, random_state)
-    return HoldOut(X, rows, target, None if classes is None else len(classes), numbers, samples)
+    rows = float_rows(X, getattr(estimator, "missing_values_", None)) if tree is None else tree_rows(X, tree)
+    samples = pick_samples(rows, None if tree is None else tree.apply(rows), max_rows, random_state)
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (n_rows,):
+            raise ValueError(f"groups must have shape ({n_rows},), one group per row of X, got {groups.shape}")
+        groups = np.unique(groups, return_inverse=True)[1][numbers]
+    return HoldOut(X, rows, target, classes, n_rows, numbers, samples, groups)
+
+
+def classes_of(tree: ObliqueTree | None, estimator: Any) -> NDArray[Any] | None:
+    """The classes that a report is about; None in regression."""
+    classes = tree.classes if tree is not None else getattr(estimator, "classes_", None)
+    return None if classes is None else np.asarray(classes)
 
 
 def tree_rows(X: Any, tree: ObliqueTree) -> Rows:
-    """Rows as float64 with the tree's features, missing values filled; a frame's columns are found by name.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0], [1]], feature_names=["a", "b"])
-    >>> tree_rows(pd.DataFrame({"b": [2.0], "a": [1.0]}), tree)
-    array([[1., 2.]])
-    """
+    """Rows as float64 with the tree's features, missing values filled; a frame's columns are found by name."""
     names = tree.feature_names
     if names is None or not is_frame(X):
         return float_rows(tree.read_rows(X))
@@ -100,13 +102,7 @@ def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
 
 
 def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Number of each label among ``classes``.
-
-    Examples
-    --------
-    >>> class_numbers(np.array(["b", "a"]), np.array(["a", "b"]))
-    array([1, 0])
-    """
+    """Number of each label among ``classes``."""
     number = {label: k for k, label in enumerate(classes.tolist())}
     unknown = sorted({str(label) for label in y.tolist() if label not in number})
     if unknown:
@@ -117,6 +113,8 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
 
 def pick_samples(X: Rows, leaves: NDArray[np.int64] | None, max_rows: int, random_state: int) -> NDArray[np.int64]:
     """Rows to list: some of every leaf, the fullest leaves first, then any others, in order of the table."""
+    from pandas import Series
+
     n_rows = X.shape[0]
     per_row = X.nnz / n_rows if sparse.issparse(X) else np.count_nonzero(X) / n_rows
     budget = min(max_rows, n_rows, max(10, int(MAX_SAMPLE_VALUES / max(1.0, per_row))))
@@ -124,29 +122,13 @@ def pick_samples(X: Rows, leaves: NDArray[np.int64] | None, max_rows: int, rando
     if leaves is not None:
         leaf = leaves[order]
         fullness = np.bincount(leaf)[leaf]
-        turn = _turn_within_group(leaf)
-        later = np.where(turn < ROWS_PER_LEAF, turn, ROWS_PER_LEAF)
-        order = order[np.lexsort((-fullness, later))]
+        turn = Series(leaf).groupby(leaf).cumcount().to_numpy()  # earlier rows of the same leaf
+        order = order[np.lexsort((-fullness, np.minimum(turn, ROWS_PER_LEAF)))]
     return np.sort(order[:budget])
 
 
-def _turn_within_group(group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many earlier entries belong to the same group."""
-    by_group = np.argsort(group, kind="stable")
-    first = np.searchsorted(group[by_group], group[by_group])
-    turn = np.empty(len(group), dtype=np.int64)
-    turn[by_group] = np.arange(len(group)) - first
-    return turn
-
-
 def spread(X: Rows) -> Floats:
-    """Standard deviation of each feature, of shape (n_features,).
-
-    Examples
-    --------
-    >>> spread(np.array([[0.0, 1.0], [2.0, 1.0]]))
-    array([1., 0.])
-    """
+    """Standard deviation of each feature, of shape (n_features,)."""
     if not sparse.issparse(X):
         return X.std(axis=0)
     mean = np.asarray(X.mean(axis=0)).ravel()
@@ -155,13 +137,7 @@ def spread(X: Rows) -> Floats:
 
 
 def typical(X: Rows) -> Floats:
-    """Lower median of each feature, of shape (n_features,): a value that some row has.
-
-    Examples
-    --------
-    >>> typical(sparse.csr_array([[0.0, 5.0], [0.0, 1.0], [3.0, 2.0]]))
-    array([0., 2.])
-    """
+    """Lower median of each feature, of shape (n_features,): a value that some row has."""
     if not sparse.issparse(X):
         return np.quantile(X, 0.5, axis=0, method="lower")
     columns = sparse.csc_array(X)
@@ -174,29 +150,25 @@ def typical(X: Rows) -> Floats:
 def sample_rows(
     rows: HoldOut,
     usual: Floats,
-    classes: NDArray[Any] | None,
-    row_names: Sequence[str] | None,
-    row_numbers: Sequence[int] | None,
-    draw_row: Callable[[int], str | None] | None,
+    names: Sequence[str] | None = None,
+    numbers: Sequence[int] | None = None,
+    draw: Callable[[int], str | None] | None = None,
 ) -> list[dict[str, Any]]:
     """The listed rows: name, target, and the features whose value is not the usual one."""
     result = []
     for i in rows.samples:
-        number = int(rows.numbers[i])
-        shown = number if row_numbers is None else int(row_numbers[number])
+        place = int(rows.numbers[i])
+        number = place if numbers is None else int(numbers[place])
         x = dense_row(rows.X, i)
         unusual = np.flatnonzero(x != usual)
-        known: Any = None
-        if rows.target is not None:
-            known = float(rows.target[i]) if classes is None else int(rows.target[i])
         result.append(
             {
-                "row": shown,
-                "name": f"row {shown}" if row_names is None else str(row_names[number]),
-                "target": known,
+                "row": number,
+                "name": f"row {number}" if names is None else str(names[place]),
+                "target": None if rows.target is None else rows.target[i].item(),
                 "features": unusual.tolist(),
                 "values": x[unusual].tolist(),
-                "drawing": None if draw_row is None else draw_row(number),
+                "drawing": None if draw is None else draw(place),
             }
         )
     return result

@@ -1,11 +1,11 @@
-"""Scores of predictions on hold-out rows: metrics with bootstrap intervals, ROC, calibration, residuals."""
+"""Scores of predictions on hold-out rows: metrics with bootstrap intervals."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import precision_recall_curve, roc_curve
 
 Floats = NDArray[np.float64]
 # A scorer holds the targets and predictions; it maps the times each row is drawn to the score.
@@ -34,12 +34,6 @@ def positive_class(classes: NDArray[Any], is_second: NDArray[np.bool_]) -> int:
     """Of two classes, the number of the one that recall and precision speak of.
 
     That is the one named like an answer in the affirmative (1, true, yes, positive), else the rarer one.
-
-    Examples
-    --------
-    >>> rare_first = np.array([False, True, True])
-    >>> positive_class(np.array(["fraud", "fine"]), rare_first), positive_class(np.array([0, 1]), rare_first)
-    (0, 1)
     """
     names = [str(label).strip().lower() for label in classes]
     affirmative = [name in _POSITIVE_WORDS for name in names]
@@ -52,7 +46,7 @@ def _mean_of(values: Floats) -> Scorer:
     return lambda counts: float(counts @ values / counts.sum())
 
 
-def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
+def binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
     """Area under the ROC curve: the probability that a positive row outranks a negative one, ties counting half."""
     order = np.argsort(score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
@@ -71,7 +65,7 @@ def _binary_auc(positive: NDArray[np.bool_], score: Floats) -> Scorer:
     return auc
 
 
-def _binary_average_precision(positive: NDArray[np.bool_], score: Floats) -> Scorer:
+def binary_average_precision(positive: NDArray[np.bool_], score: Floats) -> Scorer:
     """Mean precision over the positive rows, each at its score: Σ (R_k − R_{k−1}) P_k, equal scores taken at once."""
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.diff(score[order], prepend=np.nan) != 0)
@@ -121,13 +115,7 @@ def _share_within(hits: NDArray[np.bool_], among: NDArray[np.bool_], empty: floa
 
 
 def decide(probability: Floats, threshold: float = 0.5) -> NDArray[np.int64]:
-    """The class of each row: of two, the second where its probability is at least the threshold; else the likeliest.
-
-    Examples
-    --------
-    >>> decide(np.array([[0.7, 0.3], [0.9, 0.1]]), 0.2)
-    array([1, 0])
-    """
+    """The class of each row: of two, the second where its probability is at least the threshold; else the likeliest."""
     if probability.shape[1] == 2 and threshold != 0.5:
         return (probability[:, 1] >= threshold).astype(np.int64)
     return probability.argmax(axis=1)
@@ -184,21 +172,20 @@ def classification_metrics(n_classes: int, threshold: float = 0.5) -> tuple[Page
     """The scores of a classifier; of two classes, class 1 is the positive one."""
     mean = "" if n_classes == 2 else "Mean "
 
-    def cut(scorer: Callable[[NDArray[Any], Floats, float], Scorer]) -> Callable[[NDArray[Any], Floats], Scorer]:
-        return lambda target, probability: scorer(target, probability, threshold)
+    accuracy, recall, precision = (partial(scorer, threshold=threshold) for scorer in (_accuracy, _recall, _precision))
 
     def named(name: str) -> str:
         return (mean + name).capitalize() if mean else name
 
     return (
-        PageMetric("auc", "ROC AUC", True, _each(_binary_auc), "probability that a positive row outranks a negative"),
+        PageMetric("auc", "ROC AUC", True, _each(binary_auc), "probability that a positive row outranks a negative"),
         PageMetric(
-            "average_precision", named("Average precision"), True, _each(_binary_average_precision),
+            "average_precision", named("Average precision"), True, _each(binary_average_precision),
             "precision averaged over all thresholds; the better score where positives are rare",
         ),
-        PageMetric("accuracy", "Accuracy", True, cut(_accuracy), "share of the rows that are predicted right"),
-        PageMetric("recall", named("Recall"), True, cut(_recall), "share of the positive rows that are found"),
-        PageMetric("precision", named("Precision"), True, cut(_precision), "share of positives among rows called so"),
+        PageMetric("accuracy", "Accuracy", True, accuracy, "share of the rows that are predicted right"),
+        PageMetric("recall", named("Recall"), True, recall, "share of the positive rows that are found"),
+        PageMetric("precision", named("Precision"), True, precision, "share of positives among rows called so"),
         PageMetric("log_loss", "Log-loss", False, _log_loss, "how surprising the answers are, given the probabilities"),
     )  # fmt: skip
 
@@ -210,27 +197,10 @@ REGRESSION = (
 )
 
 
-def bootstrap(
-    scorers: Sequence[Scorer],
-    n_rows: int,
-    n_resamples: int,
-    random_state: int,
-    groups: NDArray[np.int64] | None = None,
-) -> Floats:
-    """Score the same resamples of the rows, or of whole groups, with every scorer, so that differences are paired.
-
-    Returns
-    -------
-    ndarray of shape (n_resamples, n_scorers)
-
-    Examples
-    --------
-    >>> bootstrap([lambda counts: counts.sum()], n_rows=5, n_resamples=2, random_state=0)
-    array([[5.], [5.]])
-    """
+def _bootstrap(scorers: Sequence[Scorer], unit: NDArray[np.int64], n_resamples: int, random_state: int) -> Floats:
+    """Score the same resamples of the units of rows with every scorer, so that differences are paired."""
     rng = np.random.default_rng(random_state)
     scores = np.empty((n_resamples, len(scorers)))
-    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1]
     n_units = int(unit.max()) + 1
     for b in range(n_resamples):
         counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units).astype(np.float64)
@@ -251,38 +221,18 @@ def score_models(
     random_state: int,
     groups: NDArray[np.int64] | None = None,
 ) -> dict[str, Any]:
-    """Every metric of every model with its 95 % percentile interval, and its lead of the first over the others.
+    """Every metric of every model with its 95 % percentile interval, and the lead of the first over the others.
 
-    Parameters
-    ----------
-    target : ndarray of shape (n_rows,)
-        Class numbers or real targets.
-    predictions : mapping of name to ndarray
-        Probabilities (n_rows, n_classes) or predicted values (n_rows,); the first is the model of the report.
-    metrics : sequence of PageMetric
-    random_state : int
-    groups : int array of shape (n_rows,), optional
-        Rows of a group are not independent, and are resampled together.
-
-    Returns
-    -------
-    dict
-        ``resamples``; ``scores[name][metric]`` and, for the models after the first, ``leads[name][metric]``:
-        first minus other. Each has ``value``, ``low`` and ``high``.
-
-    Examples
-    --------
-    >>> target = np.array([1.0, 2.0, 3.0])
-    >>> result = score_models(target, {"perfect": target}, REGRESSION, random_state=0)
-    >>> result["scores"]["perfect"]["rmse"]
-    {'value': 0.0, 'low': 0.0, 'high': 0.0}
+    ``predictions`` are probabilities (n_rows, n_classes) or values (n_rows,), those of the report's model first.
+    Returns ``resamples``, ``scores[name][metric]`` and ``leads[name][metric]``: first minus other.
     """
     n_rows = len(target)
     width = sum(prediction.size for prediction in predictions.values())
     n_resamples = int(np.clip(2e8 / width, 200, 1000))  # some seconds at most, however many rows
     scorers = [metric.scorer(target, p) for p in predictions.values() for metric in metrics]
     values = np.array([scorer(np.ones(n_rows)) for scorer in scorers]).reshape(-1, len(metrics))
-    resampled = bootstrap(scorers, n_rows, n_resamples, random_state, groups).reshape(n_resamples, -1, len(metrics))
+    unit = np.arange(n_rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    resampled = _bootstrap(scorers, unit, n_resamples, random_state).reshape(n_resamples, -1, len(metrics))
     scores, leads = {}, {}
     for i, name in enumerate(predictions):
         scores[name] = {
@@ -294,148 +244,3 @@ def score_models(
                 for j, metric in enumerate(metrics)
             }
     return {"resamples": n_resamples, "scores": scores, "leads": leads}
-
-
-def _one_against_rest(target: NDArray[Any], probability: Floats) -> Iterator[tuple[int, NDArray[np.bool_], Floats]]:
-    """(class, its rows, its probabilities): of two classes the second, else each; a curve needs rows of both kinds."""
-    n_classes = probability.shape[1]
-    for k in [1] if n_classes == 2 else range(n_classes):
-        positive = target == k
-        if positive.any() and not positive.all():
-            yield k, positive, probability[:, k]
-
-
-def _some(n_points: int, max_points: int) -> NDArray[np.int64]:
-    """Places of at most so many points, the first and the last among them."""
-    return np.unique(np.linspace(0, n_points - 1, min(n_points, max_points)).round().astype(int))
-
-
-def roc_curves(target: NDArray[Any], probability: Floats, max_points: int = 200) -> list[dict[str, Any]]:
-    """One curve for two classes, else one per class against the rest, each of at most ``max_points`` points.
-
-    Examples
-    --------
-    >>> roc_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
-    [{'class': 1, 'auc': 1.0, 'false_positive': [0.0, 0.0, 1.0], 'true_positive': [0.0, 1.0, 1.0]}]
-    """
-    curves = []
-    for k, positive, score in _one_against_rest(target, probability):
-        fpr, tpr, _ = roc_curve(positive, score)
-        keep, auc = _some(len(fpr), max_points), _binary_auc(positive, score)(np.ones(len(target)))
-        curves.append(
-            {"class": k, "auc": auc, "false_positive": fpr[keep].tolist(), "true_positive": tpr[keep].tolist()}
-        )
-    return curves
-
-
-def precision_recall_curves(target: NDArray[Any], probability: Floats, max_points: int = 200) -> list[dict[str, Any]]:
-    """One curve for two classes, else one per class against the rest, each of at most ``max_points`` points.
-
-    Examples
-    --------
-    >>> precision_recall_curves(np.array([0, 1]), np.array([[0.8, 0.2], [0.1, 0.9]]))
-    [{'class': 1, 'average_precision': 1.0, 'recall': [1.0, 1.0, 0.0], 'precision': [0.5, 1.0, 1.0]}]
-    """
-    curves = []
-    for k, positive, score in _one_against_rest(target, probability):
-        precision, recall, _ = precision_recall_curve(positive, score)
-        keep = _some(len(recall), max_points)
-        area = _binary_average_precision(positive, score)(np.ones(len(target)))
-        points = {"recall": recall[keep].tolist(), "precision": precision[keep].tolist()}
-        curves.append({"class": k, "average_precision": area} | points)
-    return curves
-
-
-def threshold_counts(target: NDArray[Any], probability: Floats, max_steps: int = 1000) -> dict[str, list[float]]:
-    """Rows of each kind at each predicted probability of the positive class, ascending: what a threshold moves.
-
-    Examples
-    --------
-    >>> threshold_counts(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
-    {'probability': [0.2, 0.9], 'positive': [1, 1], 'negative': [1, 0]}
-    """
-    levels, which = np.unique(probability, return_inverse=True)
-    if len(levels) > max_steps:  # a row's probability is then given as the least of its step
-        edges = np.unique(np.quantile(levels, np.linspace(0, 1, max_steps), method="lower"))
-        which = np.searchsorted(edges, probability, side="right") - 1
-        levels = edges
-    positive = np.bincount(which, weights=target == 1, minlength=len(levels)).astype(int)
-    negative = np.bincount(which, weights=target != 1, minlength=len(levels)).astype(int)
-    return {"probability": levels.tolist(), "positive": positive.tolist(), "negative": negative.tolist()}
-
-
-def confusion(target: NDArray[Any], decided: NDArray[np.int64], n_classes: int) -> list[list[int]]:
-    """Rows by observed (down) and predicted class (across).
-
-    Examples
-    --------
-    >>> confusion(np.array([0, 1, 1]), np.array([0, 0, 1]), 2)
-    [[1, 0], [1, 1]]
-    """
-    table = np.zeros((n_classes, n_classes), dtype=int)
-    np.add.at(table, (target.astype(int), decided), 1)
-    return table.tolist()
-
-
-def reliability(target: NDArray[Any], probability: Floats, n_bins: int = 10) -> dict[str, Any]:
-    """Reliability diagram: observed frequency against predicted probability, in ``n_bins`` bins of equal width.
-
-    Two classes: the probability of the second. More classes: that of the predicted class. ``ece`` is the
-    expected calibration error, the mean over rows of |frequency − probability| of their bin; bounds are Wilson's.
-
-    Examples
-    --------
-    >>> result = reliability(np.array([0, 1]), np.array([[0.75, 0.25], [0.25, 0.75]]))
-    >>> result["ece"], [b["n"] for b in result["bins"]]
-    (0.25, [1, 1])
-    """
-    if probability.shape[1] == 2:
-        confidence, happened = probability[:, 1], target == 1
-    else:
-        confidence, happened = probability.max(axis=1), target == probability.argmax(axis=1)
-    which = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    bins, gap = [], 0.0
-    for b in np.unique(which):
-        rows = which == b
-        n, predicted, share = int(rows.sum()), float(confidence[rows].mean()), float(happened[rows].mean())
-        low, high = wilson_interval(share, n)
-        bins.append({"n": n, "predicted": predicted, "observed": share, "low": low, "high": high})
-        gap += n * abs(share - predicted)
-    return {"bins": bins, "ece": gap / len(target)}
-
-
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of n rows.
-
-    Examples
-    --------
-    >>> [round(bound, 3) for bound in wilson_interval(0.5, 10)]
-    [0.237, 0.763]
-    """
-    z = 1.959963984540054
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def mean_by_prediction(target: Floats, prediction: Floats, n_bins: int = 10) -> dict[str, Any]:
-    """Calibration of a regression: mean target within each tenth of the predictions, ± 1.96 standard errors.
-
-    Examples
-    --------
-    >>> result = mean_by_prediction(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.5, 2.5]))
-    >>> [(b["n"], b["predicted"], b["observed"]) for b in result["bins"]]
-    [(1, 1.0, 1.0), (2, 2.5, 2.5)]
-    """
-    edges = np.unique(np.quantile(prediction, np.linspace(0, 1, n_bins + 1)[1:-1]))
-    which = np.searchsorted(edges, prediction, side="right")
-    bins = []
-    for b in np.unique(which):
-        rows = which == b
-        n, observed = int(rows.sum()), float(target[rows].mean())
-        half = 1.96 * float(target[rows].std(ddof=1)) / n**0.5 if n > 1 else 0.0
-        predicted = float(prediction[rows].mean())
-        bins.append(
-            {"n": n, "predicted": predicted, "observed": observed, "low": observed - half, "high": observed + half}
-        )
-    return {"bins": bins}

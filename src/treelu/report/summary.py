@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu import __version__
-from treelu.report import cautions, scores
-from treelu.report.dependence import FEATURES, partial_dependence
 from treelu.report.nodes import describe_tree
-from treelu.report.rows import Floats, HoldOut, hold_out_rows, sample_rows, spread, typical
+from treelu.report.predictions import Scoring, add_predictions, as_list
+from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical
+from treelu.report.scores import positive_class
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
     from treelu.training import History
@@ -25,40 +24,39 @@ RowsAre = Literal["hold-out", "training", "given"]
 
 FORMAT = 2  # of the dict; goes up when a key changes its meaning
 MAX_IMPORTANCES = 40
-MAX_POINTS = 1500  # of a residual plot
 TRAINING_ROWS = "these are the training rows: the scores are too good; score rows that training did not see"
-MAX_CONFUSED = 20  # classes of a confusion matrix
 MAX_DRAWINGS = 240  # of features
 DRAWN_PER_NODE = 6
 
 
+class SummaryOptions(TypedDict, total=False):
+    """What a report takes by name, as :func:`summarize` describes it."""
+
+    name: str | None
+    baselines: Mapping[str, Any] | None
+    history: History | Iterable[Mapping[str, Any]] | None
+    title: str
+    target: str
+    notes: Sequence[str]
+    warnings: Sequence[str]
+    rows_are: RowsAre | None
+    row_names: Sequence[str] | None
+    row_numbers: Sequence[int] | None
+    groups: Any
+    predictions: Mapping[str, Any] | None
+    scored: str | None
+    columns: Sequence[Mapping[str, Any]] | None
+    positive: int | None
+    threshold: float
+    draw_feature: Draw | None
+    draw_row: Draw | None
+    max_weights: int
+    max_rows: int
+    random_state: int
+
+
 def summarize(
-    tree: ObliqueTree | None,
-    *,
-    X: Any = None,
-    y: Any = None,
-    estimator: Any = None,
-    name: str | None = None,
-    baselines: Mapping[str, Any] | None = None,
-    history: History | Iterable[Mapping[str, Any]] | None = None,
-    title: str = "Decision tree",
-    target: str = "target",
-    notes: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-    rows_are: RowsAre | None = None,
-    row_names: Sequence[str] | None = None,
-    row_numbers: Sequence[int] | None = None,
-    groups: Any = None,
-    predictions: Mapping[str, Any] | None = None,
-    scored: str | None = None,
-    columns: Sequence[Mapping[str, Any]] | None = None,
-    positive: int | None = None,
-    threshold: float = 0.5,
-    draw_feature: Draw | None = None,
-    draw_row: Draw | None = None,
-    max_weights: int = 2_000_000,
-    max_rows: int = 200,
-    random_state: int = 0,
+    tree: ObliqueTree | None, *, X: Any = None, y: Any = None, estimator: Any = None, **options: Unpack[SummaryOptions]
 ) -> dict[str, Any]:
     """Gather what a report shows of a tree and of its predictions on some rows.
 
@@ -131,73 +129,96 @@ def summarize(
     >>> round(summary["models"][0]["scores"]["accuracy"]["value"], 2)
     0.95
     """
-    models = _models(tree, estimator, name, baselines)
-    classes = _classes(tree, estimator)
-    rows = None
-    if X is not None:
-        rows = hold_out_rows(
-            X, y, tree=tree, classes=classes, max_rows=max_rows, random_state=random_state,
-            missing=getattr(estimator, "missing_values_", None),
-        )  # fmt: skip
-        n_given = X.shape[0] if hasattr(X, "shape") else len(X)
-        if row_names is not None and len(row_names) != n_given:
-            raise ValueError(f"row_names must have {n_given} names, one per row of X, got {len(row_names)}")
-        if groups is not None:
-            labels = np.asarray(groups)
-            if labels.shape != (n_given,):
-                raise ValueError(f"groups must have shape ({n_given},), one group per row of X, got {labels.shape}")
-            rows = rows._replace(groups=np.unique(labels, return_inverse=True)[1][rows.numbers])
-    elif y is not None:
-        raise ValueError("y was given without X; give the rows that the targets belong to")
+    unknown = options.keys() - SummaryOptions.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"summarize() got an unexpected keyword argument {min(unknown)!r}")
+    models = _models(tree, estimator, options.get("name"), options.get("baselines"))
+    rows = _rows(X, y, tree, estimator, options)
+    rows_are = options.get("rows_are") or ("training" if _counted_at_training(tree, rows) else "given")
+    features = _features(tree, estimator, rows)
+    classes, columns, history = classes_of(tree, estimator), options.get("columns"), options.get("history")
+    summary: dict[str, Any] = {
+        "format": FORMAT,
+        "treelu": __version__,
+        "title": options.get("title", "Decision tree"),
+        "target": options.get("target", "target"),
+        "notes": list(options.get("notes", ())),
+        "warnings": list(options.get("warnings", ())),
+        "rows_are": rows_are,
+        "scored": options.get("scored"),
+        "columns": None if columns is None else [_page_column(column) for column in columns],
+        "positive": _positive(rows, options.get("positive")),
+        "threshold": options.get("threshold", 0.5),
+        "baseline": None,
+        "classes": None if classes is None else [str(label) for label in classes],
+        "n_rows": None if rows is None else len(rows.numbers),
+        "features": features,
+        "metrics": [],
+        "resamples": 0,
+        "models": _entries(models, estimator, np.array(features["scale"]), rows, options.get("max_weights", 2_000_000)),
+        "history": _history(getattr(estimator, "history_", None) if history is None else history),
+        "samples": [],
+    }
+    if rows is not None:
+        named = options.get("row_names"), options.get("row_numbers"), options.get("draw_row")
+        summary["samples"] = sample_rows(rows, np.array(features["typical"]), *named)
+        scoring = Scoring(
+            rows, features["names"], summary["positive"], summary["threshold"], options.get("random_state", 0)
+        )
+        predicting = [model for model, _ in models.values()]
+        found = add_predictions(summary, predicting, options.get("predictions") or {}, scoring)
+        found += [TRAINING_ROWS] if rows_are == "training" else []
+        summary["warnings"] += [line for line in found if line not in summary["warnings"]]
+    draw_feature = options.get("draw_feature")
+    if draw_feature is not None:
+        features["drawings"] = _feature_drawings(summary["models"], draw_feature)
+    return summary
 
-    if rows_are is None:
-        rows_are = "training" if rows is not None and _counted_at_training(tree, rows) else "given"
-    if positive is None:
-        positive = 1
-        if rows is not None and rows.target is not None and rows.n_classes == 2 and classes is not None:
-            positive = scores.positive_class(classes, rows.target == 1)
+
+def _rows(X: Any, y: Any, tree: ObliqueTree | None, estimator: Any, options: SummaryOptions) -> HoldOut | None:
+    """The rows to score, checked and encoded; None without X."""
+    if X is None:
+        if y is not None:
+            raise ValueError("y was given without X; give the rows that the targets belong to")
+        return None
+    limits = {"max_rows": options.get("max_rows", 200), "random_state": options.get("random_state", 0)}
+    rows = hold_out_rows(X, y, tree, estimator, groups=options.get("groups"), **limits)
+    names = options.get("row_names")
+    if names is not None and len(names) != rows.n_given:
+        raise ValueError(f"row_names must have {rows.n_given} names, one per row of X, got {len(names)}")
+    return rows
+
+
+def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) -> dict[str, Any]:
+    """Names, spreads and usual values of the features."""
     names = _feature_names(tree, estimator, rows)
     scale = np.ones(len(names)) if rows is None else spread(rows.X)
     if tree is not None and tree.spreads is not None:
         scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
+    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}}
+
+
+def _entries(
+    models: Mapping[str, tuple[Any, ObliqueTree | None]],
+    estimator: Any,
+    scale: Floats,
+    rows: HoldOut | None,
+    max_weights: int,
+) -> list[dict[str, Any]]:
     entries = [_model_entry(key, model, shown, scale, rows, max_weights) for key, (model, shown) in models.items()]
     if estimator is not None:
         entries[0] |= {"kind": type(estimator).__name__, "parameters": _parameters(estimator)}
-    summary: dict[str, Any] = {
-        "format": FORMAT,
-        "treelu": __version__,
-        "title": title,
-        "target": target,
-        "notes": list(notes),
-        "warnings": list(warnings),
-        "rows_are": rows_are,
-        "scored": scored,
-        "columns": None if columns is None else [_page_column(column) for column in columns],
-        "positive": positive,
-        "threshold": threshold,
-        "baseline": None,
-        "classes": None if classes is None else [str(label) for label in classes],
-        "n_rows": None if rows is None else len(rows.numbers),
-        "features": {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}},
-        "metrics": [],
-        "resamples": 0,
-        "models": entries,
-        "history": _history(getattr(estimator, "history_", None) if history is None else history),
-        "samples": [] if rows is None else sample_rows(rows, usual, classes, row_names, row_numbers, draw_row),
-    }
-    if rows is not None:
-        predicting = [model for model, _ in models.values()]
-        cut = (positive, threshold)
-        given = _given_predictions(predictions or {}, entries, rows, n_given, classes)
-        summary |= _add_predictions(entries, predicting, given, rows, classes, names, cut, random_state)
-        found = summary.pop("cautions", [])
-        if rows_are == "training":
-            found.append(TRAINING_ROWS)
-        summary["warnings"] += [line for line in found if line not in summary["warnings"]]
-    if draw_feature is not None:
-        summary["features"]["drawings"] = _feature_drawings(entries, draw_feature)
-    return summary
+    return entries
+
+
+def _positive(rows: HoldOut | None, given: int | None) -> int:
+    """Of two classes, the number of the positive one."""
+    if given is not None:
+        return given
+    if rows is None or rows.target is None or rows.classes is None or len(rows.classes) != 2:
+        return 1
+    return positive_class(rows.classes, rows.target == 1)
 
 
 def _models(
@@ -216,7 +237,7 @@ def _models(
     # The tree predicts where there is one, so that scores and picture are of the same model even if it was pruned.
     models = {first: (estimator if tree is None else tree, tree)}
     for key, model in (baselines or {}).items():
-        models[key] = (model, _tree_of(model, _classes(tree, estimator)))
+        models[key] = (model, _tree_of(model, classes_of(tree, estimator)))
     return models
 
 
@@ -225,18 +246,9 @@ def _tree_of(model: Any, classes: NDArray[Any] | None) -> ObliqueTree | None:
     tree = model if isinstance(model, ObliqueTree) else None
     if tree is None and hasattr(model, "tree_"):
         tree = ObliqueTree.from_sklearn(model)
-    if tree is None or _list(tree.classes) != _list(classes):
+    if tree is None or as_list(tree.classes) != as_list(classes):
         return None
     return tree
-
-
-def _list(labels: NDArray[Any] | None) -> list[Any]:
-    return [] if labels is None else labels.tolist()
-
-
-def _classes(tree: ObliqueTree | None, estimator: Any) -> NDArray[Any] | None:
-    classes = tree.classes if tree is not None else getattr(estimator, "classes_", None)
-    return None if classes is None else np.asarray(classes)
 
 
 def _feature_names(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) -> list[str]:
@@ -303,161 +315,11 @@ def _numbers_of(epoch: Mapping[str, Any]) -> dict[str, float]:
     return kept
 
 
-def _given_predictions(
-    predictions: Mapping[str, Any],
-    entries: list[dict[str, Any]],
-    rows: HoldOut,
-    n_given: int,
-    classes: NDArray[Any] | None,
-) -> dict[str, Floats]:
-    """Predictions that were given, of the rows whose target is known."""
-    names = [entry["name"] for entry in entries]
-    shape = (n_given,) if classes is None else (n_given, len(classes))
-    result = {}
-    for name, values in predictions.items():
-        array = np.asarray(values, dtype=np.float64)
-        if name not in names:
-            raise ValueError(f"predictions has {name!r}, but the models are {', '.join(names)}")
-        if array.shape != shape:
-            raise ValueError(f"predictions[{name!r}] must have shape {shape}, got {array.shape}")
-        result[name] = array[rows.numbers]
-    return result
-
-
-def _add_predictions(
-    entries: list[dict[str, Any]],
-    models: Sequence[Any],
-    given: dict[str, Floats],
-    rows: HoldOut,
-    classes: NDArray[Any] | None,
-    names: list[str],
-    cut: tuple[int, float],
-    random_state: int,
-) -> dict[str, Any]:
-    """Fill in what follows from predictions on the rows; returns the page's metrics, baseline and cautions."""
-    predictions = {
-        entry["name"]: predict(entry["name"], model, rows.given, classes)
-        for entry, model in zip(entries, models, strict=True)
-    }
-    for entry in entries:
-        entry["sample_predictions"] = predictions[entry["name"]][rows.samples].tolist()
-    _add_dependence(entries[0], models[0], rows, classes, cut[0], random_state)
-    if rows.target is None:
-        return {}
-    predictions |= given
-    if classes is None:
-        return _add_values(entries, predictions, rows.target, rows.groups, names, random_state)
-    return _add_classes(entries, predictions, rows.target, rows.groups, classes, names, cut, random_state)
-
-
-def _add_values(
-    entries: list[dict[str, Any]],
-    predictions: dict[str, Floats],
-    target: Floats,
-    groups: NDArray[np.int64] | None,
-    names: list[str],
-    random_state: int,
-) -> dict[str, Any]:
-    """The scores of regression."""
-    baseline = {"the mean": np.full(len(target), target.mean())}
-    result = scores.score_models(target, predictions | baseline, scores.REGRESSION, random_state, groups)
-    for entry in entries:
-        prediction = predictions[entry["name"]]
-        entry["points"] = _points(target, prediction, random_state)
-        entry["calibration"] = scores.mean_by_prediction(target, prediction)
-    found = cautions.regression_cautions(target, predictions[entries[0]["name"]], strongest=_strongest(entries, names))
-    return _scored(entries, result, scores.REGRESSION, "the mean") | {"cautions": found}
-
-
-def _add_classes(
-    entries: list[dict[str, Any]],
-    predictions: dict[str, Floats],
-    target: NDArray[np.int64],
-    groups: NDArray[np.int64] | None,
-    classes: NDArray[Any],
-    names: list[str],
-    cut: tuple[int, float],
-    random_state: int,
-) -> dict[str, Any]:
-    """The scores of classification. Of two classes, the positive one is counted as the second within."""
-    labels = [str(label) for label in classes]
-    positive, threshold = cut
-    flip = len(classes) == 2 and positive == 0
-    shares = np.bincount(target, minlength=len(classes)) / len(target)
-    always = f"always {shown_name(labels[int(shares.argmax())])}"
-    predicted = predictions | {always: np.tile(shares, (len(target), 1))}
-    if flip:
-        target, labels = 1 - target, labels[::-1]
-        predicted = {name: probabilities[:, ::-1] for name, probabilities in predicted.items()}
-    metrics = scores.classification_metrics(len(classes), threshold)
-    result = scores.score_models(target, predicted, metrics, random_state, groups)
-    number = (lambda k: 1 - k) if flip else (lambda k: k)
-    for entry in entries:
-        probabilities = predicted[entry["name"]]
-        entry["roc"] = [curve | {"class": number(curve["class"])} for curve in scores.roc_curves(target, probabilities)]
-        curves = scores.precision_recall_curves(target, probabilities)
-        entry["precision_recall"] = [curve | {"class": number(curve["class"])} for curve in curves]
-        entry["calibration"] = scores.reliability(target, probabilities)
-        if len(classes) == 2:
-            entry["thresholds"] = scores.threshold_counts(target, probabilities[:, 1])
-        elif len(classes) <= MAX_CONFUSED:
-            entry["confusion"] = scores.confusion(target, scores.decide(probabilities), len(classes))
-    found = cautions.classification_cautions(
-        target,
-        predicted[entries[0]["name"]],
-        labels,
-        threshold=threshold,
-        weighted=bool(entries[0]["parameters"].get("class_weight")),
-        strongest=_strongest(entries, names),
-    )
-    if entries[0]["tree"] is not None:
-        shown = [str(label) for label in classes]
-        found += cautions.leaf_cautions(entries[0]["tree"]["leaves"], shown, positive, threshold)
-    return _scored(entries, result, metrics, always) | {"cautions": found}
-
-
-def _scored(
-    entries: list[dict[str, Any]], result: dict[str, Any], metrics: Sequence[scores.PageMetric], baseline: str
-) -> dict[str, Any]:
-    for entry in entries:
-        entry["scores"] = result["scores"][entry["name"]]
-        entry["lead"] = result["leads"].get(entry["name"])
-    return {
-        "metrics": [
-            {"key": m.key, "name": m.name, "higher_is_better": m.higher_is_better, "about": m.about} for m in metrics
-        ],
-        "baseline": {"name": baseline, "scores": result["scores"][baseline], "lead": result["leads"][baseline]},
-        "resamples": result["resamples"],
-    }
-
-
-def _strongest(entries: list[dict[str, Any]], names: list[str]) -> str | None:
-    """The feature that takes part most in the report's own model."""
-    largest = entries[0]["importances"]
-    return names[largest[0]["feature"]] if largest else None
-
-
-def _add_dependence(
-    entry: dict[str, Any], model: Any, rows: HoldOut, classes: NDArray[Any] | None, positive: int, random_state: int
-) -> None:
-    """How the prediction of the report's own model changes with its strongest features."""
-    features = [item["feature"] for item in (entry["importances"] or ())[:FEATURES]]
-    k = positive if classes is not None and len(classes) == 2 else None
-    if not features or (classes is not None and k is None):
-        return
-
-    def predict_rows(X: Any) -> Floats:
-        if hasattr(rows.given, "columns") and not isinstance(model, ObliqueTree):
-            X = type(rows.given)(X, columns=rows.given.columns)
-        probabilities = predict(entry["name"], model, X, classes)
-        return probabilities if k is None else probabilities[:, k]
-
-    entry["dependence"] = partial_dependence(predict_rows, rows.X, features, random_state=random_state)
-
-
-def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut) -> bool:
+def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut | None) -> bool:
     """Whether the tree counts as many rows at each node as pass it here: then it was trained on these."""
-    if tree is None or tree.n_samples is None or tree.n_leaves < 2 or rows.X.shape[0] != tree.n_samples[0]:
+    if rows is None or tree is None or tree.n_samples is None or tree.n_leaves < 2:
+        return False
+    if rows.X.shape[0] != tree.n_samples[0]:
         return False
     here = np.asarray(tree.decision_path(rows.X).sum(axis=0)).ravel()
     return bool(np.array_equal(tree.n_samples, here))
@@ -466,28 +328,6 @@ def _counted_at_training(tree: ObliqueTree | None, rows: HoldOut) -> bool:
 def _page_column(column: Mapping[str, Any]) -> dict[str, Any]:
     """A column's recipe as far as the page can follow it: molecules are listed, not typed."""
     return {key: value for key, value in column.items() if key != "fingerprint"}
-
-
-def predict(name: str, model: Any, X: Any, classes: NDArray[Any] | None) -> Floats:
-    """Probabilities in the order of ``classes``, of shape (n, n_classes), or predicted values, of shape (n,)."""
-    if classes is None:
-        values = np.asarray(model.predict(X), dtype=np.float64)
-        if values.ndim != 1:
-            raise ValueError(f"{name} predicts {values.shape[1]} values per row; report on one output at a time")
-        return values
-    probability = np.asarray(model.predict_proba(X), dtype=np.float64)
-    own = _list(model.classes if isinstance(model, ObliqueTree) else model.classes_)
-    result = np.zeros((probability.shape[0], len(classes)))
-    for k, label in enumerate(classes.tolist()):
-        if label in own:  # a baseline may not have met every class
-            result[:, k] = probability[:, own.index(label)]
-    return result
-
-
-def _points(target: Floats, prediction: Floats, random_state: int) -> dict[str, list[float]]:
-    """Predicted and observed values of some rows, for the residual plot."""
-    chosen = np.random.default_rng(random_state).permutation(len(target))[:MAX_POINTS]
-    return {"predicted": prediction[chosen].tolist(), "observed": target[chosen].tolist()}
 
 
 def _feature_drawings(entries: list[dict[str, Any]], draw: Draw) -> dict[str, str]:

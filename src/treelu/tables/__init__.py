@@ -9,11 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treelu.data.store import RowStore
     from treelu.tables.encoder import Encoded, TableEncoder, check_columns
-    from treelu.tables.errors import TableError
     from treelu.tables.files import iterate_table, read_table
     from treelu.tables.model import TableModel
-    from treelu.tables.pieces import RowStore, draw_rows, draw_table, find_files, iterate_files, iterate_pieces
+    from treelu.tables.paths import TableError, find_files
+    from treelu.tables.pieces import draw_rows, draw_table, iterate_files, iterate_pieces
     from treelu.tables.targets import TableTargets, Task, read_targets
 
 __all__ = [
@@ -35,18 +36,19 @@ __all__ = [
     "read_targets",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("Encoded", "TableEncoder", "check_columns"), "encoder"),
-    **dict.fromkeys(("iterate_table", "read_table"), "files"),
-    **dict.fromkeys(("TableTargets", "Task", "read_targets"), "targets"),
-    **dict.fromkeys(("RowStore", "draw_rows", "draw_table", "iterate_files", "iterate_pieces"), "pieces"),
-    "TableError": "errors",
-    "find_files": "found",
-    "TableModel": "model",
+_MODULES = {
+    "data.store": ("RowStore",),
+    "tables.encoder": ("Encoded", "TableEncoder", "check_columns"),
+    "tables.files": ("iterate_table", "read_table"),
+    "tables.model": ("TableModel",),
+    "tables.paths": ("TableError", "find_files"),
+    "tables.pieces": ("draw_rows", "draw_table", "iterate_files", "iterate_pieces"),
+    "tables.targets": ("TableTargets", "Task", "read_targets"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'treelu.tables' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"treelu.tables.{_HOMES[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"treelu.{module}"), name)
+    raise AttributeError(f"module 'treelu.tables' has no attribute {name!r}")

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
-from treelu.tables.errors import TableError
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
+from treelu.tables.paths import TableError
 from treelu.tree.missing import MissingValues
 from treelu.tree.names import shown_name
 
@@ -56,18 +56,14 @@ class NumberColumn:
         """Take the median of the training rows."""
         values, strays = to_numbers(column, style)
         if not style.is_plain:
-            note(_written(column, style))
-        learned = MissingValues.of(values[:, None])
-        median, n_missing = float(learned.fills[0]), int(np.isnan(values).sum())
-        if strays:
-            note(f"column {column.name!r}: {_listed(strays)} among numbers count as missing")
-        if n_missing:
-            note(
-                f"column {column.name!r}: {n_missing:,} of {len(values):,} values missing, replaced by the median "
-                f"{median:.6g} and marked in '{column.name}={MISSING}'"
-            )
-        binary = bool(np.isin(values[~np.isnan(values)], (0.0, 1.0)).all())
-        return cls(str(column.name), median, n_missing > 0, tuple(strays), style, binary)
+            units = [mark for mark in style.marks if mark not in MARKS]
+            unit = f" (all in {units[0]}; --text {quote(str(column.name))} reads categories)" if units else ""
+            note(f"column {column.name!r}: {example_of(column, style)}{unit}")
+        median, missing = float(MissingValues.of(values[:, None]).fills[0]), np.isnan(values)
+        _note_strays(column.name, strays, "numbers", note)
+        _note_missing(column.name, missing, f"the median {median:.6g}", note)
+        binary = bool(np.isin(values[~missing], (0.0, 1.0)).all())
+        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style, binary)
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One or two features."""
@@ -82,8 +78,7 @@ class NumberColumn:
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
             raise _unreadable(self.name, column, unknown[0], first_row, "a number")
-        if unknown:
-            note(f"column {self.name!r}: {_listed(unknown)} among numbers count as missing")
+        _note_strays(self.name, unknown, "numbers", note)
         bare = self._without_unit(column)
         if bare is not None:
             unit = self.style.marks[0]
@@ -112,11 +107,11 @@ class NumberColumn:
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
         """The inverse of `to_dict`."""
-        median, indicator, strays = data["median"], data["indicator"], data["strays"]
+        median, indicator = data["median"], data["indicator"]
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        return cls(name, float(median), indicator, _texts(strays), style, data.get("binary") is True)
+        return cls(name, float(median), indicator, _texts(data["strays"]), style, data.get("binary") is True)
 
 
 @dataclass(frozen=True)
@@ -137,7 +132,6 @@ class TextColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return [f"{self.name}={answer}" for answer in self.answers]
 
     @classmethod
@@ -188,12 +182,10 @@ class TextColumn:
         return encoded
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {"categories": list(self.categories), "other": self.other, "missing": self.missing}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> TextColumn:
-        """The inverse of `to_dict`."""
         if not isinstance(data["other"], bool) or not isinstance(data["missing"], bool):
             raise ValueError(f"column {name!r}: other and missing must be true or false")
         return cls(name, _texts(data["categories"]), data["other"], data["missing"])
@@ -213,8 +205,12 @@ class DateColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return [f"{self.name} ({part})" for part in self.parts] + [f"{self.name}={MISSING}"] * self.indicator
+
+    @property
+    def middle_moment(self) -> np.datetime64:
+        """The middle date as a moment."""
+        return np.datetime64(round(self.middle * 86_400_000_000), "us")
 
     @classmethod
     def learn(cls, column: pd.Series, format: str | None, note: Note) -> DateColumn:
@@ -225,44 +221,33 @@ class DateColumn:
         values = date_parts(known, PARTS)
         varying = tuple(part for part, column in zip(PARTS, values.T, strict=True) if (column != column[0]).any())
         example = str(whole_texts(column).dropna().iloc[0])
-        first = np.datetime_as_string(moments[~missing][0].astype("datetime64[D]"))
+        first = _day(moments[~missing][0])
         overrule = f" (--numbers {quote(str(column.name))} reads them as numbers)" if format == COMPACT else ""
         note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}{overrule}")
-        texts = to_texts(column)[missing]
-        strays = tuple(dict.fromkeys(str(text) for text in texts.dropna()))
-        if strays:
-            note(f"column {column.name!r}: {_listed(list(strays))} among dates count as missing")
-        if missing.any():
-            middle = np.datetime_as_string(known[len(known) // 2].astype("datetime64[D]"))
-            note(
-                f"column {column.name!r}: {missing.sum():,} of {len(moments):,} values missing, replaced by the middle "
-                f"date {middle} and marked in '{column.name}={MISSING}'"
-            )
-        middle_day = float(values[len(known) // 2, -1])
-        return cls(str(column.name), format, varying, middle_day, bool(missing.any()), strays)
+        strays = [str(text) for text in to_texts(column)[missing].dropna().unique()]
+        middle = len(known) // 2
+        _note_strays(column.name, strays, "dates", note)
+        _note_missing(column.name, missing, f"the middle date {_day(known[middle])}", note)
+        return cls(str(column.name), format, varying, float(values[middle, -1]), bool(missing.any()), tuple(strays))
 
     def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
         """One feature per part, and one that marks missing dates."""
         moments = parse_dates(column, self.format)
         missing = np.isnat(moments)
-        texts = to_texts(column)[missing].dropna()
-        unknown = [text for text in dict.fromkeys(map(str, texts)) if text not in self.strays]
+        unknown = [str(text) for text in to_texts(column)[missing].dropna().unique() if text not in self.strays]
         if unknown and not lenient:
             written = "a date" if self.format is None else f"a date like {self.format}"
             raise _unreadable(self.name, column, unknown[0], first_row, written)
-        if unknown:
-            note(f"column {self.name!r}: {_listed(unknown)} among dates count as missing")
-        middle = np.datetime64(round(self.middle * 86_400_000_000), "us")
+        _note_strays(self.name, unknown, "dates", note)
+        middle = self.middle_moment
         values = date_parts(np.where(missing, middle, moments), self.parts)
         if self.indicator:
             return np.column_stack([values, missing])
         if missing.any():
-            shown = np.datetime_as_string(middle.astype("datetime64[D]"))
-            note(f"column {self.name!r}: missing values, which no training row had, replaced by {shown}")
+            note(f"column {self.name!r}: missing values, which no training row had, replaced by {_day(middle)}")
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {
             "format": self.format,
             "parts": list(self.parts),
@@ -273,7 +258,6 @@ class DateColumn:
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> DateColumn:
-        """The inverse of `to_dict`."""
         format, parts, middle, indicator = data["format"], data["parts"], data["middle"], data["indicator"]
         if not isinstance(format, str | None) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a format of dates")
@@ -295,7 +279,6 @@ class SmilesColumn:
 
     @property
     def features(self) -> list[str]:
-        """Names of its features."""
         return self.fingerprint.get_feature_names_out().tolist()
 
     @classmethod
@@ -325,12 +308,10 @@ class SmilesColumn:
             return self.fingerprint.transform_kept(column.to_list())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
         return {"fingerprint": self.fingerprint.to_dict() | _NO_ROWS}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> SmilesColumn:
-        """The inverse of `to_dict`."""
         from treelu.chem import MolecularFeatures, MorganFingerprint
 
         memory = data["fingerprint"]
@@ -349,13 +330,7 @@ def _other_writing(text: str, known: Container[str]) -> str:
 
 
 def alike(texts: Iterable[str]) -> tuple[str, str] | None:
-    """Two texts that differ only in case and blanks, None where there are none.
-
-    Examples
-    --------
-    >>> alike(["yes", "no", "Yes"]), alike(["yes", "no"])
-    (('yes', 'Yes'), None)
-    """
+    """Two texts that differ only in case and blanks, None where there are none."""
     known: dict[str, str] = {}
     for text in texts:
         other = known.setdefault(" ".join(text.casefold().split()), text)
@@ -368,14 +343,28 @@ Column = NumberColumn | TextColumn | DateColumn | SmilesColumn
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (NumberColumn, TextColumn, DateColumn, SmilesColumn)}
 
 
-def _written(column: pd.Series, style: NumberFormat) -> str:
+def example_of(column: pd.Series, style: NumberFormat) -> str:
     """The note about numbers that are not written as in Python, with an example."""
-    texts = [str(text) for text in to_texts(column).dropna()]
+    texts = to_texts(column).dropna().astype(str)
     example = max(texts, key=lambda text: (style.parse(text) is not None, len(text)))
-    value = style.parse(example)
-    units = [mark for mark in style.marks if mark not in MARKS]
-    unit = f" (all in {units[0]}; --text {quote(str(column.name))} reads categories)" if units else ""
-    return f"column {column.name!r}: read as numbers, {example!r} is {value:.10g}{unit}"
+    return f"read as numbers, {example!r} is {style.parse(example):.10g}"
+
+
+def _note_strays(name: Any, strays: list[str], what: str, note: Note) -> None:
+    if strays:
+        note(f"column {name!r}: {_listed(strays)} among {what} count as missing")
+
+
+def _note_missing(name: Any, missing: NDArray[np.bool_], fill: str, note: Note) -> None:
+    if missing.any():
+        note(
+            f"column {name!r}: {missing.sum():,} of {len(missing):,} values missing, replaced by {fill} and marked in "
+            f"'{name}={MISSING}'"
+        )
+
+
+def _day(moment: np.datetime64) -> str:
+    return str(moment.astype("datetime64[D]"))
 
 
 def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str) -> TableError:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.errors import TableError
 from treelu.tables.numbers import NUMERIC_SHARE, to_texts
+from treelu.tables.paths import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,21 +30,7 @@ _TWINS = {"%d/%m/": "%m/%d/", "%d-%m-": "%m-%d-"}  # what can be read in two way
 
 
 def recognise_date(column: pd.Series, order: DateOrder | None = None) -> str | None:
-    """The format of a text column of dates, as `strptime` writes it; None where it holds no dates.
-
-    Raises
-    ------
-    TableError
-        Where day and month can change places.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> recognise_date(pd.Series(["2021-03-04", "2021-12-24"]))
-    '%Y-%m-%d'
-    >>> recognise_date(pd.Series(["03/04/2021", "24/12/2021"]))
-    '%d/%m/%Y'
-    """
+    """The format of a text column of dates, as `strptime` writes it; None where it holds no dates."""
     texts = to_texts(column).dropna().drop_duplicates()
     if not len(texts) or not any(letter.isdigit() for letter in str(texts.iloc[0])):
         return None
@@ -75,14 +61,7 @@ def recognise_date(column: pd.Series, order: DateOrder | None = None) -> str | N
 
 
 def mixed_dates(column: pd.Series) -> tuple[str, str] | None:
-    """Two dates of a text column that are written in different ways; None unless nearly all texts are dates.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> mixed_dates(pd.Series(["2021-03-04", "24.12.2021"])), mixed_dates(pd.Series(["2021-03-04", "yes"]))
-    (('2021-03-04', '24.12.2021'), None)
-    """
+    """Two dates of a text column that are written in different ways; None unless nearly all texts are dates."""
     few = [str(text) for text in to_texts(column).dropna().drop_duplicates().iloc[:40]]
     if not any(len(text) >= 6 and text[0].isdigit() for text in few):
         return None
@@ -99,16 +78,7 @@ _LEAST_COMPACT = 3  # different values: fewer may look like dates by coincidence
 
 
 def recognise_compact_date(column: pd.Series) -> str | None:
-    """The format of dates that are written as integers, 20210304; None unless every value is such a date.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> recognise_compact_date(pd.Series([20210304, 20211224, 20220101]))
-    '%Y%m%d'
-    >>> recognise_compact_date(pd.Series([20210304, 20211224, 20221301])) is None
-    True
-    """
+    """The format of dates that are written as integers, 20210304; None unless every value is such a date."""
     texts = whole_texts(column).dropna().drop_duplicates()
     if len(texts) < _LEAST_COMPACT or not texts.str.fullmatch(r"(19|20)[0-9]{6}").all():
         return None
@@ -135,14 +105,7 @@ def _fits(texts: list[str], style: str) -> bool:
 
 
 def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
-    """Values as moments without a time zone, "not a time" where one cannot be read; None is ISO 8601.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> parse_dates(pd.Series(["3.4.2021", "?"]), "%d.%m.%Y").astype("datetime64[D]")
-    array(['2021-04-03', 'NaT'], dtype='datetime64[D]')
-    """
+    """Values as moments without a time zone, "not a time" where one cannot be read; None is ISO 8601."""
     import pandas as pd
 
     if column.dtype.kind != "M":
@@ -155,13 +118,7 @@ def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
 
 
 def date_parts(moments: NDArray[np.datetime64], parts: tuple[str, ...]) -> NDArray[np.float64]:
-    """Features of moments, of shape (n, len(parts)).
-
-    Examples
-    --------
-    >>> date_parts(np.array(["1970-01-02T12:00"], dtype="datetime64[us]"), PARTS).tolist()
-    [[1970.0, 1.0, 5.0, 12.0, 1.5]]
-    """
+    """Features of moments, of shape (n, len(parts))."""
     days = moments.astype("datetime64[D]")
     months = moments.astype("datetime64[M]").astype(np.int64)
     known: dict[str, Any] = {

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.column_warnings import warn_of_outliers, warn_of_rounding, warn_of_spellings
-from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
-from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
-from treelu.tables.errors import TableError
+from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn, alike
+from treelu.tables.dates import DateOrder, mixed_dates, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.layout import check_columns_named
-from treelu.tables.numbers import NumberFormat, decimal_marks, leading_zeros, number_format, to_numbers, to_texts
-from treelu.tables.units import unit_format
+from treelu.tables.numbers import (
+    NumberFormat,
+    beyond_floats,
+    decimal_marks,
+    leading_zeros,
+    number_format,
+    to_numbers,
+    to_texts,
+    unit_format,
+)
+from treelu.tables.paths import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,14 +68,22 @@ class TableEncoder:
 
     columns: tuple[Column, ...]
 
-    def __post_init__(self) -> None:
-        names = [name for column in self.columns for name in column.features]
-        object.__setattr__(self, "_names", _distinct(names))
-
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in the order of X."""
-        return self._names  # type: ignore[attr-defined]
+        """Names of the features, in the order of X; one that two columns give has a number behind it."""
+        seen: Counter[str] = Counter()
+        names = []
+        for name in (name for column in self.columns for name in column.features):
+            seen[name] += 1
+            names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        return tuple(names)
+
+    @cached_property
+    def places(self) -> dict[str, range]:
+        """The features of each column, as places in X."""
+        ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
+        spans = zip(self.columns, ends[:-1], ends[1:], strict=True)
+        return {column.name: range(start, stop) for column, start, stop in spans}
 
     @property
     def text_columns(self) -> list[str]:
@@ -76,7 +93,6 @@ class TableEncoder:
 
     @property
     def smiles_column(self) -> SmilesColumn | None:
-        """The column of molecules, if there is one."""
         return next((column for column in self.columns if isinstance(column, SmilesColumn)), None)
 
     @classmethod
@@ -128,12 +144,10 @@ class TableEncoder:
             if name == smiles:
                 columns.append(SmilesColumn.learn(frame[name], blocks, radius, n_bits, note))
                 continue
-            reason = _unusable(frame[name])
-            learned = reason or _learn_column(
+            learned = _learn_column(
                 frame[name],
                 note,
-                as_text=name in text,
-                as_number=name in numbers,
+                "text" if name in text else "number" if name in numbers else None,
                 max_categories=max_categories,
                 decimal=decimal,
                 marks=marks,
@@ -143,17 +157,12 @@ class TableEncoder:
                 left_out[str(name)] = learned
                 continue
             columns.append(learned)
-            if _counts_rows(frame[name], learned):
-                (warn or note)(
-                    f"column {name!r} only rises from row to row; --drop {quote(str(name))} if it numbers the rows"
-                )
-            elif isinstance(learned, NumberColumn):
-                warn_of_outliers(frame[name], learned.style, warn or note)
-                warn_of_rounding(frame[name], warn or note)
-            elif isinstance(learned, TextColumn):
-                warn_of_spellings(frame[name], learned, warn or note)
+            for warning in _column_warnings(frame[name], learned):
+                (warn or note)(f"column {name!r}{warning}")
         if left_out:
-            note(_block(left_out))
+            count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
+            width = min(24, max(map(len, left_out)))
+            note("\n".join([f"left out, {count}:", *(f"  {name:<{width}}  {why}" for name, why in left_out.items())]))
         if not columns:
             raise TableError(
                 "no column is left to learn from; see above what was left out, and why"
@@ -206,21 +215,25 @@ class TableEncoder:
         """
         import pandas as pd
 
-        note = note or _silent
-        check_columns([column.name for column in self.columns if column.name not in unused], frame)
-        rows = np.arange(len(frame))
-        bits = None
-        molecules = self.smiles_column
-        if molecules is not None and molecules.name not in unused:
-            bits, rows = molecules.encode(frame[_known_name(molecules.name, frame)])
+        note = note or (lambda text: None)
+        used = {column.name for column in self.columns if column.name not in unused}
+        check_columns([column.name for column in self.columns if column.name in used], frame)
+        # models of version 0.1 kept the blanks around names
+        cells = {name: frame[name if name in frame.columns else name.strip()] for name in used}
+        rows, bits, molecules = np.arange(len(frame)), np.empty((0, 0)), self.smiles_column
+        if molecules is not None and molecules.name in used:
+            sparse, rows = molecules.encode(cells[molecules.name])
             if len(self.columns) == 1:
-                return Encoded(bits, rows)
-        parts = [
-            np.zeros((len(rows), len(column.features))) if column.name in unused
-            else bits.toarray() if bits is not None and column is molecules
-            else column.encode(frame[_known_name(column.name, frame)], note, lenient=lenient, first_row=first_row)[rows]  # type: ignore[call-arg]
-            for column in self.columns
-        ]  # fmt: skip
+                return Encoded(sparse, rows)
+            bits = sparse.toarray()
+        parts = []
+        for column in self.columns:
+            if column.name not in used:
+                parts.append(np.zeros((len(rows), len(column.features))))
+            elif isinstance(column, SmilesColumn):
+                parts.append(bits)
+            else:
+                parts.append(column.encode(cells[column.name], note, lenient=lenient, first_row=first_row)[rows])
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,7 +262,7 @@ def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | N
     >>> check_columns(["Age"], pd.DataFrame({"age": [1]}))
     Traceback (most recent call last):
     ...
-    treelu.tables.errors.TableError: the table has no column 'Age'; did you mean 'age'?
+    treelu.tables.paths.TableError: the table has no column 'Age'; did you mean 'age'?
     """
     check_columns_named(wanted, [str(name) for name in frame.columns], option=option)
 
@@ -257,42 +270,42 @@ def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | N
 def _learn_column(
     column: pd.Series,
     note: Note,
+    wanted: Literal["text", "number"] | None,
     *,
-    as_text: bool,
-    as_number: bool,
     max_categories: int,
     decimal: str | None,
     marks: set[str],
     dates: DateOrder | None,
-) -> Column | str:
-    """The recipe of a column, or why it is left out."""
+) -> NumberColumn | TextColumn | DateColumn | str:
+    """The recipe of a column, or why it is left out; `wanted` is what the user says it holds."""
+    if reason := _unusable(column):
+        return reason
     if column.dtype.kind == "M":
-        return _useless_date(column, None) or DateColumn.learn(column, None, note)
-    style = None if as_text else number_format(column, decimal, marks)
-    zeros = leading_zeros(column) if style is not None and not as_number else ()
-    if zeros:
-        note(_codes_note(column, zeros))
-        style, as_text = (None, True) if len(zeros) == 2 else (style, as_text)
-    format = (
-        None if as_text or as_number else recognise_compact_date(column) if style else recognise_date(column, dates)
-    )
-    if format is not None:
-        return _useless_date(column, format) or DateColumn.learn(column, format, note)
-    style = style or (None if as_text else unit_format(column, decimal, marks))
-    if style is not None:
-        return _useless_number(column, style) or NumberColumn.learn(column, note, style)
-    reason = _useless_text(column, forced=as_text, max_categories=max_categories)
-    return reason or TextColumn.learn(column, max_categories, note)
-
-
-def _codes_note(column: pd.Series, zeros: tuple[str, ...]) -> str:
-    """The note about integers with leading zeros; two that are the same number are different codes."""
+        return _useless(parse_dates(column, None), "date") or DateColumn.learn(column, None, note)
     name = quote(str(column.name))
-    if len(zeros) == 2:
-        words = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers (--numbers {name} if they are)"
-    else:
-        words = f"{zeros[0]!r} is read as the number {int(zeros[0])} (--text {name} if they are codes)"
-    return f"column {column.name!r}: {words}"
+    style = None if wanted == "text" else number_format(column, decimal, marks)
+    zeros = leading_zeros(column) if style is not None and wanted is None else ()
+    if len(zeros) == 2:  # the same number twice: different codes
+        both = f"{zeros[0]!r} and {zeros[1]!r} are codes, not numbers"
+        note(f"column {column.name!r}: {both} (--numbers {name} if they are)")
+        style, wanted = None, "text"
+    elif zeros:
+        read = f"{zeros[0]!r} is read as the number {int(zeros[0])}"
+        note(f"column {column.name!r}: {read} (--text {name} if they are codes)")
+    if wanted is None:
+        format = recognise_compact_date(column) if style else recognise_date(column, dates)
+        if format is not None:
+            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note)
+    style = style or (None if wanted == "text" else unit_format(column, decimal, marks))
+    if style is not None:
+        return _useless(to_numbers(column, style)[0]) or NumberColumn.learn(column, note, style)
+    texts = to_texts(column)
+    if reason := _useless(texts):
+        return reason
+    if wanted is None and texts.nunique() > max(max_categories, _IDENTIFIER_SHARE * len(column)):
+        few = f"text with {texts.nunique():,} different values in {len(column):,} rows (names?)"
+        return f"{few}; --text {name} keeps it"
+    return TextColumn.learn(column, max_categories, note)
 
 
 def _unusable(column: pd.Series) -> str | None:
@@ -305,74 +318,64 @@ def _unusable(column: pd.Series) -> str | None:
         return "it holds complex numbers; give real and imaginary part as two columns"
     if column.dtype.kind == "O":
         kinds = {type(value) for value in column.dropna().iloc[:1000]}
-        nested = sorted(
-            kind.__name__ for kind in kinds if issubclass(kind, list | tuple | dict | set | np.ndarray | bytes)
-        )
+        nested = [kind.__name__ for kind in kinds if issubclass(kind, list | tuple | dict | set | np.ndarray | bytes)]
         if nested:
-            return f"it holds values of type {nested[0]}, not numbers or texts"
+            return f"it holds values of type {min(nested)}, not numbers or texts"
     return None
 
 
-def _useless_number(column: pd.Series, style: NumberFormat) -> str | None:
-    """Why a column of numbers cannot help, or None."""
-    values, _ = to_numbers(column, style)
-    known = values[~np.isnan(values)]
-    if not len(known):
+def _useless(values: Any, what: str = "value") -> str | None:
+    """Why a column of these values cannot help, or None; missing values are of use but beside a single date."""
+    import pandas as pd
+
+    column = pd.Series(values)
+    if not column.notna().any():
         return "it has no values"
-    return "it has one value only" if len(known) == len(values) and (known == known[0]).all() else None
+    return f"it has one {what} only" if column.nunique(dropna=what == "date") == 1 else None
 
 
-def _useless_date(column: pd.Series, format: str | None) -> str | None:
-    moments = parse_dates(column, format)
-    known = moments[~np.isnat(moments)]
-    if not len(known):
-        return "it has no values"
-    return "it has one date only" if (known == known[0]).all() else None
-
-
-def _useless_text(column: pd.Series, *, forced: bool, max_categories: int) -> str | None:
-    texts = to_texts(column)
-    counts = texts.value_counts()
-    if not len(counts):
-        return "it has no values"
-    if len(counts) == 1 and texts.notna().all():
-        return "it has one value only"
-    if not forced and len(counts) > max(max_categories, _IDENTIFIER_SHARE * len(column)):
-        few = f"text with {len(counts):,} different values in {len(column):,} rows (names?)"
-        return f"{few}; --text {quote(str(column.name))} keeps it"
-    return None
-
-
-def _block(left_out: dict[str, str]) -> str:
-    """The columns that are left out, as one note of several lines."""
-    width = min(24, max(map(len, left_out)))
-    count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
-    return "\n".join([f"left out, {count}:", *(f"  {name:<{width}}  {reason}" for name, reason in left_out.items())])
-
-
-def _counts_rows(column: pd.Series, learned: Column) -> bool:
-    """Whether numbers or dates rise from each row to the next."""
-    if len(column) < 20 or isinstance(learned, TextColumn | SmilesColumn):
-        return False
+def _column_warnings(column: pd.Series, learned: NumberColumn | TextColumn | DateColumn) -> Iterator[str]:
+    """What may be wrong with a column that can be read: row numbers, outliers, lost digits, two spellings."""
+    name = quote(str(column.name))
+    if isinstance(learned, TextColumn):
+        if pair := alike(learned.categories):
+            yield f": {pair[0]!r} and {pair[1]!r} are two categories; write them alike if they are one"
+        if dates := mixed_dates(column):
+            yield (
+                f" seems to hold dates, written in several ways ({dates[0]!r}, {dates[1]!r}); write them alike, so "
+                "that they are read as dates"
+            )
+        return
     if isinstance(learned, DateColumn):
-        return bool((np.diff(parse_dates(column, learned.format)) > np.timedelta64(0)).all())
-    return bool((np.diff(to_numbers(column, learned.style)[0]) > 0).all())
+        values: Any = parse_dates(column, learned.format)
+    else:
+        values, _ = to_numbers(column, learned.style)
+    if len(column) >= 20 and (values[1:] > values[:-1]).all():
+        yield f" only rises from row to row; --drop {name} if it numbers the rows"
+        return
+    if isinstance(learned, DateColumn):
+        return
+    if found := far_values(values):
+        low, high, far = found
+        yield (
+            f": {len(far):,} of {len(values):,} values lie far from the others, such as {far[0]:.6g} (nearly all are "
+            f"from {low:.6g} to {high:.6g}); typing errors?"
+        )
+    if len(large := beyond_floats(column)):
+        yield f": numbers such as {large[0]} have more digits than are kept; --text {name} if they are codes"
 
 
-def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Names made distinct by a number where two columns give the same."""
-    seen: dict[str, int] = {}
-    result = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return tuple(result)
-
-
-def _known_name(name: str, frame: pd.DataFrame) -> str:
-    """A name as the table has it: models of version 0.1 kept the blanks around names."""
-    return name if name in frame.columns else name.strip()
-
-
-def _silent(text: str) -> None:
-    return None
+def far_values(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]] | None:
+    """The range of nearly all values, and the few that lie more than thirty times as far out; None without such."""
+    known = values[np.isfinite(values)]
+    if len(known) < 50:
+        return None
+    low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
+    reach = high - low
+    if not reach > 0:
+        return None
+    far = np.abs(known - middle) > 30 * reach
+    if not far.any() or far.mean() > 0.05:
+        return None
+    near = known[~far]
+    return float(near.min()), float(near.max()), known[far]

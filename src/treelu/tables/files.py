@@ -6,29 +6,18 @@ import gzip
 import io
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.tables.errors import EmptyTableError, TableError
-from treelu.tables.layout import (
-    BLANKS,
-    Layout,
-    check_distinct,
-    file_kind,
-    is_packed,
-    look_at_sample,
-    look_at_text,
-    open_bytes,
-    plain_errors,
-)
+from treelu.tables.layout import BLANKS, Layout, check_distinct, look_at_sample, look_at_text
 from treelu.tables.numbers import decimal_marks, leading_zeros, point_is_open, reads_two_ways
+from treelu.tables.paths import EmptyTableError, TableError, file_kind, is_packed, open_bytes, plain_errors
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["TableError", "iterate_table", "read_table"]
 
 
 def read_table(
@@ -144,28 +133,26 @@ def _read_text(
         def again() -> Any:
             return io.BytesIO(content.getvalue()) if content is not None else open_bytes(path)
 
-        points = _ambiguous(frame) if decimal is None else []
+        floats = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+        points = [name for name in floats if decimal is None and reads_two_ways(frame[name].to_numpy())]
         whole = [name for name in frame.columns if _is_whole(frame[name])]
         codes = whole if whole and _has_codes(again(), layout) else []
         if points or codes:
             # The numbers as they stand, so that 1.234 can be told from 1.2340, and 01 from 1.
             texts = _read_csv(again(), layout, ".", [*points, *codes], usecols=[*points, *codes])
             commas = bool(points) and decimal_marks(frame) == {","}
-            for name in points:
-                if point_is_open(texts[name], commas):
-                    frame[name] = texts[name].astype(object)
-            for name in codes:
-                if leading_zeros(texts[name]):
+            for name in (*points, *codes):
+                if point_is_open(texts[name], commas) if name in points else leading_zeros(texts[name]):
                     frame[name] = texts[name].astype(object)
     return frame
 
 
 def _look(path: str | Path, delimiter: str | None, encoding: str | None) -> tuple[Any, Layout]:
     """The open file and its layout."""
-    if str(path) != "-":
-        return open_bytes(path), look_at_text(path, delimiter=delimiter, encoding=encoding)
     file = open_bytes(path)
-    return file, look_at_sample(file.peek(1), path, delimiter=delimiter, encoding=encoding)
+    if str(path) == "-":
+        return file, look_at_sample(file.peek(1), path, delimiter=delimiter, encoding=encoding)
+    return file, look_at_text(path, delimiter=delimiter, encoding=encoding)
 
 
 def _read_csv(file: Any, layout: Layout, decimal: str | None, text: Collection[str], **options: Any) -> Any:
@@ -187,17 +174,10 @@ def _read_csv(file: Any, layout: Layout, decimal: str | None, text: Collection[s
     )
 
 
-def _ambiguous(frame: pd.DataFrame) -> list[str]:
-    """Columns that were read with a decimal point, which may be a thousands point."""
-    return [name for name in frame.columns if frame[name].dtype.kind == "f" and reads_two_ways(frame[name].to_numpy())]
-
-
 def _is_whole(column: pd.Series) -> bool:
     """Whether a column was read as integers, perhaps with missing values."""
-    if column.dtype.kind in "iu":
-        return True
     if column.dtype.kind != "f":
-        return False
+        return column.dtype.kind in "iu"
     known = column.dropna()
     return bool(len(known) and (known == known.round()).all())
 
@@ -264,11 +244,9 @@ def reader_errors(path: str | Path) -> Iterator[None]:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", message="Length of header")
                 yield
-        except (TableError, ImportError, OSError, EOFError, UnicodeDecodeError):
+        except (TableError, ImportError, OSError, EOFError, UnicodeDecodeError, zlib.error):
             raise
         except Exception as error:
-            if type(error).__name__ == "error" and type(error).__module__ == "zlib":
-                raise
             raise TableError(_parser_message(path, error)) from None
 
 

@@ -13,8 +13,8 @@ from sklearn.base import is_classifier
 from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.errors import TableError
 from treelu.tables.numbers import NumberFormat
+from treelu.tables.paths import TableError
 from treelu.tables.targets import Task
 from treelu.tree import ObliqueTree
 
@@ -163,13 +163,7 @@ class TableModel:
         if not all(isinstance(tree, ObliqueTree) for tree in trees):
             return frozenset()
         used = {feature for tree in trees if tree is not None for feature in tree.used_features().tolist()}
-        unused, first = set(), 0
-        for column in self.encoder.columns:
-            last = first + len(column.features)
-            if used.isdisjoint(range(first, last)):
-                unused.add(column.name)
-            first = last
-        return frozenset(unused)
+        return frozenset(name for name, places in self.encoder.places.items() if used.isdisjoint(places))
 
     @property
     def spread(self) -> NDArray[np.float64]:
@@ -237,23 +231,11 @@ class TableModel:
         styles = tuple(NumberFormat.from_dict(style) for style in data["styles"])
         if len(styles) not in (0, len(targets)):
             raise ValueError(f"{len(styles)} formats of numbers do not fit {len(targets)} targets")
-        return cls(
-            encoder,
-            estimator,
-            task,
-            tuple(targets),
-            trees,
-            carts,
-            notes=tuple(data["notes"]),
-            warnings=tuple(data["warnings"]),
-            styles=styles,
-            digest=None if data["digest"] is None else RowDigest.from_dict(data["digest"]),
-            positive=positive,
-            threshold=float(threshold),
-            trained=data["trained"],
-            n_rows=data["n_rows"],
-            n_rows_scored=data["n_rows_scored"],
-        )
+        digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
+        given: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
+        given |= {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
+        given |= {"trees": trees, "carts": carts, "styles": styles, "digest": digest, "threshold": float(threshold)}
+        return cls(encoder, estimator, **given)
 
     def _features(self, frame: pd.DataFrame) -> Any:
         encoded = self.encoder.encode(frame, unused=self.unused_columns)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.errors import TableError
+from treelu.tables.paths import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,29 +26,11 @@ _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written.
+    """How the numbers of a column are written."""
 
-    Attributes
-    ----------
-    decimal : {".", ","}
-    thousands : {"", ",", ".", " ", "'"}
-        Stands between groups of three digits, and may be left out.
-    marks : tuple of str
-        Currencies, "%" or a unit before or after the number, which are left out: "37 %" is read as 37.
-
-    Examples
-    --------
-    >>> dollars = NumberFormat(thousands=",", marks=("$",))
-    >>> [dollars.parse(text) for text in ("$1,234.50", "12", "-$3", "($7)", "1,2", "n/a")]
-    [1234.5, 12.0, -3.0, -7.0, None, None]
-    >>> feet = NumberFormat(marks=("ft",))
-    >>> feet.parse("5 ft"), feet.parse("5ft11")
-    (5.0, None)
-    """
-
-    decimal: str = "."
-    thousands: str = ""
-    marks: tuple[str, ...] = ()
+    decimal: str = "."  # or ","
+    thousands: str = ""  # or one of ",", ".", " ", "'" between groups of three digits, which may be left out
+    marks: tuple[str, ...] = ()  # currencies, "%" or a unit before or after the number, which are left out
 
     @property
     def is_plain(self) -> bool:
@@ -110,18 +94,7 @@ def _without(core: str, mark: str) -> str:
 
 
 def to_numbers(column: pd.Series, style: NumberFormat = PLAIN) -> tuple[NDArray[np.float64], list[str]]:
-    """Values as numbers, NaN where one is missing or a text, and those texts.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_numbers(pd.Series(["1", "?", None, "2.5"]))
-    (array([1. , nan, nan, 2.5]), ['?'])
-    >>> to_numbers(pd.Series(["1.250,5", "7"]), NumberFormat(decimal=",", thousands="."))
-    (array([1250.5,    7. ]), [])
-    >>> to_numbers(pd.Series(["(7)", "\u22123.5", "2"]))
-    (array([-7. , -3.5,  2. ]), [])
-    """
+    """Values as numbers, NaN where one is missing or a text, and those texts."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(column.dtype):
@@ -177,13 +150,14 @@ class _Evidence:
 def _evidence(cores: Iterable[str]) -> _Evidence:
     found: dict[str, str] = {}
     for core in cores:
-        for kind in _kinds(core.lstrip("+-").strip()):
-            found.setdefault(kind[0], kind[1] or core)
+        for kind, example in _kinds(core):
+            found.setdefault(kind, example)
     return _Evidence(**found)
 
 
 def _kinds(core: str) -> list[tuple[str, str]]:
-    """The evidence of one value."""
+    """The evidence of one value, with the example of each."""
+    core = core.lstrip("+-").strip()
     if re.fullmatch(r"\d+", core):
         return [("small" if len(core.lstrip("0")) < 4 else "large", core)]
     spaced = re.fullmatch(r"\d{1,3}(?:([ '])\d{3})(?:\1\d{3})*([.,]\d*)?", core)
@@ -205,36 +179,26 @@ def _kinds(core: str) -> list[tuple[str, str]]:
 
 
 def decimal_marks(frame: pd.DataFrame) -> set[str]:
-    """The decimal marks that a table's values show unambiguously.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> decimal_marks(pd.DataFrame({"a": ["1,5", "2"], "b": ["x", "y"]}))
-    {','}
-    """
+    """The decimal marks that a table's values show unambiguously."""
     marks = set()
-    for name in frame.columns:
-        column = frame[name]
+    for _, column in frame.items():
         if column.dtype.kind == "f":
             known = column.to_numpy()
             known = known[np.isfinite(known)]
             if (np.round(1000 * known) != 1000 * known).any() or ((known != 0) & (np.abs(known) < 1)).any():
                 marks.add(".")
         elif column.dtype.kind == "O":
-            texts = different_texts(column)
-            cores = [_core(text, MARKS) for text in texts]
-            seen = _evidence(cores)
+            cores = [_core(text, MARKS) for text in different_texts(column)]
             if _share_of_numbers(cores) < NUMERIC_SHARE:
                 continue
+            seen = _evidence(cores)
             marks |= {","} if seen.comma_decimal or seen.dot_thousands else set()
             marks |= {"."} if seen.dot_decimal or seen.comma_thousands else set()
     return marks
 
 
 def _share_of_numbers(cores: Sequence[str]) -> float:
-    fits = [bool(_kinds(core.lstrip("+-").strip())) for core in cores]
-    return sum(fits) / len(fits) if fits else 0.0
+    return sum(bool(_kinds(core)) for core in cores) / max(1, len(cores))
 
 
 def different_texts(column: pd.Series) -> list[str]:
@@ -243,51 +207,19 @@ def different_texts(column: pd.Series) -> list[str]:
 
 
 def number_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:
-    """How a column's numbers are written, whatever its type; None where it holds texts."""
-    if column.dtype.kind in "biuf" or not to_texts(column).notna().any():
-        return PLAIN
-    return recognise_format(column, decimal=decimal, marks=marks)
+    """How a column's numbers are written; None where it holds texts, a TableError where there are two ways to read it.
 
-
-def recognise_format(
-    column: pd.Series, *, decimal: str | None = None, marks: Iterable[str] = ()
-) -> NumberFormat | None:
-    """How the numbers of a text column are written; None where it is not one of numbers.
-
-    Parameters
-    ----------
-    column : Series
-    decimal : {".", ","}, optional
-        The decimal mark, where it is known.
-    marks : iterable of {".", ","}
-        The decimal marks that other columns of the table show; they settle what this one leaves open.
-
-    Returns
-    -------
-    NumberFormat or None
-
-    Raises
-    ------
-    TableError
-        Where the values can be read in two ways, with both.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> recognise_format(pd.Series(["2,418", "270", "12"]))
-    NumberFormat(decimal='.', thousands=',', marks=())
-    >>> recognise_format(pd.Series(["2,418", "1,270"]))
-    Traceback (most recent call last):
-    ...
-    treelu.tables.errors.TableError: column None: '2,418' may be 2418 or 2.418; add --decimal . or --decimal ,
+    `marks` are the decimal marks that other columns of the table show: they settle what this one leaves open.
     """
-    texts = different_texts(column)
+    texts = [] if column.dtype.kind in "biuf" else different_texts(column)
+    if not texts:
+        return PLAIN
     used = tuple(mark for mark in MARKS if any(mark in text for text in texts))
     used = tuple(mark for mark in used if not any(mark != other and mark in other for other in used))
     cores = [_core(text, used) for text in texts]
-    if not texts or (_share_of_numbers(cores) < NUMERIC_SHARE):
+    if _share_of_numbers(cores) < NUMERIC_SHARE:
         plain = NumberFormat(decimal or ".")
-        return plain if texts and _read_share(texts, plain) >= NUMERIC_SHARE else None
+        return plain if _read_share(texts, plain) >= NUMERIC_SHARE else None
     _check_marks(column.name, texts, cores, used)
     return format_of(column.name, texts, used, decimal=decimal, marks=marks)
 
@@ -297,7 +229,12 @@ def format_of(
 ) -> NumberFormat | None:
     """How numbers are written whose marks are known; None where too few texts can be read so."""
     seen = _evidence(_core(text, used) for text in texts)
-    style = NumberFormat(*_resolve(name, seen, decimal, set(marks)), used)
+    decimal = decimal or _decimal_of(name, seen, set(marks))
+    if decimal == ".":
+        thousands = "," if seen.comma_decimal or seen.comma_thousands or seen.comma_open else seen.grouped
+    else:
+        thousands = "." if seen.dot_decimal or seen.dot_thousands or seen.dot_open else seen.grouped
+    style = NumberFormat(decimal, thousands, used)
     return style if _read_share(texts, style) >= NUMERIC_SHARE else None
 
 
@@ -313,7 +250,7 @@ def _check_marks(name: Any, texts: Sequence[str], cores: Sequence[str], used: tu
         raise TableError(f"column {name!r} mixes {examples[0]!r} and {examples[1]!r}; write all values in one unit")
     if used == ("%",):
         without = [core for text, core in zip(texts, cores, strict=True) if "%" not in text and core not in ("0", "")]
-        without = [core for core in without if _kinds(core.lstrip("+-"))]
+        without = [core for core in without if _kinds(core)]
         if without:
             example = next(text for text in texts if "%" in text)
             raise TableError(
@@ -321,36 +258,22 @@ def _check_marks(name: Any, texts: Sequence[str], cores: Sequence[str], used: tu
             )
 
 
-def _resolve(name: Any, seen: _Evidence, decimal: str | None, marks: set[str]) -> tuple[str, str]:
-    """The decimal mark and the thousands mark of a column."""
-    commas = seen.comma_decimal or seen.comma_thousands or seen.comma_open
-    dots = seen.dot_decimal or seen.dot_thousands or seen.dot_open
-    if decimal is None:
-        decimal = _decimal_of(name, seen, marks)
-    other, present = (",", commas) if decimal == "." else (".", dots)
-    return decimal, other if present else seen.grouped
-
-
 def _decimal_of(name: Any, seen: _Evidence, marks: set[str]) -> str:
-    for for_comma, for_dot in (
+    """The decimal mark of a column."""
+    sure = bool(seen.comma_decimal or seen.dot_thousands or seen.comma_thousands or seen.dot_decimal)
+    for one, other in (
         (seen.comma_decimal, seen.comma_thousands),
         (seen.dot_thousands, seen.dot_decimal),
         (seen.comma_decimal, seen.dot_decimal),
+        ("" if sure else seen.comma_open, seen.dot_open),
     ):
-        if for_comma and for_dot:
+        if one and other:
             raise TableError(
-                f"column {name!r} mixes {for_comma!r} and {for_dot!r}, which use points and commas in different ways; "
-                "correct one of them"
+                f"column {name!r} mixes {one!r} and {other!r}, which use points and commas in different ways; correct "
+                "one of them"
             )
-    if seen.comma_decimal or seen.dot_thousands:
-        return ","
-    if seen.comma_thousands or seen.dot_decimal:
-        return "."
-    if seen.comma_open and seen.dot_open:
-        raise TableError(
-            f"column {name!r} mixes {seen.comma_open!r} and {seen.dot_open!r}, which use points and commas in "
-            "different ways; correct one of them"
-        )
+    if sure:
+        return "," if seen.comma_decimal or seen.dot_thousands else "."
     if len(marks) == 1:
         return next(iter(marks))
     if seen.comma_open:
@@ -369,29 +292,13 @@ def _ambiguous(name: Any, example: str) -> TableError:
 
 
 def beyond_floats(column: pd.Series) -> NDArray[Any]:
-    """The integers of a column that have more digits than a float keeps.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> beyond_floats(pd.Series([7, 2**53 + 1])).tolist(), beyond_floats(pd.Series([1e300])).tolist()
-    ([9007199254740993], [])
-    """
+    """The integers of a column that have more digits than a float keeps."""
     values = column.to_numpy()
     return values[(values > 2**53) | (values < -(2**53))] if column.dtype.kind in "iu" else values[:0]
 
 
 def leading_zeros(column: pd.Series) -> tuple[str, ...]:
-    """Integers with zeros before them, as codes have: an example; two of them where they are the same number.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> leading_zeros(pd.Series(["01234", "98101"])), leading_zeros(pd.Series(["01234", "1234"]))
-    (('01234',), ('01234', '1234'))
-    >>> leading_zeros(pd.Series(["0.5", "0", "12"])), leading_zeros(pd.Series([7, 8]))
-    ((), ())
-    """
+    """Integers with zeros before them, as codes have: an example; two of them where they are the same number."""
     if column.dtype.kind in "biufM":
         return ()
     texts = different_texts(column)
@@ -407,13 +314,7 @@ def leading_zeros(column: pd.Series) -> tuple[str, ...]:
 
 
 def reads_two_ways(values: NDArray[np.float64]) -> bool:
-    """Whether numbers that were read with a decimal point may have had a thousands point: 1.234, 2.500 and 980.
-
-    Examples
-    --------
-    >>> reads_two_ways(np.array([1.234, 2.5, 980.0])), reads_two_ways(np.array([1.234, 2.5, 0.1]))
-    (True, False)
-    """
+    """Whether numbers that were read with a decimal point may have had a thousands point: 1.234, 2.500 and 980."""
     known = np.abs(values[np.isfinite(values)])
     broken = known[known != np.round(known)]
     if not len(broken) or not (broken >= 1).all() or not (known < 1000).all():
@@ -422,15 +323,81 @@ def reads_two_ways(values: NDArray[np.float64]) -> bool:
 
 
 def point_is_open(column: pd.Series, commas: bool) -> bool:
-    """Whether the points of a column of texts may be thousands points; `commas`: other columns have decimal commas.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> [point_is_open(pd.Series(texts), False) for texts in (["1.234", "2.500", "980"], ["1.234", "2.5", "980"])]
-    [True, False]
-    """
+    """Whether the points of a column of texts may be thousands points; `commas`: other columns have decimal commas."""
     seen = _evidence(_core(text, ()) for text in different_texts(column))
     if not seen.dot_open or seen.dot_decimal:
         return False
     return commas or bool(seen.padded and seen.small and not seen.large)
+
+
+# Units: "12 kg", "3.5mg", "20 days"
+
+_LETTER = r"[^\W\d_]|[°µΩÅ℃℉‰]"
+_WORD = rf"(?:{_LETTER})+(?:\^?[23]|[²³])?"
+_UNIT = rf"{_WORD}(?:[/·]{_WORD}| {_WORD})?"
+_QUANTITY = re.compile(rf"[-+]?[\d.,][\d.,' ]*?(?:[eE][-+]?\d+)?\s*({_UNIT})")
+_LONGEST_UNIT = 20  # characters of a unit
+
+# Different units of this list in one column are a mistake; other words behind numbers may be parts of names ("12a").
+_UNITS = """
+    kg g mg µg ug ng t lb oz stone
+    km m cm mm µm um nm mi mile ft foot in inch yd yard
+    l L dl dL cl cL ml mL µl µL gal gallon pint
+    m2 m² m^2 cm2 cm² km2 km² ft2 ft² sqft ha acre m3 m³ cm3 cm³
+    s sec second ms µs ns min minute h hr hour d day week month year yr
+    °C °F °K K C F ℃ ℉
+    V mV kV A mA µA W mW kW MW GW Wh kWh MWh J kJ MJ cal kcal eV keV MeV Hz kHz MHz GHz
+    B kB KB MB GB TB KiB MiB GiB bit Mbit Gbit
+    Pa kPa hPa MPa bar mbar psi atm mmHg
+    M mM µM uM nM pM mol mmol µmol g/L g/l g/dL g/dl mg/L mg/l mg/dL mg/dl µg/L µg/l ng/mL mmol/L mmol/l µmol/L µmol/l
+    IU IU/L U/L km/h m/s mph kmh ppm ppb bpm rpm dB
+"""
+_KNOWN_UNITS = frozenset(_UNITS.split())
+
+
+def unit_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) -> NumberFormat | None:
+    """How a text column of numbers with one unit is written; None where it is none."""
+    texts = different_texts(column)
+    units = {text: unit for text in texts if (unit := _unit(text)) is not None}
+    plain = [text for text in texts if NumberFormat(",", ".").parse(text) or NumberFormat(".", ",").parse(text)]
+    if not units or len(units) + len(plain) < NUMERIC_SHARE * len(texts):
+        return None
+    _check_units(column.name, units, plain)
+    if len(set(map(_singular, units.values()))) > 1 or len(units) < NUMERIC_SHARE * len(texts):
+        return None
+    written = tuple(sorted(set(units.values()), key=lambda unit: (-len(unit), unit)))
+    return format_of(column.name, texts, written, decimal=decimal, marks=marks)
+
+
+def _unit(text: str) -> str | None:
+    """What stands behind the number of a text."""
+    match = _QUANTITY.fullmatch(text.replace("\u00a0", " ").replace("\u202f", " ").strip())
+    # "12 e" and "12e" are too much like numbers; currencies have rules of their own.
+    if match is None or len(match[1]) > _LONGEST_UNIT or match[1] in ("e", "E", *CURRENCIES):
+        return None
+    return match[1]
+
+
+def _singular(unit: str) -> str:
+    """One spelling for one unit, day and days: without the s of a plural, and with one of the two characters for µ."""
+    unit = unit.replace("\u03bc", "\u00b5")
+    if unit in ("feet", "inches"):
+        return {"feet": "foot", "inches": "inch"}[unit]
+    return unit.removesuffix("s") if len(unit) > 3 or unit in ("lbs", "hrs", "yrs") else unit
+
+
+def _check_units(name: object, units: dict[str, str], plain: Sequence[str]) -> None:
+    """Raise where the units of some texts are clearly mixed: with each other, or with numbers that have none."""
+    counts = Counter(map(_singular, units.values()))
+    (usual, most), *others = counts.most_common()
+    # Digits with one letter behind them may well be a name.
+    clear = any(len(unit) > 1 or " " in text or "\u00a0" in text for text, unit in units.items())
+    sure = clear and all(unit in _KNOWN_UNITS for unit in counts)
+    remedy = f"write all values in one unit, or add --text {quote(str(name))} to read them as categories"
+    if others and (sure or most >= NUMERIC_SHARE * len(units)):
+        pair = (usual, others[0][0])
+        first, second = (next(text for text, unit in units.items() if _singular(unit) == one) for one in pair)
+        raise TableError(f"column {name!r} mixes {first!r} and {second!r}; {remedy}")
+    bare = [text for text in plain if text.strip("+-0., ")]
+    if not others and bare and sure:
+        raise TableError(f"column {name!r} mixes {next(iter(units))!r} and {bare[0]!r}; {remedy}")

@@ -1,4 +1,7 @@
-"""A table of any size as a stream of pieces: one file, many, a folder, a partitioned Parquet data set."""
+"""A table of any size as a stream of pieces: one file, many, a folder, a partitioned Parquet data set.
+
+Pieces are frames, a sample of their rows, or, once the encoding is known, rows as networks are trained on them.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.data.blocks import MOST_CLASSES
-from treelu.data.store import RowStore
-from treelu.tables.errors import EmptyTableError, TableError
+from treelu.data.blocks import MOST_CLASSES, Window, stacked
+from treelu.tables.columns import Note
+from treelu.tables.encoder import TableEncoder
 from treelu.tables.files import iterate_table, parquet_file, read_table, reader_errors
-from treelu.tables.layout import open_bytes, plain_errors
-from treelu.tables.paths import check_alike, find_files, partition, text_bytes
+from treelu.tables.numbers import to_numbers, to_texts
+from treelu.tables.paths import (
+    EmptyTableError,
+    TableError,
+    check_alike,
+    find_files,
+    open_bytes,
+    partition,
+    plain_errors,
+    text_bytes,
+)
+from treelu.tables.targets import TableTargets
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["Drawn", "Piece", "RowStore", "draw_rows", "draw_table", "find_files", "iterate_files", "iterate_pieces"]
 
 PIECE_ROWS = 50_000
 _KINDS = {"b": "truth values", "M": "dates", "O": "text", "T": "text", **dict.fromkeys("iuf", "numbers")}
@@ -36,7 +47,7 @@ class Piece(NamedTuple):
 
 
 def iterate_pieces(
-    files: Sequence[str], rows: int = PIECE_ROWS, *, note: Callable[[str], None] | None = None, **reading: Any
+    files: Sequence[str], rows: int = PIECE_ROWS, *, note: Note | None = None, **reading: Any
 ) -> Iterator[Piece]:
     """The rows of several tables with the same columns, at most `rows` at a time.
 
@@ -115,41 +126,27 @@ def estimate_rows(files: Sequence[str]) -> int | None:
 
     Parquet files say it; text files are as long as the lines at the beginning of the first one suggest.
     """
-    kind = check_alike(files)
+    kind, n_rows = check_alike(files), 0
     if kind == "parquet":
-        return sum(map(_parquet_rows, files))
-    if kind != "text":
+        for path in files:
+            with reader_errors(path):
+                n_rows += parquet_file(path).metadata.num_rows
+        return n_rows
+    if kind == "xlsx":
         return None
     with plain_errors(files[0]), open_bytes(files[0]) as file:
         sample = file.read(1 << 18)
     return sum(map(text_bytes, files)) * sample.count(b"\n") // max(1, len(sample)) or None
 
 
-def _parquet_rows(path: str) -> int:
-    with reader_errors(path):
-        return parquet_file(path).metadata.num_rows
-
-
 @dataclass(frozen=True)
 class Drawn:
-    """Rows drawn from a stream.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The rows, in the order of the stream.
-    numbers : int array
-        Their numbers in the stream, from 0.
-    n_rows : int
-        How many rows the stream has.
-    file_rows : dict
-        How many rows each file has, where the stream is one of files.
-    """
+    """Rows drawn from a stream, in its order."""
 
     frame: pd.DataFrame
-    numbers: NDArray[np.int64]
-    n_rows: int
-    file_rows: dict[str, int] = field(default_factory=dict)
+    numbers: NDArray[np.int64]  # of the rows in the stream, from 0
+    n_rows: int  # of the stream
+    file_rows: dict[str, int] = field(default_factory=dict)  # of each file, where the stream is one of files
 
 
 def draw_table(
@@ -159,7 +156,7 @@ def draw_table(
     *,
     classes: str | None = None,
     text: Sequence[str] = (),
-    note: Callable[[str], None] | None = None,
+    note: Note | None = None,
     told: Callable[[int], None] | None = None,
     **reading: Any,
 ) -> Drawn:
@@ -259,3 +256,89 @@ def _smallest(
         return kept, keys, numbers
     order = np.sort(np.argpartition(keys, n_rows)[:n_rows])
     return [pd.concat(kept, ignore_index=True).iloc[order]], keys[order], numbers[order]
+
+
+# Encoded rows
+
+
+class EncodedPiece(NamedTuple):
+    """Features (dense or CSR) and targets of some rows of a file, and how many rows were read for them."""
+
+    path: str
+    X: Any
+    y: NDArray[Any]
+    n_read: int
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads files as the rows that an encoder and the targets of a sample describe."""
+
+    encoder: TableEncoder
+    names: Sequence[str]  # the target columns
+    targets: TableTargets  # those of the sample: the task, the classes, how numbers are written
+    reading: dict[str, Any] = field(default_factory=dict)  # delimiter, decimal and encoding, as for `read_table`
+
+    def iterate(self, files: Sequence[str], skipped: NDArray[np.int64], note: Note) -> Iterator[EncodedPiece]:
+        """The rows of some files that have targets, but those with the numbers `skipped`, counted over all files."""
+        n_before = 0
+        for piece in iterate_pieces(files, text=self._as_text(), note=note, **self.reading):
+            here = skipped[(skipped >= n_before) & (skipped < n_before + len(piece.frame))] - n_before
+            n_before += len(piece.frame)
+            yield self.read(piece, here, note)
+
+    def window(self, path: str, skipped: NDArray[np.int64]) -> Window:
+        """The rows of one file, in memory."""
+        pieces = self.iterate([path], skipped, lambda text: None)  # workers have nobody to tell
+        return stacked([Window(piece.X.astype(np.float32), piece.y, None) for piece in pieces])
+
+    def read(self, piece: Piece, skipped: NDArray[np.int64], note: Note) -> EncodedPiece:
+        """The rows of a piece; errors and notes name its file."""
+        try:
+            y, rows = self._targets(piece.frame)
+            chosen = ~np.isin(rows, skipped)
+            y, rows = y[chosen], rows[chosen]
+            if not len(rows):
+                return EncodedPiece(piece.path, np.zeros((0, len(self.encoder.feature_names)), np.float32), y, 0)
+            encoded = self.encoder.encode(
+                piece.frame.iloc[rows], note=lambda text: note(f"{piece.path}: {text}"), lenient=True,
+                first_row=piece.first_row,
+            )  # fmt: skip
+        except TableError as error:
+            raise TableError(str(error) if piece.path in str(error) else f"{piece.path}: {error}") from error
+        X = encoded.X if hasattr(encoded.X, "tocsr") else encoded.X.to_numpy(np.float64)
+        return EncodedPiece(piece.path, X, y[encoded.rows], len(piece.frame))
+
+    def _as_text(self) -> list[str]:
+        """Columns that must not be read as numbers: texts, and numbers that are not written as in Python."""
+        y, styles = self.targets.y, self.targets.styles
+        words = y.dtype.kind == "U" and not set(y.tolist()) <= {"True", "False"}
+        written = [name for name, style in zip(self.names, styles, strict=False) if words or not style.is_plain]
+        return [*self.encoder.text_columns, *written]
+
+    def _targets(self, frame: pd.DataFrame) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The targets of the rows that have them, and these rows."""
+        known = self.targets
+        if known.y.dtype.kind == "U":
+            texts = to_texts(frame[self.names[0]])
+            rows = np.flatnonzero(texts.notna().to_numpy())
+            y: NDArray[Any] = texts.iloc[rows].to_numpy(dtype=np.str_)
+        else:
+            columns = [to_numbers(frame[name], style)[0] for name, style in zip(self.names, known.styles, strict=True)]
+            values = np.column_stack(columns)
+            rows = np.flatnonzero(~np.isnan(values).any(axis=1))
+            y = values[rows] if known.y.ndim == 2 else values[rows, 0]
+        if known.task != "classification":
+            return y, rows
+        new = np.setdiff1d(y, self.classes)
+        if len(new):
+            raise TableError(
+                f"target {self.names[0]!r} has the class {new[0].item()!r}, which the sample has not; is it written in "
+                "another way there?"
+            )
+        return y.astype(known.y.dtype), rows
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The distinct targets of the sample."""
+        return np.unique(self.targets.y)

@@ -23,7 +23,7 @@ from treelu.export.program import (
     output_names,
 )
 from treelu.tables.columns import Column as TableColumn
-from treelu.tables.columns import DateColumn, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.columns import NumberColumn, SmilesColumn, TextColumn
 from treelu.tables.dates import date_parts
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.model import TableModel
@@ -92,18 +92,6 @@ def table_parts(model: TableModel, *, visited: bool, label: str | None) -> tuple
     return tuple(parts)
 
 
-def column_recipes(encoder: TableEncoder) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
-    """The columns of an encoding, and its features in the order of X."""
-    columns, features = list[Column](), list[Feature]()
-    for place, column in enumerate(encoder.columns):
-        recipe, own = _recipe(column, place)
-        columns.append(recipe)
-        features += own
-    if len(features) != len(encoder.feature_names):
-        raise ValueError(f"{len(features)} features do not fit an encoding of {len(encoder.feature_names)}")
-    return tuple(columns), tuple(features)
-
-
 def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, target: str | None) -> Part:
     """Trees with the names that `treelu predict` gives to what they answer."""
     if target is not None:
@@ -112,41 +100,33 @@ def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, t
     return Part(trees, output_names(trees[0], model.targets), combine, threshold=threshold)
 
 
+def column_recipes(encoder: TableEncoder) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """The columns of an encoding, and its features in the order of X."""
+    recipes = [_recipe(column, place) for place, column in enumerate(encoder.columns)]
+    return tuple(column for column, _ in recipes), tuple(feature for _, features in recipes for feature in features)
+
+
 def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
     """The inputs of a column, and its features, in the order of its encoding."""
-    match column:
-        case NumberColumn():
-            return _number(column, place)
-        case TextColumn():
-            return _text(column, place)
-        case DateColumn():
-            return _date(column, place)
-        case SmilesColumn():
-            raise ValueError(
-                f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
-                "encoded features instead (--encoded) and compute them with treelu.chem"
-            )
-
-
-def _number(column: NumberColumn, place: int) -> tuple[Column, list[Feature]]:
-    words, style = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS))), column.style
-    features: list[Feature] = [Number(place, column.median)]
-    recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
-    return recipe, features + [Missing(place)] * column.indicator
-
-
-def _text(column: TextColumn, place: int) -> tuple[Column, list[Feature]]:
-    words = tuple(word for word in MISSING_WORDS if word not in column.categories)
-    features: list[Feature] = [Category(place, text) for text in column.categories]
-    features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
-    codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
-    return Column(column.name, "text", words, codes=codes), features
-
-
-def _date(column: DateColumn, place: int) -> tuple[Column, list[Feature]]:
-    middle = np.array([round(column.middle * 86_400_000_000)], dtype="datetime64[us]")
-    fills = date_parts(middle, column.parts)[0].tolist()
-    parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
-    features: list[Feature] = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
+    features: list[Feature]
+    if isinstance(column, SmilesColumn):
+        raise ValueError(
+            f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
+            "encoded features instead (--encoded) and compute them with treelu.chem"
+        )
+    if isinstance(column, TextColumn):
+        words = tuple(word for word in MISSING_WORDS if word not in column.categories)
+        features = [Category(place, text) for text in column.categories]
+        features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
+        codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
+        return Column(column.name, "text", words, codes=codes), features
     words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
-    return Column(column.name, "date", words, format=column.format), features + [Missing(place)] * column.indicator
+    if isinstance(column, NumberColumn):
+        style, features = column.style, [Number(place, column.median)]
+        recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
+    else:
+        parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
+        fills = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
+        features = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
+        recipe = Column(column.name, "date", words, format=column.format)
+    return recipe, features + [Missing(place)] * column.indicator

@@ -1,8 +1,7 @@
-"""Questions to a tree in the columns of the table that it was fitted on.
+"""Queries to a tree in the columns of the table that it was fitted on.
 
-A text column is a one-hot group, a number column one feature, and what marks a missing number stays as it is. A column
-that was 0 or 1 in all training rows, as truth values are, stays 0 or 1. Columns of dates and
-of molecules become several features that do not move one by one: they stay as they are.
+A text column is a one-hot group, a number column one feature, 0 or 1 if it was in all training rows. Indicators of
+missing values, dates and molecules stay as they are.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ import numpy as np
 
 from treelu.tables.columns import MISSING, NumberColumn, TextColumn
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.errors import TableError
 from treelu.tables.layout import check_columns_named, split_names
+from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
 from treelu.tree.queries.words import number
 
@@ -43,32 +42,13 @@ def _cell(value: float | str) -> str:
 
 
 class ColumnQueries:
-    """The columns of an encoder as features of a tree.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]})
-    >>> questions = ColumnQueries(TableEncoder.learn(frame, note=lambda text: None))
-    >>> questions.features(["colour"], "--keep")
-    [1, 2]
-    >>> questions.options(within=["size=0..2"])["bounds"][0]
-    (0.0, 2.0)
-    >>> [str(change) for change in questions.changes([1, 1, 0], [1.5, 0, 1])]
-    ['size were 0.5 higher (1.5 instead of 1)', 'colour were red instead of blue']
-    """
+    """The columns of an encoder as features of a tree."""
 
     def __init__(self, encoder: TableEncoder) -> None:
         self.columns = {column.name: column for column in encoder.columns}
-        self.numbers = {name for name, column in self.columns.items() if isinstance(column, NumberColumn)}
+        self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
         self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
-        self.places: dict[str, list[int]] = {}
-        start = 0
-        for column in encoder.columns:
-            n = len(column.features)
-            self.places[column.name] = list(range(start, start + n))
-            start += n
-        self.n_features = start
+        self.places = {name: list(places) for name, places in encoder.places.items()}
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""
@@ -99,7 +79,7 @@ class ColumnQueries:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
         groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
         single = [self.places[name][0] for name in self.texts if len(self.places[name]) == 1]
-        single += [self.places[name][0] for name in self.numbers if self.columns[name].binary]  # type: ignore[union-attr]
+        single += [self.places[name][0] for name, column in self.numbers.items() if column.binary]
         bounds: dict[int, tuple[float | None, float | None]] = dict.fromkeys(single, (0.0, 1.0))
         for text in within:
             bounds |= self._range(text)
@@ -163,13 +143,8 @@ class ColumnQueries:
     def changes(self, before: Any, after: Any) -> list[ColumnChange]:
         """The columns in which two rows of features differ."""
         before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-        result = []
-        for name, places in self.places.items():
-            if (before[places] == after[places]).all():
-                continue
-            then, now = self._value(name, before), self._value(name, after)
-            result.append(ColumnChange(name, then, now))
-        return result
+        changed = [name for name, places in self.places.items() if (before[places] != after[places]).any()]
+        return [ColumnChange(name, self._value(name, before), self._value(name, after)) for name in changed]
 
     def values(self, row: Any) -> dict[str, float | str]:
         """A row of features as values of columns; molecules and dates are left out."""
@@ -189,22 +164,13 @@ class ColumnQueries:
 def short_numbers(
     before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
 ) -> np.ndarray:
-    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> short_numbers(np.array([30.0]), np.array([32.0996137]), [], lambda row: row[0] >= 32.0996)
-    array([32.1])
-    """
-    moved = np.flatnonzero(before != after)
-    moved = np.array([j for j in moved if j not in set(whole)], dtype=int)
+    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer."""
+    moved = np.setdiff1d(np.flatnonzero(before != after), list(whole)).astype(int)
     if not len(moved):
         return after
-    size = np.abs(after[moved] - before[moved])
+    size, outward = np.abs(after[moved] - before[moved]), np.sign(after[moved] - before[moved])
     for digits in range(3, 9):
         step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-300))) - digits + 1)
-        outward = np.sign(after[moved] - before[moved])
         rounded = np.round(np.ceil(outward * after[moved] / step - 1e-9) * step * outward, 12)
         row = after.copy()
         row[moved] = rounded

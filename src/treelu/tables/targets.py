@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import Note, alike
-from treelu.tables.errors import TableError
+from treelu.tables.columns import Note, alike, example_of
 from treelu.tables.numbers import (
     PLAIN,
     NumberFormat,
@@ -20,8 +19,9 @@ from treelu.tables.numbers import (
     number_format,
     to_numbers,
     to_texts,
+    unit_format,
 )
-from treelu.tables.units import unit_format
+from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 Task = Literal["classification", "regression", "labels"]
 MAX_INFERRED_CLASSES = 10  # integers with more different values than this are taken for quantities
 MAX_CLASSES = 100
-
-
 _UNKNOWN = ("?", "-", "--", ".", "unknown", "missing", "tbd", "n.a.", "k.a.")
 
 
@@ -105,28 +103,27 @@ def read_targets(
     style = found[0] or PLAIN
     values, strays = to_numbers(column, style)
     if not style.is_plain:
-        example = max(
-            to_texts(column).dropna().astype(str), key=lambda text: (style.parse(text) is not None, len(text))
-        )
-        note(f"target {names[0]!r}: read as numbers, {example!r} is {style.parse(example):.10g}")
+        note(f"target {names[0]!r}: {example_of(column, style)}")
     known = to_texts(column).notna().to_numpy() if is_text else ~np.isnan(values)
     if strays and not is_text:
         note(f"target {names[0]!r}: {', '.join(strays[:3])} among numbers count as missing")
     rows = _known_rows(known, f"target {names[0]!r}", note)
-    chosen = task or _infer(is_text, column, values[rows])
-    if chosen == "regression":
-        if is_text:
-            raise TableError(
-                f"target {names[0]!r} holds text such as {to_texts(column).iloc[rows[0]]!r}, but --task regression "
-                "needs numbers; use --task classification"
-            )
-        y: NDArray[Any] = values[rows]
-    else:
-        y = _classes(column, values, is_text)[rows]
+    y: NDArray[Any] = values[rows]
+    is_named = is_text or column.dtype.kind == "b" or _is_truth(column)
+    is_whole = not is_named and bool((y == np.round(y)).all())
+    few = is_named or (is_whole and len(np.unique(y)) <= MAX_INFERRED_CLASSES)
+    chosen = task or ("classification" if few else "regression")
+    if chosen == "regression" and is_text:
+        raise TableError(
+            f"target {names[0]!r} holds text such as {to_texts(column).iloc[rows[0]]!r}, but --task regression needs "
+            "numbers; use --task classification"
+        )
+    if chosen == "classification" and is_named:
+        y = to_texts(column).iloc[rows].to_numpy(dtype=np.str_)
+    elif chosen == "classification" and is_whole and (np.abs(y) < 2**53).all():
+        y = y.astype(np.int64)
     if varied:
-        _check_varied(names[0], y)
-    if varied and chosen == "classification":
-        _check_classes(names[0], y)
+        _check_varied(names[0], y, are_classes=chosen == "classification")
     if task is None:
         note(_inference(names[0], chosen, y))
     return TableTargets(chosen, y, rows, (style,))
@@ -140,23 +137,16 @@ def _with_unit(column: pd.Series, task: Task | None, decimal: str | None, marks:
 
 
 def suspicious_classes(name: str, y: NDArray[Any]) -> str | None:
-    """A warning about suspicious class names; None where there is nothing to warn of.
-
-    Examples
-    --------
-    >>> suspicious_classes("y", np.array(["yes", "no", "Yes"]))
-    "target 'y': 'Yes' and 'yes' are two classes; write them alike if they are one"
-    """
+    """A warning about suspicious class names; None where there is nothing to warn of."""
     if y.dtype.kind != "U" or y.ndim != 1:
         return None
     labels = sorted(set(y.tolist()))
-    pair = alike(labels)
-    if pair is not None:
+    if pair := alike(labels):
         return f"target {name!r}: {pair[0]!r} and {pair[1]!r} are two classes; write them alike if they are one"
-    unknown = [label for label in labels if label.casefold() in _UNKNOWN]
-    if not unknown:
+    unknown = next((label for label in labels if label.casefold() in _UNKNOWN), None)
+    if unknown is None:
         return None
-    return f"target {name!r}: {unknown[0]!r} is a class; leave the cell empty where the answer is not known"
+    return f"target {name!r}: {unknown!r} is a class; leave the cell empty where the answer is not known"
 
 
 def _are_codes(column: pd.Series, task: Task | None) -> bool:
@@ -185,23 +175,20 @@ def _several(
             )
         columns.append(values)
     y = np.column_stack(columns)
-    binary = bool((np.isnan(y) | (y == 0) | (y == 1)).all())
-    if task == "classification" or (task == "labels" and not binary):
-        odd = [name for name, column in zip(names, columns, strict=True) if set(column[~np.isnan(column)]) - {0.0, 1.0}]
-        if odd:
-            raise TableError(f"target {odd[0]!r} holds other values than 0 and 1; several targets must be 0/1 labels")
-    is_labels = task in ("classification", "labels") or (task is None and binary)
+    binary = (np.isnan(y) | (y == 0) | (y == 1)).all(axis=0)
+    if task in ("classification", "labels") and not binary.all():
+        other = names[int(np.argmin(binary))]
+        raise TableError(f"target {other!r} holds other values than 0 and 1; several targets must be 0/1 labels")
+    is_labels = task in ("classification", "labels") or (task is None and bool(binary.all()))
     whose = f"targets {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}"
     unknown = np.isnan(y).all(axis=1) if is_labels else np.isnan(y).any(axis=1)
     rows = _known_rows(np.logical_not(unknown), whose, note)
     for name, column in zip(names, y[rows].T if varied else (), strict=varied):
-        _check_varied(name, column[~np.isnan(column)])
-    if is_labels:
-        share = np.isnan(y[rows]).mean()
-        note(f"{whose}: {len(names)} labels of 0 and 1, {share:.0%} missing; one model for each")
-        return TableTargets("labels", y[rows], rows, tuple(styles))
-    note(f"{whose}: numbers, so regression of {len(names)} values")
-    return TableTargets("regression", y[rows], rows, tuple(styles))
+        _check_varied(name, column[~np.isnan(column)], are_classes=False)
+    share = np.isnan(y[rows]).mean()
+    labels = f"{len(names)} labels of 0 and 1, {share:.0%} missing; one model for each"
+    note(f"{whose}: {labels if is_labels else f'numbers, so regression of {len(names)} values'}")
+    return TableTargets("labels" if is_labels else "regression", y[rows], rows, tuple(styles))
 
 
 def _known_rows(known: NDArray[np.bool_], whose: str, note: Note) -> NDArray[np.int64]:
@@ -213,27 +200,12 @@ def _known_rows(known: NDArray[np.bool_], whose: str, note: Note) -> NDArray[np.
     return rows
 
 
-def _infer(is_text: bool, column: pd.Series, values: NDArray[np.float64]) -> Task:
-    if is_text or column.dtype.kind == "b" or _is_truth(column):
-        return "classification"
-    whole = bool((values == np.round(values)).all())
-    return "classification" if whole and len(np.unique(values)) <= MAX_INFERRED_CLASSES else "regression"
-
-
 def _is_truth(column: pd.Series) -> bool:
     return column.dtype.kind == "O" and {str(value).lower() for value in column.dropna().unique()} <= {"true", "false"}
 
 
-def _classes(column: pd.Series, values: NDArray[np.float64], is_text: bool) -> NDArray[Any]:
-    if is_text or column.dtype.kind == "b" or _is_truth(column):
-        return to_texts(column).fillna("").to_numpy(dtype=np.str_)
-    known = values[~np.isnan(values)]
-    if (known == np.round(known)).all() and (np.abs(known) < 2**53).all():
-        return np.nan_to_num(values).astype(np.int64)
-    return values
-
-
-def _check_varied(name: str, y: NDArray[Any]) -> None:
+def _check_varied(name: str, y: NDArray[Any], *, are_classes: bool) -> None:
+    """Raise for a target of one value, or of too many classes."""
     distinct = set(y.tolist())
     if len(distinct) == 1:
         value = next(iter(distinct))
@@ -243,11 +215,8 @@ def _check_varied(name: str, y: NDArray[Any]) -> None:
         )
     if not distinct:
         raise TableError(f"target {name!r} has no value; leave it out")
-
-
-def _check_classes(name: str, y: NDArray[Any]) -> None:
-    n_classes = len(set(y.tolist()))
-    if n_classes > MAX_CLASSES or n_classes > max(2, len(y) / 2):
+    n_classes = len(distinct)
+    if are_classes and (n_classes > MAX_CLASSES or n_classes > max(2, len(y) / 2)):
         hint = "is it a name or a comment?" if isinstance(y[0], str) else "use --task regression"
         raise TableError(
             f"target {name!r} has {n_classes:,} different values in {len(y):,} rows, too many for classes; {hint}"

@@ -25,24 +25,12 @@ TrainMember = Callable[[Dataset, np.random.Generator], tuple[LocallyConstantNetw
 
 @dataclass(frozen=True)
 class Member:
-    """One network of an ensemble: x ↦ factor · g((x − center) / scale), g on some of the features.
+    """One network of an ensemble: x ↦ factor · g((x − center) / scale), g on some of the features."""
 
-    Attributes
-    ----------
-    network : LocallyConstantNetwork
-        As trained, in float32: half the memory of the float64 copies that predict.
-    scaling : Scaling
-        Of all features; the same object for all members of a fit.
-    factor : array of shape (n_outputs,)
-        Shrinkage times the unit of the targets.
-    features : array of int, optional
-        The features that the network reads, ascending; None means all.
-    """
-
-    network: LocallyConstantNetwork
-    scaling: Scaling
-    factor: NDArray[np.float64]
-    features: NDArray[np.int64] | None = None
+    network: LocallyConstantNetwork  # as trained, in float32: half the memory of the float64 copies that predict
+    scaling: Scaling  # of all features; the same object for all members of a fit
+    factor: NDArray[np.float64]  # (n_outputs,), shrinkage times the unit of the targets
+    features: NDArray[np.int64] | None = None  # those that the network reads, ascending; None for all
 
     def on_raw_features(self) -> LocallyConstantNetwork:
         """A float64 copy that reads all raw features and yields what the member adds to the ensemble."""
@@ -160,23 +148,12 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How members are made.
+    """How members are made: see `ELCNRegressor` for the parameters.
 
-    Attributes
-    ----------
-    train_member : callable (sample, rng) → (LocallyConstantNetwork, History)
-        KeyboardInterrupt must come through.
-    shrinkage, first_shrinkage : float
-        The factor of a boosted member, and of the very first one.
-    bootstrap : bool
-        Whether each member sees as many rows drawn with replacement.
-    feature_fraction : float in (0, 1]
-        The share of the features that each member sees, drawn anew for each.
-    seed : int
-        Member e depends on (seed, e) and the members before it, so that growing twice equals growing once.
+    Member e depends on (seed, e) and the members before it, so that growing twice equals growing once.
     """
 
-    train_member: TrainMember
+    train_member: TrainMember  # KeyboardInterrupt must come through
     shrinkage: float = 0.1
     first_shrinkage: float = 0.1
     bootstrap: bool = False
@@ -193,23 +170,15 @@ class Recipe:
         targets = replace(sample.targets, offset=sums.offset() if boosted else None)
         network, history = self.train_member(Dataset(table, targets, index), rng)
         factor = (self.first_shrinkage if number == 1 else self.shrinkage) if boosted else 1.0
-        return (
-            Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features),
-            network,
-            history.records[-1],
-        )
+        member = Member(network.copy(), sums.scaling, factor * sums.target_scaling.scale, features)
+        return member, network, history.records[-1]
 
 
 class Sums:
     """The stored sum of an ensemble's members for the rows of a sample, in the units of its scaled targets.
 
-    Parameters
-    ----------
-    sample : Dataset
-    scaling, target_scaling : Scaling
-        How the features and targets of the sample came from the raw ones.
-    ensemble : Ensemble
-        Its members so far are evaluated here, once.
+    `scaling` and `target_scaling` tell how features and targets of the sample came from the raw ones. The members of
+    `ensemble` so far are evaluated here, once.
     """
 
     def __init__(self, sample: Dataset, scaling: Scaling, target_scaling: Scaling, ensemble: Ensemble) -> None:
@@ -251,8 +220,7 @@ class Sums:
 class Maker(Protocol):
     """A maker of members: a `Recipe`, or a `CrossFit` for stacks."""
 
-    def make(self, number: int, ensemble: Ensemble, sums: Any, /) -> tuple[Member, NeuronChain, EpochRecord]:
-        """Train member `number` = 1, 2, … of an ensemble; with it its network in training form and its last epoch."""
+    def make(self, number: int, ensemble: Ensemble, sums: Any, /) -> tuple[Member, NeuronChain, EpochRecord]: ...
 
 
 class Tally(Protocol):
@@ -260,11 +228,8 @@ class Tally(Protocol):
 
     sample: Dataset
 
-    def add(self, member: Member, network: NeuronChain) -> None:
-        """Count one more member in."""
-
-    def loss(self) -> float:
-        """The loss that a member's record tells."""
+    def add(self, member: Member, network: NeuronChain) -> None: ...
+    def loss(self) -> float: ...
 
 
 def grow(
@@ -284,30 +249,15 @@ def grow(
     then F_e = F_{e−1} + shrinkage · g_e (§3.7). Averaged members know nothing of each other. Only the member in
     training holds an optimiser's state; of the others there are float32 parameters and nothing else.
 
-    Parameters
-    ----------
-    ensemble : Ensemble
-        Empty, or with members that more are to be added to.
-    n_members : int
-        The size to grow to.
-    recipe : Recipe or CrossFit
-    sums : Sums or HeldOut
-        The training rows and the members' predictions for them.
-    validation : Sums, optional
-        Scored after each member; the members after the best score are dropped at the end.
-    patience : int, optional
-        Stop after this many members without a better validation score.
-    callbacks : sequence of callables
-        Called as callback(record, network) after each member; growing stops where one returns a true value.
-    progress : context manager that yields a callback, optional
+    `sums` has the training rows and the members' predictions for them; `validation` is scored after each member, and
+    the members after the best score are dropped at the end. Callbacks, patience and progress are those of `train`, by
+    member. Ctrl-C drops the member in training, keeps the finished ones and warns; with none finished it is raised.
 
     Returns
     -------
     History
         One record for each new member: `epoch` is the member's number, `train_loss` and `valid_score` are the
         ensemble's. `best_epoch` is the size kept.
-
-    Ctrl-C drops the member in training, keeps the finished ones and warns; with none finished it is raised.
     """
     metric = METRICS[sums.sample.targets.task]
     history = History(None if validation is None else metric.name, best_epoch=len(ensemble))

@@ -28,16 +28,7 @@ def refine_leaves(network: NeuronChain, sample: Dataset, strength: float) -> Non
 
     A leaf with n rows moves n / (n + strength) of the way to its best constant for squared error, and likewise for
     cross entropy, so that rare leaves stay where the network, which knows of all rows, put them. Linear leaves move
-    by a constant.
-
-    Parameters
-    ----------
-    network : NeuronChain
-        Piece-wise linear; gets `leaf_corrections`.
-    sample : Dataset
-        The training rows.
-    strength : float
-        How many rows the network's own value counts for.
+    by a constant. The network gets `leaf_corrections`.
     """
     network.correct_leaves(None)
     blocks = [network.activation_codes(rows) for rows in sample.blocks()]

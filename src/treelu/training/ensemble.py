@@ -15,7 +15,7 @@ from treelu.data.scaling import Scaling
 from treelu.nn import LocallyConstantNetwork
 from treelu.training.boosting import Combine, Ensemble, Recipe, Sums, TrainMember, grow
 from treelu.training.config import NetworkConfig
-from treelu.training.fit import choose, hold_out, loop_options, trained
+from treelu.training.fit import choose, hold_out, loop_options, smoothed_targets, trained
 from treelu.training.hyper_parameters import HyperParameters
 from treelu.training.loop import Callback, History, train
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
@@ -25,14 +25,7 @@ from treelu.training.sparsity import proximal_step
 
 @dataclass(frozen=True)
 class EnsembleConfig:
-    """Configuration of `fit_ensemble`; see `ELCNClassifier` for the parameters.
-
-    Attributes
-    ----------
-    member : NetworkConfig
-    first_shrinkage : float
-        What the first boosted member is multiplied by.
-    """
+    """Configuration of `fit_ensemble`; see `ELCNRegressor` for the parameters."""
 
     member: NetworkConfig
     n_estimators: int
@@ -49,24 +42,13 @@ class EnsembleConfig:
 
 @dataclass(frozen=True)
 class FittedEnsemble:
-    """A fitted ensemble and what the fit remembers beside it.
-
-    Attributes
-    ----------
-    ensemble : Ensemble
-    reading : Reading
-    history : History
-        One record for each member.
-    patterns : list of PatternCounts
-        Training rows of each member by activation pattern; empty where members are smooth.
-    spread : array of shape (n_features,)
-    """
+    """A fitted ensemble and what the fit remembers beside it."""
 
     ensemble: Ensemble
     reading: Reading
-    history: History
-    patterns: list[PatternCounts]
-    spread: NDArray[np.float64]
+    history: History  # one record for each member
+    patterns: list[PatternCounts]  # training rows of each member; empty where members are smooth
+    spread: NDArray[np.float64]  # (n_features,)
 
 
 def fit_ensemble(
@@ -137,7 +119,10 @@ def _train_member(dataset: Dataset, config: EnsembleConfig, seed: int, patterns:
         return member_trainer(member, chosen, patterns)
 
     def train_alone(part: Dataset, rng: np.random.Generator) -> tuple[LocallyConstantNetwork, History]:
-        network, history, _ = trained(part, config.member.quiet, int(rng.integers(2**62)))
+        member, own_seed = config.member.quiet, int(rng.integers(2**62))
+        targets = smoothed_targets(part, None, member, own_seed)
+        choice = choose(part, member, own_seed, trained_on=targets)
+        network, history = trained(part, targets, member, choice, own_seed)
         if network.activation.is_piecewise_linear:
             patterns.append(count_patterns(network, part))
         return cast(LocallyConstantNetwork, network), history

@@ -20,13 +20,13 @@ from treelu.data.reading import ClassEncoding, Reading
 from treelu.data.scaling import fold
 from treelu.data.targets import Targets
 from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
+from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
-from treelu.training.config import NetworkConfig, patience_of
-from treelu.training.hyper_parameters import Choice, HyperParameters, choose_candidate, trial_lines, trial_share
+from treelu.training.config import NetworkConfig, patience_of, plan_training
+from treelu.training.hyper_parameters import Choice, HyperParameters, Race, folds, trial_share
 from treelu.training.loop import History, best_fit, evaluate, train
-from treelu.training.parallel import together
+from treelu.training.parallel import in_order, together
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
-from treelu.training.plan import plan_training
 from treelu.training.progress import epoch_bar
 from treelu.training.settings import Settings
 from treelu.training.sparsity import choose_features, path_step, proximal_step
@@ -39,32 +39,15 @@ SMOOTHER = ("batch_size", "optimizer", "schedule", "annealing", "straight_throug
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """A fitted network and what the fit remembers beside it.
+    """A fitted network and what the fit remembers beside it."""
 
-    Attributes
-    ----------
-    network : NeuronChain
-        On the raw features, in float64.
-    reading : Reading
-        How rows are read: missing values, scaling, targets.
-    chosen : HyperParameters
-        As given or chosen.
-    history : History or None
-    n_passes : int
-        Epochs, or pieces of a stream.
-    patterns : PatternCounts
-        Training rows by activation pattern.
-    spread : array of shape (n_features,)
-        The standard deviation of each raw feature.
-    """
-
-    network: NeuronChain
-    reading: Reading
-    chosen: HyperParameters
+    network: NeuronChain  # on the raw features, in float64
+    reading: Reading  # how rows are read: missing values, scaling, targets
+    chosen: HyperParameters  # as given or chosen
     history: History | None
-    n_passes: int
-    patterns: PatternCounts
-    spread: NDArray[np.float64]
+    n_passes: int  # epochs, or pieces of a stream
+    patterns: PatternCounts  # training rows by activation pattern
+    spread: NDArray[np.float64]  # (n_features,), the standard deviation of each raw feature
 
     @classmethod
     def of(
@@ -132,21 +115,24 @@ def fit_network(
         dataset, validation = hold_out(dataset, seed)
     if start is not None:
         start = replace(start, reading=reading)  # continued on features as they are scaled now
-    network, history, chosen = trained(dataset, config, seed, validation, start)
+    targets = smoothed_targets(dataset, validation, config, seed)
+    choice = choose(dataset, config, seed, validation, targets) if start is None else Choice(start.chosen, None)
+    network, history = trained(dataset, targets, config, choice, seed, validation, start)
+    chosen = config.resolve(choice.hyper_parameters)
     return FittedNetwork.of(network, dataset, reading, chosen, history, len(history))
 
 
 def trained(
     dataset: Dataset,
+    targets: Targets,
     config: NetworkConfig,
+    choice: Choice,
     seed: int,
     validation: Dataset | None = None,
     start: FittedNetwork | None = None,
-) -> tuple[NeuronChain, History, HyperParameters]:
-    """A network on scaled features: hyper-parameters chosen, trained from `n_init` starts, calibrated."""
-    smooth = replace(dataset, targets=smoothed_targets(dataset, validation, config, seed))
-    choice = choose(dataset, config, seed, validation, smooth.targets) if start is None else Choice(start.chosen, None)
-    chosen = config.resolve(choice.hyper_parameters)
+) -> tuple[NeuronChain, History]:
+    """A network on scaled features, trained on the given targets from `n_init` starts, and calibrated."""
+    smooth, chosen = replace(dataset, targets=targets), config.resolve(choice.hyper_parameters)
     seeds = [seed, *(int(s) for s in np.random.default_rng(seed).integers(2**31, size=config.training.n_init - 1))]
     fits = [partial(train_once, smooth, config, chosen, of_one, validation, start) for of_one in seeds]
     if len(fits) == 1:
@@ -157,7 +143,7 @@ def trained(
     refine(network, dataset, config)
     few = config.max_tree_features is not None and config.max_tree_features < dataset.table.shape[1]
     calibrate(network, dataset, config, validation, None if few else choice.tempering)  # found on all features
-    return network, history, chosen
+    return network, history
 
 
 def smoothed_targets(dataset: Dataset, validation: Dataset | None, config: NetworkConfig, seed: int) -> Targets:
@@ -196,16 +182,30 @@ def choose(
     """
     if dataset.index is not None:  # a row drawn twice must not be trained on and held out
         dataset = replace(dataset, index=np.unique(dataset.index))
-
-    def trial(candidate: HyperParameters, part: Dataset) -> NeuronChain:
-        rows = part if trained_on is None else replace(part, targets=trained_on)
-        return train_once(rows, config.quiet, candidate, seed, share=trial_share(part.targets.n_outputs))[0]
-
     candidates = config.candidates(len(dataset), dataset.table.shape[1])
     if len(candidates) == 1 and (validation is not None or not config.training.temper):
         return Choice(candidates[0], None)  # validation rows give the tempering later
-    on_trial = trial_lines(config.title) if config.verbose else None
-    return choose_candidate(trial, candidates, dataset, validation, seed, on_trial)
+    race, share = Race(candidates), trial_share(dataset.targets.n_outputs)
+    for train_part, test in folds(dataset, seed) if validation is None else [(dataset, validation)]:
+        part = train_part if trained_on is None else replace(train_part, targets=trained_on)
+        n_jobs = min(n_threads(), len(race.left))
+        networks = []
+        if n_jobs > 1:  # the kernels run without Python's lock
+            trial = partial(_train_in_one_thread, part, config.quiet, seed=seed, share=share)
+            networks = list(in_order(trial, race.left, n_jobs))
+        else:
+            for candidate in race.left:
+                networks.append(train_once(part, config.quiet, candidate, seed, share=share)[0])
+        scores = [evaluate(network, test.table, test.index) for network in networks]
+        race.add_fold(test, scores, config.title if config.verbose else None)
+    return race.choice()
+
+
+def _train_in_one_thread(
+    dataset: Dataset, config: NetworkConfig, chosen: HyperParameters, seed: int, share: float
+) -> NeuronChain:
+    with limited(1):
+        return train_once(dataset, config, chosen, seed, share=share)[0]
 
 
 def train_once(

@@ -8,20 +8,16 @@ tempering: otherwise a low rate would lose by being overconfident where it is ri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from treelu.data.dataset import Dataset
 from treelu.data.folds import by_group
-from treelu.nn import NeuronChain
-from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import CLEARLY, Tempered, Tempering, temper
-from treelu.training.loop import evaluate
-from treelu.training.parallel import in_order
 
 RATES = (0.05, 0.3, 0.75)
 LINEAR = ((0.05, 0.0), (0.3, 0.0), (0.0, 0.3), (0.0, 2.0))  # drop rates and decays for linear leaves
@@ -36,7 +32,6 @@ MANY_OUTPUTS, LEAST_SHARE = 200, 0.15  # with more outputs trials are shorter, d
 FOLDS, ENOUGH_ROWS = 5, 1000  # fifths of the rows are held out in turn, until this many rows have been scored
 MOST_FOLDS = 3  # of tables that are not small
 MIN_ROWS = 50
-T = TypeVar("T")
 
 
 class HyperParameters(NamedTuple):
@@ -103,57 +98,45 @@ def _depth_for(rate: float, decay: float, n_rows: int, n_features: int) -> int:
     return max(SHALLOW, min(DEEP, int(np.log2(TREE_ENTRIES / n_features))))
 
 
-def choose_candidate(
-    trial: Callable[[HyperParameters, Dataset], NeuronChain],
-    candidates: Sequence[HyperParameters],
-    dataset: Dataset,
-    validation: Dataset | None,
-    seed: int,
-    on_trial: Callable[[HyperParameters, float, int], None] | None = None,
-) -> Choice:
-    """The candidate with the least loss, after tempering, on `validation` or on folds of the rows.
+class Race:
+    """Candidates compared by their loss, after tempering, on the same held-out rows, fold by fold.
 
-    A race: a candidate that is clearly worse than the best after a fold (by `CLEARLY` standard errors) is not trained
-    on the next.
+    One that is clearly worse than the best after a fold (by `CLEARLY` standard errors) is out. One alone is tempered,
+    which does not depend on what it is compared with.
 
-    Parameters
+    Attributes
     ----------
-    trial : callable
-        trial(candidate, dataset) trains a network for `TRIAL_SHARE` of its time.
-    candidates : sequence of HyperParameters
-        One alone is trained for its tempering, which does not depend on what it is compared with.
-    dataset, validation : Dataset
-        Training rows, and the user's own rows for validation where there are some.
-    seed : int
-        Draws the folds.
-    on_trial : callable, optional
-        on_trial(candidate, loss, n_rows) after each trial: the held-out loss so far, and on how many rows.
+    left : list of HyperParameters
+        The candidates to train for the next fold.
     """
-    held_out: list[Dataset] = []
-    scores: dict[HyperParameters, list[NDArray[np.float64]]] = {candidate: [] for candidate in candidates}
-    tempered: dict[HyperParameters, Tempered] = {}
-    left = list(candidates)
-    for train, test in folds(dataset, seed) if validation is None else [(dataset, validation)]:
-        held_out.append(test)
-        rows = np.concatenate([part.rows for part in held_out])
 
-        def score(candidate: HyperParameters, train: Dataset = train, test: Dataset = test) -> NDArray[np.float64]:
-            return evaluate(trial(candidate, train), test.table, test.index).astype(np.float64)
+    def __init__(self, candidates: Sequence[HyperParameters]) -> None:
+        self.candidates, self.left = candidates, list(candidates)
+        self.held_out: list[NDArray[np.int64]] = []
+        self.scores: dict[HyperParameters, list[NDArray[np.float64]]] = {one: [] for one in candidates}
+        self.tempered: dict[HyperParameters, Tempered] = {}
 
-        for candidate, found in zip(left, _in_threads(score, left), strict=True):
-            scores[candidate].append(found)
-            tempered[candidate] = temper(np.concatenate(scores[candidate]), test.targets, rows)
-            if on_trial is not None:
-                on_trial(candidate, float(tempered[candidate].losses.mean()), len(rows))
-        best = min(left, key=lambda candidate: tempered[candidate].losses.mean())
+    def add_fold(self, test: Dataset, scores: Iterable[NDArray[Any]], title: str | None = None) -> None:
+        """Count in the scores of the candidates left for the rows of a fold; with a title, print their losses."""
+        self.held_out.append(test.rows)
+        rows = np.concatenate(self.held_out)
+        for candidate, found in zip(self.left, scores, strict=True):
+            self.scores[candidate].append(found.astype(np.float64))
+            self.tempered[candidate] = temper(np.concatenate(self.scores[candidate]), test.targets, rows)
+            if title is not None:
+                show_trial(title, candidate, float(self.tempered[candidate].losses.mean()), len(rows))
+        best = min((self.tempered[one].losses for one in self.left), key=np.mean)
         groups = test.targets.groups(rows)
-        left = [one for one in left if not clearly_worse(tempered[one].losses, tempered[best].losses, groups)]
-    if not tempered:
-        return Choice(candidates[0], None)
-    most = max(map(len, scores.values()))
-    finalists = [candidate for candidate in candidates if len(scores[candidate]) == most]
-    best = min(finalists, key=lambda candidate: tempered[candidate].losses.mean())
-    return Choice(best, tempered[best].how)
+        self.left = [one for one in self.left if not clearly_worse(self.tempered[one].losses, best, groups)]
+
+    def choice(self) -> Choice:
+        """The candidate with the least loss of those compared on most folds; the first where there were none."""
+        if not self.tempered:
+            return Choice(self.candidates[0], None)
+        most = max(map(len, self.scores.values()))
+        finalists = [candidate for candidate in self.candidates if len(self.scores[candidate]) == most]
+        best = min(finalists, key=lambda candidate: self.tempered[candidate].losses.mean())
+        return Choice(best, self.tempered[best].how)
 
 
 def trial_share(n_outputs: int) -> float:
@@ -167,36 +150,19 @@ def trial_share(n_outputs: int) -> float:
     return max(LEAST_SHARE, TRIAL_SHARE * min(1.0, MANY_OUTPUTS / n_outputs))
 
 
-def trial_lines(title: str) -> Callable[[HyperParameters, float, int], None]:
-    """Prints a line for each trial: the candidate, and its loss on the rows held out so far.
+def show_trial(title: str, candidate: HyperParameters, loss: float, n_rows: int) -> None:
+    """Print a candidate and its loss on the rows held out so far.
 
     Examples
     --------
-    >>> trial_lines("LCNClassifier")(HyperParameters(16, 0.3), 0.25, 90)
+    >>> show_trial("LCNClassifier", HyperParameters(16, 0.3), 0.25, 90)
     LCNClassifier tries depth 16, drop_connect 0.3, weight_decay 0: loss 0.2500 on 90 rows held out
     """
-
-    def show(candidate: HyperParameters, loss: float, n_rows: int) -> None:
-        values = (
-            f"depth {candidate.depth}, drop_connect {candidate.drop_connect:g}, weight_decay {candidate.weight_decay:g}"
-        )
-        values += "" if candidate.max_tree_features is None else f", max_tree_features {candidate.max_tree_features}"
-        print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
-
-    return show
-
-
-def _in_threads(score: Callable[[HyperParameters], T], candidates: Sequence[HyperParameters]) -> list[T]:
-    """score(candidate) of each, in threads: the kernels run without Python's lock."""
-    count = min(n_threads(), len(candidates))
-    if count == 1:
-        return [score(candidate) for candidate in candidates]
-
-    def alone(candidate: HyperParameters) -> T:
-        with limited(1):
-            return score(candidate)
-
-    return list(in_order(alone, candidates, count))
+    values = (
+        f"depth {candidate.depth}, drop_connect {candidate.drop_connect:g}, weight_decay {candidate.weight_decay:g}"
+    )
+    values += "" if candidate.max_tree_features is None else f", max_tree_features {candidate.max_tree_features}"
+    print(f"{title} tries {values}: loss {loss:.4f} on {n_rows:,} rows held out")
 
 
 def clearly_worse(

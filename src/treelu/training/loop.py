@@ -227,6 +227,16 @@ class KernelStepper:
         return loss
 
 
+def updates(
+    stream: Iterator[NDArray[np.int64]], n_updates: int, at_once: int, rng: np.random.Generator
+) -> Iterator[tuple[list[NDArray[np.int64]], NDArray[np.int64]]]:
+    """The batches of an epoch's updates and the keys of their masks, some at once."""
+    keys = rng.integers(2**63, size=n_updates)
+    for start in range(0, n_updates, at_once):
+        some = keys[start : start + at_once]
+        yield list(itertools.islice(stream, len(some))), some
+
+
 def run_epoch(
     network: NeuronChain,
     stepper: Stepper,
@@ -235,19 +245,12 @@ def run_epoch(
     annealing: float,
     rate: float,
     rng: np.random.Generator,
-    after_step: AfterStep | None = None,
 ) -> float:
-    """`n_updates` steps; returns the mean loss. `after_step` may move the parameters."""
-    keys = rng.integers(2**63, size=n_updates)
-    at_once = UPDATES_AT_ONCE if after_step is None else 1
+    """`n_updates` steps for a loop of one's own; returns the mean loss."""
     total, seen = 0.0, 0
-    for start in range(0, n_updates, at_once):
-        some = keys[start : start + at_once]
-        indices = list(itertools.islice(stream, len(some)))
-        total += stepper.train_steps(indices, some, annealing, rate)
-        seen += sum(map(len, indices))
-        if after_step is not None:
-            after_step(network, stepper.gradients, rate)
+    for some, keys in updates(stream, n_updates, UPDATES_AT_ONCE, rng):
+        total += stepper.train_steps(some, keys, annealing, rate)
+        seen += sum(map(len, some))
     return total / seen
 
 
@@ -339,6 +342,7 @@ def train(
     history = History(None if validation is None else METRICS[sample.targets.task].name)
     best = _Best(network, sample.targets)
     stepper = make_stepper(network, sample, optimizer, weight_decay)
+    at_once = UPDATES_AT_ONCE if after_step is None else 1
     started = time.perf_counter()
     with progress or nullcontext(silent) as show:
         try:
@@ -349,7 +353,13 @@ def train(
                 if windows is not None and epoch > 1:
                     stepper.sample = next(windows)
                     stream, n_updates = batches(stepper.sample, batch_size, rng), -(-len(stepper.sample) // batch_size)
-                loss = run_epoch(network, stepper, stream, n_updates, lam, rate, rng, after_step)
+                total, seen = 0.0, 0
+                for some, keys in updates(stream, n_updates, at_once, rng):
+                    total += stepper.train_steps(some, keys, lam, rate)
+                    seen += sum(map(len, some))
+                    if after_step is not None:
+                        after_step(network, stepper.gradients, rate)
+                loss = total / seen
                 _check_finite(loss, epoch, learning_rate)
                 score = None
                 if validation is not None:

@@ -35,14 +35,8 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     """The results of functions, run in up to `n_jobs` threads (as in joblib, −1 for all processors).
 
     Ctrl-C stops them all: those that keep what they have return it, those that have not begun never do, and the list is
-    shorter by these. It is raised where nothing is kept. An error of one ends the others too.
-
-    Parameters
-    ----------
-    works : sequence of callables
-    n_jobs : int, optional
-    interrupted : callable
-        Whether a result was cut short by Ctrl-C; then no other one begins.
+    shorter by these. It is raised where nothing is kept. An error of one ends the others too. Where `interrupted` says
+    that a result was cut short by Ctrl-C, no other one begins.
 
     Examples
     --------
@@ -52,7 +46,14 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if _has_cluster() and effective_n_jobs(n_jobs) > 1:
         return Parallel(n_jobs=n_jobs)(delayed(work)() for work in works)
     n_jobs = min(effective_n_jobs(n_jobs), len(works))
-    begin, stop, threads = threading.Event(), threading.Event(), max(1, n_threads() // max(1, n_jobs))
+    if n_jobs <= 1:
+        results: list[T] = []
+        for work in works:
+            results.append(work())
+            if interrupted(results[-1]):
+                break
+        return results
+    begin, stop, threads = threading.Event(), threading.Event(), max(1, n_threads() // n_jobs)
 
     def run(work: Callable[[], T]) -> T:
         begin.wait()
@@ -64,8 +65,6 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
             stop.set()
         return result
 
-    if n_jobs <= 1:
-        return _one_by_one(works, interrupted)
     with ThreadPoolExecutor(n_jobs, thread_name_prefix="treelu-fit") as pool:
         futures: list[Future[T]] = []
         try:  # none begins before all are handed over, so that a Ctrl-C loses none that has begun
@@ -133,12 +132,3 @@ def _has_cluster() -> bool:
     """Whether joblib's active backend is another than those that run on this machine."""
     backend, _ = get_active_backend()
     return type(backend) not in [BACKENDS[name] for name in _ON_THIS_MACHINE if name in BACKENDS]
-
-
-def _one_by_one(works: Sequence[Callable[[], T]], interrupted: Callable[[T], bool]) -> list[T]:
-    results: list[T] = []
-    for work in works:
-        results.append(work())
-        if interrupted(results[-1]):
-            break
-    return results

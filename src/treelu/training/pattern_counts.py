@@ -19,17 +19,10 @@ MAX_PATTERNS = 100_000  # the most frequent patterns of the training rows are re
 
 @dataclass(frozen=True)
 class PatternCounts:
-    """How many training rows have each activation pattern.
+    """How many training rows have each activation pattern."""
 
-    Attributes
-    ----------
-    codes : int64 array of shape (K, words)
-        Patterns as `treelu.nn` packs them.
-    counts : int64 array of shape (K,)
-    """
-
-    codes: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    codes: NDArray[np.int64]  # (K, words), patterns as `treelu.nn` packs them
+    counts: NDArray[np.int64]  # (K,)
 
 
 def count_patterns(network: NeuronChain, sample: Dataset) -> PatternCounts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any
@@ -60,21 +61,10 @@ class Settings:
     temper: bool = True
 
     def __post_init__(self) -> None:
-        _check("batch_size", self.batch_size, _is_count(self.batch_size) or _is(self.batch_size, "auto"),
-               "an integer from 1, or 'auto'")  # fmt: skip
-        _check("optimizer", self.optimizer, _is(self.optimizer, "amsgrad", "sgd"), "'amsgrad' or 'sgd'")
-        known = callable(self.schedule) or _is(self.schedule, "cosine", "step", "constant")
-        _check("schedule", self.schedule, known, "'cosine', 'step', 'constant' or a callable")
-        share = _is_number(self.annealing) and 0 <= self.annealing <= 1
-        _check("annealing", self.annealing, share, "a number from 0 to 1")
-        _check("straight_through", self.straight_through, _is_flag(self.straight_through), "True or False")
-        _check("negative_slope", self.negative_slope, _is_number(self.negative_slope), "a number")
-        _check("n_init", self.n_init, _is_count(self.n_init), "an integer from 1")
-        positive = _is_number(self.feature_penalty) and self.feature_penalty >= 0
-        _check("feature_penalty", self.feature_penalty, positive, "a number from 0")
-        strength = _is_flag(self.refine_leaves) or (_is_number(self.refine_leaves) and self.refine_leaves >= 0)
-        _check("refine_leaves", self.refine_leaves, strength, "True, False or a number from 0")
-        _check("temper", self.temper, _is_flag(self.temper), "True or False")
+        for name, (holds, what) in _RULES.items():
+            value = getattr(self, name)
+            if not holds(value):
+                raise ValueError(f"training: {name!r} must be {what}, got {value!r}")
 
     @classmethod
     def of(cls, given: Any) -> Settings:
@@ -116,22 +106,34 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
 NAMES = tuple(field.name for field in fields(Settings))
 
 
-def _check(name: str, value: Any, holds: bool, what: str) -> None:
-    if not holds:
-        raise ValueError(f"training: {name!r} must be {what}, got {value!r}")
-
-
-def _is(value: Any, *words: str) -> bool:
-    return isinstance(value, str) and value in words
-
-
 def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool) or type(value).__name__ == "bool_" or type(value).__name__ == "bool"
+    return isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
 
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, Integral) and not _is_flag(value) and int(value) >= 1
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not _is_flag(value) and math.isfinite(float(value))
+def _is_number(value: Any, low: float = -math.inf, high: float = math.inf) -> bool:
+    return isinstance(value, Real) and not _is_flag(value) and math.isfinite(value) and low <= float(value) <= high
+
+
+def _is_word(value: Any, *words: str) -> bool:
+    return isinstance(value, str) and value in words
+
+
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "batch_size": (lambda size: _is_count(size) or _is_word(size, "auto"), "an integer from 1, or 'auto'"),
+    "optimizer": (lambda name: _is_word(name, "amsgrad", "sgd"), "'amsgrad' or 'sgd'"),
+    "schedule": (
+        lambda how: callable(how) or _is_word(how, "cosine", "step", "constant"),
+        "'cosine', 'step', 'constant' or a callable",
+    ),
+    "annealing": (lambda share: _is_number(share, 0, 1), "a number from 0 to 1"),
+    "straight_through": (_is_flag, "True or False"),
+    "negative_slope": (_is_number, "a number"),
+    "n_init": (_is_count, "an integer from 1"),
+    "feature_penalty": (lambda penalty: _is_number(penalty, 0), "a number from 0"),
+    "refine_leaves": (lambda rows: _is_flag(rows) or _is_number(rows, 0), "True, False or a number from 0"),
+    "temper": (_is_flag, "True or False"),
+}

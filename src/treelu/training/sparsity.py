@@ -28,12 +28,6 @@ def feature_norms(network: NeuronChain) -> NDArray[Any]:
 def shrink_features(network: NeuronChain, amount: float | NDArray[Any]) -> None:
     """The proximal step of the group penalty: shorten each feature's weights by `amount`, down to exact zeros.
 
-    Parameters
-    ----------
-    network : NeuronChain
-    amount : float or array (D,)
-        The same for all features, or one for each.
-
     Examples
     --------
     >>> from treelu.nn import LocallyConstantNetwork
@@ -64,14 +58,8 @@ def path_step(penalty: float, optimizer: str) -> AfterStep:
     AMSGrad does not step along the loss's gradient but divides it by its root mean square r, so that features that
     matter and features that do not move alike. Here the penalty is divided too, by one r_d for each feature: a feature
     then leaves the tree where the loss's gradient with respect to its weights is shorter than the penalty, and is kept
-    where the loss needs it. That takes a trained network: an untrained one needs none of its features yet.
-
-    Parameters
-    ----------
-    penalty : float
-        μ, in units of the loss.
-    optimizer : {"amsgrad", "sgd"}
-        SGD's momentum of 0.9 makes its steps ten times as long, of all features alike.
+    where the loss needs it. That takes a trained network: an untrained one needs none of its features yet. SGD's
+    momentum of 0.9 makes its steps ten times as long, of all features alike.
     """
     if optimizer == "sgd":
         return lambda network, gradients, rate: shrink_features(network, penalty * rate / (1 - MOMENTUM))

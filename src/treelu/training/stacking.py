@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
-from treelu.data.scaling import Scaling
-from treelu.data.targets import METRICS, Targets, Task, predictions, reordered_scores
+from treelu.data.targets import METRICS, Targets, Task, predictions
 from treelu.nn import Table
 from treelu.training.boosting import Ensemble
 from treelu.training.calibration import within_range
-from treelu.training.forest import Forest
+from treelu.training.forest import Forest, Trees
 from treelu.training.loop import evaluate
 
 if TYPE_CHECKING:
@@ -37,45 +36,6 @@ if TYPE_CHECKING:
 
 FLOOR = 0.01  # ε: no part is ever certain
 PENALTY = 2.0  # l2 penalty on the distance of the weights from equal ones, in rows
-
-
-@dataclass(frozen=True)
-class Trees:
-    """A part made of trees: the mean over forests, of which each was fitted to other rows.
-
-    Attributes
-    ----------
-    forests : list of Forest
-    constants : array of shape (n_forests, n_outputs)
-        Added to the forests' scores.
-    are_chances : bool
-        Whether the forests' scores are probabilities, rather than raw scores or values.
-    """
-
-    forests: list[Forest]
-    constants: NDArray[np.float64]
-    are_chances: bool = False
-
-    def outputs(self, table: Table, task: Task, index: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Probabilities (n, classes), or values (n, L), of raw rows."""
-        parts = []
-        for forest, constant in zip(self.forests, self.constants, strict=True):
-            scores = forest.scores(table, index) + constant
-            parts.append(scores if self.are_chances else predictions(scores, task))
-        return np.mean(parts, axis=0)
-
-    def reordered(self, places: NDArray[np.int64]) -> Trees:
-        """The same where class k takes the scores of class `places[k]`."""
-        forests = [replace(forest, values=reordered_scores(forest.values, places)) for forest in self.forests]
-        return replace(self, forests=forests, constants=reordered_scores(self.constants, places))
-
-    def on_raw(self, scaling: Scaling, target: Scaling) -> Trees:
-        """The same on raw features and, in regression, in the units of raw targets; these read scaled ones."""
-        if self.are_chances or target.is_identity:
-            forests = [forest.on_raw_features(scaling) for forest in self.forests]
-            return replace(self, forests=forests)
-        forests = [forest.on_raw_features(scaling, target.scale) for forest in self.forests]
-        return replace(self, forests=forests, constants=self.constants * target.scale + target.center)
 
 
 @dataclass

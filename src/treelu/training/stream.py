@@ -19,10 +19,9 @@ from scipy import sparse
 from treelu.data.blocks import stacked_rows
 from treelu.data.dataset import Dataset
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
-from treelu.training.config import NetworkConfig
+from treelu.training.config import NetworkConfig, plan_training
 from treelu.training.continuing import continue_training, finished, start_from
 from treelu.training.fit import FittedNetwork, fit_network
-from treelu.training.plan import plan_training
 
 KEPT_BYTES = 64 * 2**20  # of the kept rows' features
 KEPT_ROWS = 200_000
@@ -34,31 +33,14 @@ SHARE = 0.5  # of a fit's updates, spread over the pieces until the next
 
 @dataclass(frozen=True)
 class Stream:
-    """The rows of a stream that are kept, and how far it has come.
+    """The rows of a stream that are kept, and how far it has come."""
 
-    Attributes
-    ----------
-    X : array or CSR array of shape (n, n_features)
-        As given, with missing values.
-    y : array of shape (n,) or (n, outputs)
-        Class numbers, or values.
-    weight : float64 array of shape (n,)
-    keys : float64 array of shape (n,)
-        A random number of each row; the rows with the smallest are kept.
-    n_seen : int
-        Rows of all pieces.
-    n_fitted : int
-        Rows that had been seen at the last fit; 0 where the network is that of an earlier `fit`, whose rows are not
-        known: it is continued and never fitted anew.
-    n_pieces : int
-    """
-
-    X: Any
-    y: NDArray[Any]
+    X: Any  # array or CSR array of shape (n, n_features) as given, with missing values
+    y: NDArray[Any]  # class numbers, or values
     weight: NDArray[np.float64]
-    keys: NDArray[np.float64]
-    n_seen: int
-    n_fitted: int
+    keys: NDArray[np.float64]  # a random number of each row; the rows with the smallest are kept
+    n_seen: int  # rows of all pieces
+    n_fitted: int  # of these, seen at the last fit; 0 after a `fit`, whose network is continued and never fitted anew
     n_pieces: int
 
     @classmethod
@@ -117,17 +99,7 @@ def learn_piece(
 ) -> tuple[FittedNetwork, Stream]:
     """The fit and the kept rows after another piece.
 
-    Parameters
-    ----------
-    fitted, stream : FittedNetwork and Stream, or None
-        As they were; `stream` is None after a `fit`, whose rows are not known.
-    piece : Stream
-    encoding : ClassEncoding or ValueEncoding
-        Of the targets, where no network has been fitted.
-    config : NetworkConfig
-    seed : int
-    standardize, missing
-        As for the estimators.
+    `stream` is None after a `fit`, whose rows are not known; `encoding` counts where no network has been fitted.
     """
     kept = piece.bounded() if stream is None else stream.add(piece)
     n_passes = 1 if fitted is None else fitted.n_passes + 1

@@ -12,8 +12,7 @@ from treelu.view.colors import leaf_colors, text_color
 from treelu.view.labels import (
     MAX_LEAVES,
     check_scale,
-    cut_depth,
-    cut_words,
+    cut,
     hidden_words,
     leaf_words,
     leaves_below,
@@ -68,10 +67,9 @@ def export_graphviz(
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
         '  edge [fontname="Helvetica"];',
     ]
-    if max_depth is None:
-        max_depth = cut_depth(tree, max_leaves)
-        if note := cut_words(tree, max_depth):
-            lines.append(f'  graph [label={_quoted(note)}, labelloc=t, fontname="Helvetica"];')
+    max_depth, note = cut(tree, max_depth, max_leaves)
+    if note:
+        lines.append(f'  graph [label={_quoted(note)}, labelloc=t, fontname="Helvetica"];')
     below, colors, spread = leaves_below(tree), leaf_colors(tree), check_scale(tree, scale)
     stack = [(0, 0)]
     while stack:

@@ -162,14 +162,17 @@ def leaves_below(tree: ObliqueTree) -> np.ndarray:
     return node_totals(tree.children, np.ones(tree.n_leaves, dtype=np.int64))
 
 
-def cut_depth(tree: ObliqueTree, max_leaves: int | None) -> int:
-    """The depth at which a tree is cut to have no more than ``max_leaves`` ends of branches; None: its own depth."""
+def cut(tree: ObliqueTree, max_depth: int | None, max_leaves: int | None) -> tuple[int, str]:
+    """The depth at which a tree is cut, and a note where ``max_leaves`` ends of branches do not show all of it."""
+    if max_depth is not None:
+        return max_depth, ""
     if max_leaves is not None and max_leaves < 1:
         raise ValueError(f"max_leaves must be at least 1, or None for all leaves, got {max_leaves}")
     depths = tree.node_depths()
     if max_leaves is None or tree.n_leaves <= max_leaves:
-        return int(depths.max())
-    return depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+        return int(depths.max()), ""
+    depth = depth_that_fits(depths, np.arange(tree.n_nodes) >= tree.n_splits, max_leaves)
+    return depth, cut_words(tree, depth)
 
 
 def cut_words(tree: ObliqueTree, depth: int) -> str:

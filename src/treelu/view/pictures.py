@@ -12,8 +12,7 @@ from treelu.tree.names import shown_name
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
 from treelu.view.labels import (
     check_scale,
-    cut_depth,
-    cut_words,
+    cut,
     hidden_words,
     leaves_below,
     number,
@@ -127,12 +126,9 @@ class _Picture:
         scale: Any = None,
     ) -> _Picture:
         """The picture of a tree, cut at a depth or where so many ends of branches fit."""
-        note = ""
-        if max_depth is None:
-            max_depth = cut_depth(tree, max_leaves)
-            note = cut_words(tree, max_depth)
-        elif max_depth < 0:
+        if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be at least 0, got {max_depth}")
+        max_depth, note = cut(tree, max_depth, max_leaves)
         shown = children_above(tree.children, tree.node_depths(), max_depth)
         return cls(tree, shown, top, check_scale(tree, scale), note)
 

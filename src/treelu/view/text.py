@@ -12,8 +12,7 @@ from treelu.view.labels import (
     MAX_LEAVES,
     append_constant,
     check_scale,
-    cut_depth,
-    cut_words,
+    cut,
     hidden_words,
     leaf_words,
     leaves_below,
@@ -76,10 +75,7 @@ def export_text(
             └─ yes: leaf 6: value 3
     """
     lines: list[str] = []
-    note = ""
-    if max_depth is None:
-        max_depth = cut_depth(tree, max_leaves)
-        note = cut_words(tree, max_depth)
+    max_depth, note = cut(tree, max_depth, max_leaves)
     below, spread = leaves_below(tree), check_scale(tree, scale)
     shown: dict[bytes, int] = {}  # digests of splits' weights, and the first node that has these
     later = [(0, 0)]  # nodes with a block of their own, and their depths

@@ -1,26 +1,26 @@
-"""Classifiers: two classes or more from one network."""
+"""Classifiers and regressors around networks: two classes or more, several labels, one or several real targets."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.data.encoding import check_class_weight, check_classes, is_label_matrix
-from treelu.data.reading import ClassEncoding
+from treelu.data.reading import ClassEncoding, ValueEncoding
+from treelu.data.scaling import Scaling
 from treelu.data.targets import probabilities
 from treelu.estimators._base import NetworkEstimator, SingleNetwork
-from treelu.estimators._failure import unchanged_by_failure
-from treelu.estimators._labels import FittedLabels, fit_labels
-from treelu.estimators._log_proba import LogProbabilities
-from treelu.training import Callback, Settings
+from treelu.estimators._inputs import unchanged_by_failure
+from treelu.estimators._labels import FittedLabels
+from treelu.estimators._output_methods import LogProbabilities
 
 
 class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
@@ -29,15 +29,6 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
     def _takes_labels(self, y: Any) -> bool:
         check_class_weight(self._shared().class_weight)
         return is_label_matrix(y)
-
-    def _fit_labels(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, groups: Any) -> Self:
-        self.fitted_ = fit_labels(self, X, y, sample_weight, eval_set, groups)
-        self.__dict__.pop("stream_", None)
-        return self
-
-    def _fitted_before(self) -> Any:
-        fitted = super()._fitted_before()
-        return None if isinstance(fitted, FittedLabels) else fitted
 
     def _learn_encoding(self, y: Any, weight: NDArray[Any] | None) -> ClassEncoding:
         return ClassEncoding.learn(y, self._shared().class_weight, weight)
@@ -64,11 +55,6 @@ class NetworkClassifier(ClassifierMixin, LogProbabilities, NetworkEstimator):
         if not isinstance(fitted, FittedLabels):
             raise AttributeError(f"this {type(self).__name__} is one model; there are estimators_ for several labels")
         return fitted.estimators
-
-    def _model(self, name: str) -> Any:
-        if isinstance(self._value, FittedLabels):
-            raise AttributeError(f"there is one model per label: use estimators_[label].{name}")
-        return self._value
 
     def _tree_settings(self) -> dict[str, Any]:
         """How a tree of this classifier predicts."""
@@ -133,11 +119,8 @@ class IncrementalClassifier(NetworkClassifier):
             given = check_classes(classes, known)
             return self._fit_piece(X, y, sample_weight, ClassEncoding.learn(y, class_weight, classes=given))
 
-    @abstractmethod
-    def _fit_piece(self, X: Any, y: Any, sample_weight: Any, encoding: ClassEncoding) -> Self:
-        """Learn from a piece of the rows."""
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class SingleClassifier(SingleNetwork, IncrementalClassifier):
     """A classifier around one network."""
 
@@ -146,45 +129,64 @@ class SingleClassifier(SingleNetwork, IncrementalClassifier):
         "class_weight": [None, dict, StrOptions({"balanced"})],
     }
 
-    def __init__(
-        self,
-        *,
-        depth: int | str = "auto",
-        drop_connect: float | str = "auto",
-        hidden_layers: Sequence[int] = (),
-        epochs: int | str = "auto",
-        learning_rate: float = 0.01,
-        weight_decay: float | str = "auto",
-        standardize: bool | str = "auto",
-        early_stopping: bool | int = False,
-        cv: Any = None,
-        max_tree_features: int | None = None,
-        missing: str = "error",
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        device: Any = "cpu",
-        n_jobs: int | None = None,
-        callbacks: Sequence[Callback] | None = None,
-        verbose: bool | int = False,
-        random_state: Any = None,
-        training: Settings | dict[str, Any] | None = None,
-    ) -> None:
-        self.depth = depth
-        self.drop_connect = drop_connect
-        self.hidden_layers = hidden_layers
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.standardize = standardize
-        self.early_stopping = early_stopping
-        self.cv = cv
-        self.max_tree_features = max_tree_features
-        self.missing = missing
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.device = device
-        self.n_jobs = n_jobs
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.random_state = random_state
-        self.training = training
+    class_weight: dict[Any, float] | str | None = None
+
+
+class NetworkRegressor(RegressorMixin, NetworkEstimator):
+    """A regressor around networks."""
+
+    def _learn_encoding(self, y: Any, weight: NDArray[Any] | None) -> ValueEncoding:
+        return ValueEncoding.learn(y, bool(self._shared().standardize), weight)
+
+    @property
+    def n_outputs_(self) -> int | None:
+        """The number of targets; None for a vector."""
+        return self._value.reading.encoding.n_outputs
+
+    @property
+    def target_scaling_(self) -> Scaling:
+        """How targets are scaled for training."""
+        return self._value.reading.encoding.scaling
+
+    def _tree_settings(self) -> dict[str, Any]:
+        """How a tree of this regressor predicts."""
+        return {"link": "identity"}
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted values: (n,) for one target, also where y was a column, (n, outputs) for several."""
+        values = self._raw_scores(X)
+        return values[:, 0] if self.n_outputs_ is None else values
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class IncrementalRegressor(NetworkRegressor):
+    """A regressor that learns from pieces of the data too."""
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a piece of the data; pieces should come in random order.
+
+        Up to 200,000 rows, and 64 MB, are kept in `stream_`; of more, a random sample. Whenever their number has
+        grown by a quarter, a network is fitted to them as by `fit`; in between the last one is continued. After a
+        `fit`, whose rows are not kept, its network is continued.
+        """
+        self._check_parameters()
+        with unchanged_by_failure(self):
+            fitted = self.__dict__.get("fitted_")
+            encoding = self._learn_encoding(y, None) if fitted is None else fitted.reading.encoding
+            return self._fit_piece(X, y, sample_weight, encoding)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SingleRegressor(SingleNetwork, IncrementalRegressor):
+    """A regressor around one network."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SingleNetwork._parameter_constraints,
+        "smoothing": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+    }
+
+    smoothing: float | str = "auto"
