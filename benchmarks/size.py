@@ -41,7 +41,7 @@ from benchmarks.tables import data_home
 from experiments.baselines import TAOClassifier, TAORegressor
 from treelu import LCNClassifier, LCNRegressor, ObliqueTree, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small.fit import FittedTree
-from treelu.training.small.selection import path_table
+from treelu.training.small.selection import chosen_size
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "size"
@@ -204,9 +204,8 @@ class _Remembers:
             for size, found in losses.items()
             if size.leaves <= budget.leaves and size.terms <= terms
         }
-        table = path_table(losses, within, "best")
         model: Any = copy.copy(self)
-        model.tree_ = self.fitted.training.tree(list(within)[table.loc[table["chosen"], "step"].item()])
+        model.tree_ = self.fitted.training.tree(chosen_size(losses, within, "best"))
         return model
 
 

@@ -91,39 +91,6 @@ def test_while_sizes_are_compared_nothing_is_there_to_keep(n_jobs: int) -> None:
     assert 1 <= left["after"] <= n_jobs  # of each thread the training that was about to begin; the others never do
 
 
-@pytest.mark.parametrize(("n_jobs", "number"), [(1, 3), (2, 8)])
-def test_trees_of_all_rows_are_kept(n_jobs: int, number: int) -> None:
-    left = what_is_left(
-        "path",
-        f"""
-model = ObliqueTreeClassifier(**QUICK, n_jobs={n_jobs})
-left = attempt(model, X, y)
-left["path"] = len(model.path_)
-left["chosen"] = int(model.path_.chosen.sum())
-left["score"] = model.score(X, y)
-left["is_chosen"] = model.path_trees_[int(model.path_.chosen.argmax())] is model.tree_
-left["whole"] = len(ObliqueTreeClassifier(**QUICK).fit(X, y).path_)
-print(json.dumps(left))
-""",
-        number=number,
-    )
-    assert left["ended"] == "kept"
-    assert len(left["said"]) == 1
-    assert left["said"][0].startswith("fitting interrupted: ")
-    assert left["said"][0].endswith("sizes are finished, and the best of these is kept")
-    assert 1 < left["path"] < left["whole"]
-    assert left["chosen"] == 1
-    assert left["is_chosen"]
-    assert left["score"] > 0.9
-
-
-def test_before_the_first_tree_of_all_rows_there_is_nothing_to_keep() -> None:
-    left = what_is_left("path", "print(json.dumps(attempt(ObliqueTreeClassifier(**QUICK), X, y)))")
-    assert left["ended"] == "KeyboardInterrupt"
-    assert not left["fitted"]
-
-
-# With the leaves' values of the third tree Ctrl-C comes, in a classifier's fit and in a regressor's
 FINISHING = """
 values_of = finish.with_leaf_values
 def leaf_values(*arguments):
@@ -133,27 +100,7 @@ finish.with_leaf_values = leaf_values
 """
 
 
-@pytest.mark.parametrize("kind", ["ObliqueTreeClassifier", "ObliqueTreeRegressor"])
-def test_the_chosen_tree_is_finished_first_and_kept(kind: str) -> None:
-    left = what_is_left(
-        "finishing",
-        f"""{FINISHING}
-model = {kind}(**QUICK)
-left = attempt(model, X, 1000 + y)
-whole = {kind}(**QUICK).fit(X, 1000 + y)
-left["path"] = len(model.path_)
-left["same"] = bool((model.predict(X) == whole.predict(X)).all())
-print(json.dumps(left))
-""",
-        number=3,
-    )
-    assert left["ended"] == "kept"
-    assert left["said"][0].endswith("sizes are finished, and the best of these is kept")
-    assert left["path"] == 2
-    assert left["same"]
-
-
-@pytest.mark.parametrize(("moment", "number"), [("comparison", 2), ("path", 1), ("finishing", 1)])
+@pytest.mark.parametrize(("moment", "number"), [("comparison", 2), ("finishing", 1)])
 def test_an_interrupted_refit_leaves_the_old_fit_whole(moment: str, number: int) -> None:
     left = what_is_left(
         moment,

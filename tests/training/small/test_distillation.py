@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.svm import LinearSVC
 
 import treelu
 from treelu import ALCNClassifier, ObliqueTreeClassifier, ObliqueTreeRegressor
-from treelu.training.calibration import HOTTEST, Tempering
-from treelu.training.small.distillation import Teacher, tempered
+from treelu.training.calibration import Tempering
+from treelu.training.small.distillation import fitted_teacher, soft_targets, tempered
 from treelu.training.small.rows import TrainingRows
 
 pytestmark = pytest.mark.slow
@@ -42,11 +43,28 @@ class Knowing(DummyClassifier):
         return np.column_stack([1 - yes, yes])
 
 
+class KnowingCorners(DummyClassifier):
+    """A teacher that knows the truth of `corners`."""
+
+    def predict_proba(self, X: Any) -> Any:
+        yes = 0.25 + 0.5 * ((X[:, 0] > 0) ^ (X[:, 1] > 0))
+        return np.column_stack([1 - yes, yes])
+
+
 def test_a_tree_learns_from_a_teacher_that_knows() -> None:
-    X, y, truth = flipped()
-    soft = ObliqueTreeClassifier(teacher=Knowing(), selection="best", random_state=0).fit(X, y)
-    alone = ObliqueTreeClassifier(teacher=None, selection="best", random_state=0).fit(X, y)
-    assert np.mean(soft.predict(X) == truth) > np.mean(alone.predict(X) == truth)
+    """Two opposite corners are one class, and a quarter of the rows have the other class."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(240, 4))
+    X -= X.mean(axis=0)  # the teacher's rows are scaled
+    truth = (X[:, 0] > 0) ^ (X[:, 1] > 0)
+    y = truth ^ (rng.random(240) < 0.25)
+
+    def right(teacher: Any, seed: int) -> float:
+        model = ObliqueTreeClassifier(teacher=teacher, selection="best", random_state=seed).fit(X, y)
+        return float(np.mean(model.predict(X) == truth))
+
+    with_teacher, alone = (np.mean([right(teacher, seed) for seed in range(3)]) for teacher in (KnowingCorners(), None))
+    assert with_teacher > alone + 0.02
 
 
 def test_leaf_values_come_from_the_rows_not_from_the_teacher() -> None:
@@ -63,19 +81,20 @@ def test_a_teacher_never_sees_rows_held_out_and_gets_the_weights() -> None:
     weight = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
     Knowing.fits = []
     ObliqueTreeClassifier(teacher=Knowing(), random_state=0).fit(X, y, sample_weight=weight)
-    sizes = [n for n, _ in Knowing.fits]
-    assert max(sizes[:-1]) < len(y)  # folds
-    assert sizes[-1] == len(y)
-    np.testing.assert_allclose(Knowing.fits[-1][1], weight / weight.mean(), rtol=1e-6)
+    sizes, weights = zip(*Knowing.fits, strict=True)
+    assert len(sizes) == 5  # one for each fold
+    assert sum(sizes) == 4 * len(y)
+    assert set(np.concatenate(weights)) <= set((weight / weight.mean()).astype(np.float32).astype(np.float64))
 
 
-def test_a_network_that_learns_nothing_teaches_nothing() -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.normal(size=(200, 3)), np.ones(200)]).astype(np.float32)
-    target = np.eye(2, dtype=np.float32)[rng.integers(2, size=200)]
-    rows = TrainingRows(X, target, np.ones(200, np.float32), is_classifier=True)
-    teacher = Teacher.chosen(rows, None, seed=0)
-    assert teacher is None or teacher.tempering.temperature < HOTTEST
+def test_a_network_that_is_no_better_than_a_constant_teaches_nothing() -> None:
+    """What holds in one half of the rows is wrong in the other."""
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (X[:, 0] > 0) ^ (np.arange(200) < 100)
+    table = np.column_stack([X, np.ones(200)]).astype(np.float32)
+    rows = TrainingRows(table, np.eye(2, dtype=np.float32)[y.astype(int)], np.ones(200, np.float32), is_classifier=True)
+    halves = np.arange(100), np.arange(100, 200)
+    assert soft_targets(rows, rows, [halves, halves[::-1]], None, seed=0, n_jobs=1) is None
 
 
 def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
@@ -87,10 +106,9 @@ def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
         np.column_stack([X[1:], np.ones(len(X) - 1)]).astype(np.float32), np.eye(3, dtype=np.float32)[y[1:]],
         np.ones(len(X) - 1, np.float32), is_classifier=True,
     )  # fmt: skip
-    soft = Teacher(RandomForestClassifier(10, random_state=0)).soft_targets([rows], [0], 1)[0]
-    assert soft.soft
-    assert (soft.target[:, 2] == 0).all()
-    np.testing.assert_allclose(soft.target.sum(axis=1), 1, rtol=1e-5)
+    predicted = fitted_teacher(rows, RandomForestClassifier(10, random_state=0), 0)(rows)
+    assert (predicted[:, 2] == 0).all()
+    np.testing.assert_allclose(predicted.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_several_targets_are_taught() -> None:
@@ -139,15 +157,30 @@ def test_a_given_network_keeps_its_seed() -> None:
         np.column_stack([X, np.ones(len(X))]).astype(np.float32), np.eye(2, dtype=np.float32)[y],
         np.ones(len(X), np.float32), is_classifier=True,
     )  # fmt: skip
-    given = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7))
-    np.testing.assert_array_equal(
-        given.soft_targets([rows], [0], 1)[0].target, given.soft_targets([rows], [1], 1)[0].target
-    )
-    free = Teacher(ALCNClassifier(depth=3, drop_connect=0.1, epochs=5))
-    assert (free.soft_targets([rows], [0], 1)[0].target != free.soft_targets([rows], [1], 1)[0].target).any()
-    np.testing.assert_array_equal(
-        free.soft_targets([rows], [0], 1)[0].target, free.soft_targets([rows], [0], 1)[0].target
-    )
+    given = ALCNClassifier(depth=3, drop_connect=0.1, epochs=5, random_state=7)
+    np.testing.assert_array_equal(fitted_teacher(rows, given, 0)(rows), fitted_teacher(rows, given, 1)(rows))
+    free = ALCNClassifier(depth=3, drop_connect=0.1, epochs=5)
+    assert (fitted_teacher(rows, free, 0)(rows) != fitted_teacher(rows, free, 1)(rows)).any()
+    np.testing.assert_array_equal(fitted_teacher(rows, free, 0)(rows), fitted_teacher(rows, free, 0)(rows))
+
+
+def test_targets_of_a_fold_come_from_a_model_that_has_not_seen_the_rows_held_out() -> None:
+    """Those of all rows are the mean of the folds' models; scikit-learn's forests are the oracle."""
+    X, y, _ = flipped()
+    rows = TrainingRows(
+        np.column_stack([X, np.ones(len(X))]).astype(np.float32), np.eye(2, dtype=np.float32)[y],
+        np.ones(len(X), np.float32), is_classifier=True,
+    )  # fmt: skip
+    folds = [(np.arange(120), np.arange(120, 240)), (np.arange(120, 240), np.arange(120))]
+    forest = RandomForestClassifier(10, random_state=0)
+    found = soft_targets(rows, rows, folds, forest, seed=0, n_jobs=1)
+    assert found is not None
+    of_folds, of_all = found
+    X = rows.X[:, :-1].astype(np.float64)
+    alone = [clone(forest).fit(X[train], y[train], np.ones(len(train))).predict_proba(X) for train, _ in folds]
+    for (train, _), part, expected in zip(folds, of_folds, alone, strict=True):
+        np.testing.assert_allclose(part.target, expected[train], rtol=1e-6)
+    np.testing.assert_allclose(of_all.target, np.mean(alone, axis=0), rtol=1e-6)
 
 
 def test_ctrl_c_while_a_network_teaches_ends_the_fit() -> None:

@@ -41,7 +41,7 @@ def scaled(n_targets: int = 1) -> TrainingRows:
 @pytest.fixture(scope="module")
 def networks() -> dict[int, TrainingRows]:
     rows = scaled()
-    return linear_networks([rows], rows, [0], 62, 1)[0]
+    return linear_networks([rows], rows, 0, 62, 1)[0]
 
 
 def pieces_of(rows: TrainingRows) -> SoftTree:
@@ -52,7 +52,7 @@ def pieces_of(rows: TrainingRows) -> SoftTree:
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_in_each_piece_the_answers_are_linear(n_targets: int) -> None:
     rows = scaled(n_targets)
-    (found,) = linear_networks([rows], rows, [0], 5, 2)
+    (found,) = linear_networks([rows], rows, 0, 5, 2)
     assert list(found) == [5]  # no deeper than asked for
     answers, pieces = found[5], pieces_of(found[5])
     leaf = pieces.apply(rows.X)
@@ -67,10 +67,10 @@ def test_in_each_piece_the_answers_are_linear(n_targets: int) -> None:
 def test_each_part_has_networks_of_its_own() -> None:
     rows = scaled()
     halves = [rows.part(np.arange(200)), rows.part(np.arange(200, 400))]
-    found = linear_networks(halves, rows, [0, 1], 3, 2)
+    found = linear_networks(halves, rows, 0, 3, 2)
     assert [len(of_part[3]) for of_part in found] == [200, 200]
     assert found[0][3].target.shape == (200, 1)
-    again = linear_networks(halves, rows, [0, 1], 3, 1)  # threads do not matter
+    again = linear_networks(halves, rows, 0, 3, 1)  # threads do not matter
     for one, other in zip(found, again, strict=True):
         assert (one[3].target == other[3].target).all()
         assert (pieces_of(one[3]).splits == pieces_of(other[3]).splits).all()

@@ -55,7 +55,7 @@ def regularisations(rows: TrainingRows) -> list[Regularisation]:
 
 def ordinary_candidates(rows: TrainingRows, limits: Limits, targets: Collection[str]) -> list[Candidate]:
     """scikit-learn's trees, which cost next to nothing."""
-    found = [Candidate("gini")] if rows.is_classifier else [Candidate("squared_error")]
+    found = [Candidate("entropy")] if rows.is_classifier else [Candidate("squared_error")]
     found += [Candidate("squared_error", targets=TEACHER)] if TEACHER in targets else []
     return [*found, Candidate("thresholds")] if limits.max_terms == 1 and limits.can_train(rows) else found
 

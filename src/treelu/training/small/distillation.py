@@ -117,20 +117,24 @@ def soft_targets(
             return None
         return fitted_teacher(parts[fold], estimator, seed + fold)
 
-    models = _in_threads(fit, range(len(folds)), n_jobs if estimator is None else 1)
-    found = [(model(sample), *fold) for model, fold in zip(models, folds, strict=True) if model is not None]
-    if not found:
+    models = dict(enumerate(_in_threads(fit, range(len(folds)), n_jobs if estimator is None else 1)))
+    fitted = {fold: model for fold, model in models.items() if model is not None}
+    if not fitted:
         return None
-    tempering = NO_TEMPERING if estimator is not None else _tempering(found, sample)
-    if tempering.temperature >= HOTTEST:
+    predictions = {fold: model(sample) for fold, model in fitted.items()}
+    tempering = NO_TEMPERING
+    if estimator is None:
+        test = np.concatenate([folds[fold][1] for fold in fitted])
+        held_out = np.concatenate([predictions[fold][folds[fold][1]] for fold in fitted])
+        tempering = _tempering(held_out, sample, test)
+    if tempering.temperature > 0.999 * HOTTEST:  # the bound, up to rounding
         return None
-    of_sample = iter(found)
     of_folds = [
-        part if model is None else with_targets(part, (this := next(of_sample))[0][this[1]], tempering)
-        for part, model in zip(parts, models, strict=True)
+        with_targets(part, predictions[fold][folds[fold][0]], tempering) if fold in fitted else part
+        for fold, part in enumerate(parts)
     ]
-    every = [model(rows) for model in models if model is not None] if len(rows) > len(sample) else [of for of, *_ in found]
-    return of_folds, with_targets(rows, np.mean(every, axis=0), tempering)
+    of_all = predictions.values() if len(rows) == len(sample) else (model(rows) for model in fitted.values())
+    return of_folds, with_targets(rows, np.mean(list(of_all), axis=0), tempering)
 
 
 def with_targets(rows: TrainingRows, predictions: NDArray[np.float64], how: Tempering) -> TrainingRows:
@@ -151,17 +155,13 @@ def fitted_teacher(rows: TrainingRows, estimator: Any, seed: int) -> Predict:
     return lambda rows: np.mean([_network_predictions(network, reading, rows) for network in networks], axis=0)
 
 
-def _tempering(
-    found: Sequence[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]], sample: TrainingRows
-) -> Tempering:
-    """The tempering of out-of-fold predictions with the least loss."""
-    test = np.concatenate([test for _, _, test in found])
-    predictions = np.concatenate([predictions[test] for predictions, _, test in found])
-    weight, (_, n_outputs) = sample.weight.astype(np.float64), sample.target.shape
-    if not sample.is_classifier:
-        return temper(predictions, Targets("regression", sample.target, n_outputs, weight), test).how
-    targets = Targets("multiclass", sample.target.argmax(axis=1), n_outputs, weight)
-    return temper(np.log(np.maximum(predictions, TINY)), targets, test).how
+def _tempering(predictions: NDArray[np.float64], rows: TrainingRows, held_out: NDArray[np.int64]) -> Tempering:
+    """The tempering of predictions for the rows held out that has the least loss."""
+    weight, (_, n_outputs) = rows.weight.astype(np.float64), rows.target.shape
+    if not rows.is_classifier:
+        return temper(predictions, Targets("regression", rows.target, n_outputs, weight), held_out).how
+    targets = Targets("multiclass", rows.target.argmax(axis=1), n_outputs, weight)
+    return temper(np.log(np.maximum(predictions, TINY)), targets, held_out).how
 
 
 def linear_networks(

@@ -214,7 +214,7 @@ def start_tree(job: PathJob, leaves: int) -> SoftTree:
     """The tree with at most so many leaves from which training starts."""
     rows, limits = job.rows, job.limits
     if job.candidate.start == "cart":
-        criterion = "gini" if rows.is_classifier and not rows.soft else "squared_error"
+        criterion = "entropy" if rows.is_classifier and not rows.soft else "squared_error"
         tree = job.starts.ordinary(rows, leaves, criterion, STEEPNESS)
         return replace(tree, allowed=np.ones_like(tree.allowed))
     if job.candidate.start == "linear":

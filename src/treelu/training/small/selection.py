@@ -72,3 +72,11 @@ def path_table(
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
+
+
+def chosen_size(
+    losses: Mapping[TreeSize, HeldOutLoss], sizes: Mapping[TreeSize, tuple[int, int]], rule: str
+) -> TreeSize:
+    """The size that the rule selects."""
+    table = path_table(losses, sizes, rule)
+    return list(sizes)[table.loc[table["chosen"], "step"].item()]
