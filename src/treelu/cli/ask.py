@@ -17,10 +17,9 @@ from treelu.cli.queried_model import QueriedModel, QueryOptions, in_columns, jso
 from treelu.tables import read_table
 from treelu.tables.queries import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.counterfactual import nearest_rows
-from treelu.tree.queries.permitted import permitted_rows
-from treelu.tree.queries.search import NearestSearch
-from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.goal import read_goal
+from treelu.tree.queries.limits import read_limits
+from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -131,13 +130,13 @@ def ask_row(queried: QueriedModel, x: np.ndarray, question: QueryOptions, option
     now = plain(queried.predict(x[None])[0])
     wanted, holds = queried.wanted(question, now)
     try:
-        search = NearestSearch(
-            queried.tree, wanted_answer(queried.tree, **wanted).also(holds), question.norm, question.max_changes
-        )
+        goal = read_goal(queried.tree, **wanted).also(holds)
         around = {name: options[name] for name in ("rise", "fall")}
-        permitted = permitted_rows(queried.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
-        permitted = permitted.around(x, [*options["keep"], *queried.columns.missing(x)], **around)
-        result = nearest_rows(search, x, permitted, question.n)
+        limits = read_limits(queried.tree, **{name: options[name] for name in ("bounds", "whole", "groups")})
+        limits = limits.around(x, [*options["keep"], *queried.columns.missing(x)], **around)
+        result = nearest(
+            queried.tree, x, goal, limits, norm=question.norm, max_changes=question.max_changes, n=question.n
+        )
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
     ways = []

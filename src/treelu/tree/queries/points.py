@@ -1,20 +1,28 @@
-"""Linear programmes on a polyhedron: the nearest point in l1 and l∞, the deepest point, the largest linear form."""
+"""Points of a polyhedron: the nearest in l1, l∞ and l2, the deepest, the largest of a linear form, or none at all.
+
+l1, l∞ and the last two are linear programmes. l2 is solved by non-negative least squares on the dual: Lawson and
+Hanson, *Solving Least Squares Problems*, chapter 23 (LDP): min ‖y‖ with G y ≤ h is solved by λ ≥ 0 that minimises
+‖[−Gᵀ; −hᵀ] λ − e‖, e the last unit vector; with its residual r, y = −r₁…ᵤ / rᵤ₊₁; r = 0 where there is no y.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 from treelu.tree.queries.exact import excludes
-from treelu.tree.queries.geometry import Polyhedron
+from treelu.tree.queries.polyhedron import DUAL_NORM, Polyhedron, length
 from treelu.tree.rows import dense
 
+_FAR = 1e-6  # ‖r‖ below this: more than a million times as far as the farthest plane, or empty
 _CLEAR = 1e-7  # a depth that rounding in a solver does not make
+_MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
 _DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bound and cost, that count as none
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -29,10 +37,6 @@ _WAYS: Any = (
 )
 
 
-class UnsolvedError(RuntimeError):
-    """HiGHS ended without an answer."""
-
-
 class UnboundedError(ArithmeticError):
     """A linear form has no largest value."""
 
@@ -42,7 +46,7 @@ def _solve(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The v in a box with the least ``cost @ v`` and ``A @ v <= most``, and the multipliers of the rows.
 
-    None where the solver finds none at all, which proves nothing.
+    None where the solver finds none or ends without an answer, which proves nothing.
     """
     if (low > high).any():
         return None
@@ -71,7 +75,7 @@ def _solve(
             v, multipliers = np.clip(result.x * columns, low, high), np.maximum(-marginals * rows * size, 0.0)
             if _optimal(cost, A, most, low, high, v, multipliers):
                 return v, multipliers
-    raise UnsolvedError(f"a linear programme was not solved: {result.message}")
+    return None
 
 
 def _optimal(
@@ -116,10 +120,17 @@ def _balance(A: Any, cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # The nearest point
 
 
-def nearest_point(shape: Polyhedron, norm: str) -> np.ndarray | None:
-    """The y of least l1 or l∞ norm, or None where the polyhedron is empty."""
+def nearest_point(shape: Polyhedron, norm: str = "l1") -> np.ndarray | None:
+    """The y of least norm; None where the solver finds none."""
+    if norm == "l2":
+        return _projection(shape)
     y = _nearest(shape, norm)
-    return y if y is None or norm == "l1" else _fewer_changes(shape, y)
+    if y is None or norm == "l1":
+        return y
+    # Of the points with the same l∞ norm one with the least l1 norm: it changes fewer features.
+    reach = np.full(len(y), length(y, norm) * (1 + 1e-9) + 1e-12)
+    fewer = _nearest(shape.within(-reach, reach), "l1")
+    return y if fewer is None else fewer
 
 
 def _nearest(shape: Polyhedron, norm: str) -> np.ndarray | None:
@@ -142,11 +153,75 @@ def _nearest(shape: Polyhedron, norm: str) -> np.ndarray | None:
     return None if found is None else found[0][:u] - found[0][u : 2 * u]
 
 
-def _fewer_changes(shape: Polyhedron, y: np.ndarray) -> np.ndarray:
-    """Of the points with the same l∞ norm one with the least l1 norm: it changes fewer features."""
-    reach = np.abs(y).max(initial=0.0) * (1 + 1e-9) + 1e-12
-    sparse_y = _nearest(shape.within(np.full(len(y), -reach), np.full(len(y), reach)), "l1")
-    return y if sparse_y is None else sparse_y
+def _projection(shape: Polyhedron) -> np.ndarray | None:
+    """The y of least l2 norm, with the finite ends of the box as rows."""
+    if (shape.low > shape.high).any():
+        return None
+    one, up, down = np.eye(len(shape.low)), np.isfinite(shape.high), np.isfinite(shape.low)
+    G, h = np.vstack([shape.G, one[up], -one[down]]), np.r_[shape.h, shape.high[up], -shape.low[down]]
+    y, _ = least_distance(G, h)
+    if y is not None and (h + 1e-9 * (1 + np.abs(h)) - G @ y >= 0).all():
+        return y
+    deep = deepest_point(shape)
+    return None if deep is None or deep.depth < -1e-9 else _from_inside(G, h, deep.y)
+
+
+def least_distance(G: np.ndarray, h: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """The y of least norm with G y ≤ h, and its multipliers; y is None where there seems to be none."""
+    m, u = G.shape
+    if not m or (h >= 0).all():
+        return np.zeros(u), np.zeros(m)
+    unit = float(np.max(-h))  # the distance of the farthest plane, so that ‖y‖ is about 1
+    E = np.vstack([-G.T, -h[None] / unit])
+    target = np.zeros(u + 1)
+    target[-1] = 1.0
+    try:
+        multipliers, size = nnls(E, target, maxiter=max(100, 30 * m))
+    except RuntimeError:
+        return None, np.zeros(m)
+    if size < _FAR:
+        return None, multipliers
+    residual = E @ multipliers - target
+    y = residual[:-1] / -residual[-1] * unit
+    active = multipliers > 0  # the least y on these planes, once more without the dual's rounding
+    better = np.linalg.lstsq(G[active], h[active], rcond=None)[0]
+    return (better if np.max(G @ better - h) <= max(np.max(G @ y - h), 1e-13) else y), multipliers
+
+
+def _from_inside(G: np.ndarray, h: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """A primal active-set method from a point of the polyhedron: slower, and safe where the dual is ill-conditioned."""
+    y, active = inside.copy(), np.zeros(len(h), dtype=bool)
+    for _ in range(50 * (len(h) + 1)):
+        goal = np.zeros_like(y)
+        multipliers = np.zeros(0)
+        if active.any():
+            goal = np.linalg.lstsq(G[active], h[active], rcond=None)[0]
+            multipliers = np.linalg.lstsq(G[active].T, -goal, rcond=None)[0]
+        step = goal - y
+        if np.abs(step).max(initial=0.0) <= 1e-13 * (1 + np.abs(y).max(initial=0.0)):
+            if not len(multipliers) or multipliers.min() >= -1e-12:
+                return y
+            active[np.flatnonzero(active)[np.argmin(multipliers)]] = False
+            continue
+        rate, room = G @ step, np.maximum(h - G @ y, 0.0)
+        blocking = ~active & (rate > 1e-14)
+        reach = np.where(blocking, room / np.where(blocking, rate, 1.0), np.inf)
+        if reach.min(initial=np.inf) >= 1:
+            y = goal
+        else:
+            y = y + reach.min() * step
+            active[int(np.argmin(reach))] = True
+    return y
+
+
+def surrogate_bound(G: np.ndarray, h: np.ndarray, multipliers: np.ndarray, norm: str) -> float:
+    """How far y = 0 is from the half-space λᵀG y ≤ λᵀh that every y with G y ≤ h lies in: a lower bound in any norm."""
+    direction, excess = multipliers @ G, -float(multipliers @ h)
+    if excess <= 0:
+        return 0.0
+    dual = length(direction, DUAL_NORM[norm])
+    # A direction of nearly 0 would show that there is no y at all; that is left to the programme.
+    return excess / dual * (1 - 1e-9) if dual > 1e-9 * multipliers.sum() else 0.0
 
 
 # Points inside, and the largest of a linear form
@@ -171,7 +246,7 @@ class Deepest:
 
 
 def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> Deepest | None:
-    """The deepest y of a polyhedron; None where the box is empty.
+    """The deepest y of a polyhedron; None where the solver finds none.
 
     ``strict_only``: the distance to strict planes; y may lie on the others.
     """
@@ -191,23 +266,45 @@ def proved_empty(shape: Polyhedron, deep: Deepest | None = None) -> bool:
     """
     if shape.empty_by_bounds():
         return True
-    if shape.exact is None or not len(shape.exact):
+    if not len(shape.exact):
         return False
-    try:
-        deep = deepest_point(shape) if deep is None else deep
-        if deep is None or deep.depth > _CLEAR:
-            return False
-        if excludes(shape.exact, *shape.box(), deep.multipliers):
-            return True
-        if deep.depth < -_CLEAR or not shape.strict.any():
-            return False
-        flat = deepest_point(shape, strict_only=True)  # planes that touch, and do not belong to the region
-    except (UnsolvedError, UnboundedError):
+    deep = deepest_point(shape) if deep is None else deep
+    if deep is None or deep.depth > _CLEAR:
         return False
+    if excludes(shape.exact, *shape.box(), deep.multipliers):
+        return True
+    if deep.depth < -_CLEAR or not shape.strict.any():
+        return False
+    flat = deepest_point(shape, strict_only=True)  # planes that touch, and do not belong to the region
     return flat is not None and excludes(shape.exact, *shape.box(), flat.multipliers)
 
 
 def largest_value(shape: Polyhedron, form: np.ndarray) -> np.ndarray | None:
-    """The y with the largest ``form @ y``; None where the polyhedron is empty, UnboundedError where there is no end."""
+    """The y with the largest ``form @ y``; None where the solver finds none, UnboundedError where there is no end."""
     found = _solve(-form, shape.G, shape.h, shape.low, shape.high)
     return None if found is None else found[0]
+
+
+def points_inside(
+    shape: Polyhedron, nearest: Callable[[Polyhedron], np.ndarray | None] = nearest_point
+) -> Iterator[np.ndarray]:
+    """Points of a polyhedron: the nearest by some measure, then others further and further inside."""
+    if not shape.has_room():
+        yield shape.low
+        return
+    first = nearest(shape)
+    if first is None:
+        return
+    yield first
+    if not proved_empty(shape):
+        yield from deeper_points(shape, lambda inner, margin: nearest(inner))
+
+
+def deeper_points(shape: Polyhedron, nearest: Callable[[Polyhedron, float], np.ndarray | None]) -> Iterator[np.ndarray]:
+    """The nearest points that keep a margin from all planes, and then from the strict ones only."""
+    for strict_only in (False, True):
+        for margin in _MARGINS:
+            y = nearest(shape.inset(margin, strict_only=strict_only), margin)
+            if y is None:
+                break
+            yield y
