@@ -18,7 +18,14 @@ import numpy as np
 
 from treelu.tree.queries.exact import rows_alone
 from treelu.tree.queries.limits import Budget
-from treelu.tree.queries.points import deepest_point, nearest_point, points_inside, proved_empty
+from treelu.tree.queries.points import (
+    CLEAR_MARGINS,
+    deeper_points,
+    deepest_point,
+    nearest_point,
+    points_inside,
+    proved_empty,
+)
 from treelu.tree.queries.polyhedron import Polyhedron
 
 Answer = TypeVar("Answer")
@@ -394,17 +401,18 @@ def some_row(
         return None if y is None else (float(np.abs(y).sum()), y)
 
     def settle(part: Polyhedron) -> tuple[float, Answer] | None:
-        row = first(points_inside(part), part)
+        row = first(points_inside(part, margins=CLEAR_MARGINS), part)
         return None if row is None else (-np.inf, row)  # any row will do
 
-    def counted(part: Polyhedron) -> np.ndarray | None:
+    def counted(part: Polyhedron, margin: float) -> np.ndarray | None:
         budget.n_solved += 1
         return nearest_point(part)
 
     if discrete.any:
         return BranchAndBound(discrete, relax, settle, budget).any(shape)
     deep = deepest_point(shape)
-    row = first(itertools.chain([] if deep is None else [deep.y], points_inside(shape, counted)), shape)
+    deeper = deeper_points(shape, counted, CLEAR_MARGINS)
+    row = first(deeper if deep is None else itertools.chain([deep.y], deeper), shape)
     if row is None and not proved_empty(shape, deep):
         raise UndecidedError("no row of a leaf was found")
     return row

@@ -8,7 +8,7 @@ Hanson, *Solving Least Squares Problems*, chapter 23 (LDP): min ‖y‖ with G y
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,8 @@ from treelu.tree.rows import dense
 
 _FAR = 1e-6  # ‖r‖ below this: more than a million times as far as the farthest plane, or empty
 _CLEAR = 1e-7  # a depth that rounding in a solver does not make
-_MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
+MARGINS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5)  # in units of scale; of a leaf that is thinner no row is found
+CLEAR_MARGINS = (1e-6, 1e-8, 1e-10)  # where any row will do: one that is clearly inside
 _DUAL, _GAP = 1e-9, 1e-7  # of their terms: a reduced cost, and a gap between bound and cost, that count as none
 
 _OPTIONS: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
@@ -286,9 +287,11 @@ def largest_value(shape: Polyhedron, form: np.ndarray) -> np.ndarray | None:
 
 
 def points_inside(
-    shape: Polyhedron, nearest: Callable[[Polyhedron], np.ndarray | None] = nearest_point
+    shape: Polyhedron,
+    nearest: Callable[[Polyhedron], np.ndarray | None] = nearest_point,
+    margins: Sequence[float] = MARGINS,
 ) -> Iterator[np.ndarray]:
-    """Points of a polyhedron: the nearest by some measure, then others further and further inside."""
+    """Points of a polyhedron: the nearest by some measure, then others that keep margins."""
     if not shape.has_room():
         yield shape.low
         return
@@ -297,14 +300,19 @@ def points_inside(
         return
     yield first
     if not proved_empty(shape):
-        yield from deeper_points(shape, lambda inner, margin: nearest(inner))
+        yield from deeper_points(shape, lambda inner, margin: nearest(inner), margins)
 
 
-def deeper_points(shape: Polyhedron, nearest: Callable[[Polyhedron, float], np.ndarray | None]) -> Iterator[np.ndarray]:
+def deeper_points(
+    shape: Polyhedron,
+    nearest: Callable[[Polyhedron, float], np.ndarray | None],
+    margins: Sequence[float] = MARGINS,
+) -> Iterator[np.ndarray]:
     """The nearest points that keep a margin from all planes, and then from the strict ones only."""
     for strict_only in (False, True):
-        for margin in _MARGINS:
+        for margin in margins:
             y = nearest(shape.inset(margin, strict_only=strict_only), margin)
-            if y is None:
+            if y is not None:
+                yield y
+            elif margin < margins[-1]:  # none is deeper
                 break
-            yield y
