@@ -357,20 +357,21 @@ class BranchAndBound(Generic[Answer]):
     def _rest(self, shape: Polyhedron, values: np.ndarray) -> Iterator[Polyhedron | None]:
         """A box without one point of integers, as boxes."""
         single = self.discrete.whole & (shape.first < shape.last)
-        rest: Polyhedron | None = shape
         for group in self.discrete.groups:
             single[group] = False
             member = int(group[np.argmax(values[group])])
-            yield rest.cut(np.array([member]), last=0.0)
-            rest = _chosen(rest, group, member)
-            if rest is None:
+            yield shape.cut(np.array([member]), last=0.0)
+            chosen = _chosen(shape, group, member)
+            if chosen is None:
                 return
+            shape = chosen
         for j in np.flatnonzero(single)[:, None]:
-            yield rest.cut(j, last=values[j] - 1)
-            yield rest.cut(j, first=values[j] + 1)
-            rest = rest.cut(j, values[j], values[j])
-            if rest is None:
+            yield shape.cut(j, last=values[j] - 1)
+            yield shape.cut(j, first=values[j] + 1)
+            fixed = shape.cut(j, values[j], values[j])
+            if fixed is None:
                 return
+            shape = fixed
 
 
 def _chosen(shape: Polyhedron, group: np.ndarray, member: int) -> Polyhedron | None:
