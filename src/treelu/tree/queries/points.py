@@ -79,6 +79,16 @@ def _solve(
     return None
 
 
+def _solve_bounded(
+    cost: np.ndarray, A: Any, most: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The same for a programme whose cost has a least value; a solver that denies it has found nothing."""
+    try:
+        return _solve(cost, A, most, low, high)
+    except UnboundedError:
+        return None
+
+
 def _optimal(
     cost: np.ndarray,
     A: Any,
@@ -150,7 +160,7 @@ def _nearest(shape: Polyhedron, norm: str) -> np.ndarray | None:
         below: Any = sparse.hstack([one, one, sparse.csr_array(-np.ones((u, 1)))])
         A = sparse.vstack([sparse.csr_array(np.column_stack([A, np.zeros(len(A))])), below], format="csr")
         most = np.r_[most, np.zeros(u)]
-    found = _solve(cost, A, most, ends[:, 0], ends[:, 1])
+    found = _solve_bounded(cost, A, most, ends[:, 0], ends[:, 1])
     return None if found is None else found[0][:u] - found[0][u : 2 * u]
 
 
@@ -256,7 +266,7 @@ def deepest_point(shape: Polyhedron, *, strict_only: bool = False) -> Deepest | 
     cost[-1] = -1.0
     low, high = np.append(shape.low, -np.inf), np.append(shape.high, 1.0)
     kept = shape.strict.astype(float) if strict_only else np.ones(m)
-    found = _solve(cost, np.column_stack([shape.G, kept]), shape.h, low, high)
+    found = _solve_bounded(cost, np.column_stack([shape.G, kept]), shape.h, low, high)
     return None if found is None else Deepest(float(found[0][-1]), found[0][:-1], found[1])
 
 
