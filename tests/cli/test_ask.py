@@ -117,7 +117,7 @@ def test_progress_is_shown_row_by_row(lend, monkeypatch: pytest.MonkeyPatch, cap
 def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
     gets_lost: bool, lend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, nearest, calls = signal.getsignal(signal.SIGINT), asking.nearest_rows, iter(range(9))
+    before, nearest, calls = signal.getsignal(signal.SIGINT), asking.nearest, iter(range(9))
 
     def second_is_slow(*arguments: object, **options: object) -> object:
         if next(calls) == 1:
@@ -127,7 +127,7 @@ def test_ctrl_c_ends_a_search_and_keeps_the_answers_so_far(
                     pass
         return nearest(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(asking, "nearest_rows", second_is_slow)
+    monkeypatch.setattr(asking, "nearest", second_is_slow)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored in the background
     try:
         typed = lend("ask", "--want", "yes")

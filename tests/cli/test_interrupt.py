@@ -215,7 +215,7 @@ def test_answers_that_do_not_end_are_left_out_of_the_page(
         while True:
             pass
 
-    monkeypatch.setattr("treelu.report.queries.nearest_rows", endless)
+    monkeypatch.setattr("treelu.report.queries.nearest", endless)
     loaded, people_ = treelu.load(tmp_path / "m"), people()
     rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
     summaries = summarize_model(loaded, rows, title="people")

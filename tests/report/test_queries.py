@@ -137,7 +137,7 @@ def test_the_step_is_reached_and_nothing_nearer_reaches_it(kind):
     for x in X[:6]:
         now = tree.decision_function(x[None])[0, 0]
         for norm in ("l1", "l2"):
-            found = about._nearest(x, now, about.permitted.around(x), norm)
+            found = about._nearest(x, now, about.limits.around(x), norm)
             assert abs(tree.decision_function(found.row[None])[0, 0] - now) >= step - 1e-12
             nearer = rows_within(x, found.distance, norm, np.ones(3), rng, 1000)
             assert (np.abs(tree.decision_function(nearer)[:, 0] - now) < step + 1e-9).all()

@@ -14,9 +14,8 @@ from treelu.cli.options import AskOptions
 from treelu.tables import read_table
 from treelu.tables.queries import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.counterfactual import nearest_rows
-from treelu.tree.queries.search import NearestSearch
-from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.goal import read_goal
+from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -115,11 +114,11 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
     now = plain(queried.predict(x[None])[0])
     wanted, holds = queried.wanted(options, now)
     try:
-        search = NearestSearch(
-            queried.tree, wanted_answer(queried.tree, **wanted).also(holds), options.norm, options.max_changes
-        )
+        goal = read_goal(queried.tree, **wanted).also(holds)
         permitted = queried.permitted(limits).around(x, queried.stay(x, limits), limits["rise"], limits["fall"])
-        result = nearest_rows(search, x, permitted, options.nearest)
+        result = nearest(
+            queried.tree, x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest
+        )
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
 
@@ -130,8 +129,8 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = short_numbers(x, found.row, discrete_features(limits), accepted)
         ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
-    goal = _goal_text(queried, options, now)
-    return Answer(queried.name, now, goal, tuple(ways), options.nearest, not result.n_undecided)
+    text = _goal_text(queried, options, now)
+    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided)
 
 
 def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:

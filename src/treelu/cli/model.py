@@ -20,7 +20,7 @@ from treelu.tables import TableModel
 from treelu.tables.queries import ColumnQueries
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
-from treelu.tree.queries.permitted import Permitted, permitted_rows
+from treelu.tree.queries.limits import Limits, read_limits
 from treelu.tree.queries.words import number
 
 
@@ -173,9 +173,9 @@ class QueriedModel:
             goal = {"target": self.labels[self.model.positive]} | limit
         return goal, lambda X: self.predict(X) == label
 
-    def permitted(self, limits: dict[str, Any]) -> Permitted:
+    def permitted(self, limits: dict[str, Any]) -> Limits:
         """The rows that limits (of `ColumnQueries.options`) permit."""
-        return permitted_rows(self.tree, bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"])
+        return read_limits(self.tree, bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"])
 
     def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
         """The features of a row that stay as they are."""

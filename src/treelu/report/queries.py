@@ -14,11 +14,11 @@ import numpy as np
 from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.queries.counterfactual import Counterfactual, answer, nearest_rows, predicted
-from treelu.tree.queries.permitted import Permitted, permitted_rows
+from treelu.tree.queries.counterfactual import Counterfactual, answer, predicted
+from treelu.tree.queries.goal import Goal, read_goal
+from treelu.tree.queries.limits import Limits, read_limits
+from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.properties import Verdict
-from treelu.tree.queries.search import NearestSearch
-from treelu.tree.queries.wanted import wanted_answer
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense
 
@@ -163,14 +163,14 @@ def prediction_step(tree: ObliqueTree, X: Floats, output: int = 0) -> float | No
 
 
 class _RowAnswers:
-    """Answers about rows, one at a time; searches for the same answer are prepared once."""
+    """Answers about rows, one at a time; goals for the same answer are prepared once."""
 
     def __init__(
         self, asking: Asking, background: Floats, step: float | None, seconds: float = ONE_ANSWER * SECONDS
     ) -> None:
         self.asking, self.background, self.step, self.seconds = asking, background, step, seconds
-        self.permitted = permitted_rows(asking.tree, **asking.options)
-        self.searches: dict[Any, list[NearestSearch]] = {}
+        self.limits = read_limits(asking.answering, **asking.options)
+        self.goals: dict[Any, list[Goal]] = {}
 
     def change(self, row: Floats) -> dict[str, Any]:
         """The nearest change of one row, in words; where there is none that was found, no margin either."""
@@ -180,25 +180,25 @@ class _RowAnswers:
 
     def margin(self, row: Floats) -> dict[str, Any]:
         """The distance within which no row has another answer."""
-        nearest = self._nearest(row, _now(self.asking, row), self._around(row), "l2")
-        return {"margin": min(nearest.bound, nearest.distance) if nearest else None}
+        found = self._nearest(row, _now(self.asking, row), self._around(row), "l2")
+        return {"margin": min(found.bound, found.distance) if found else None}
 
-    def _around(self, row: Floats) -> Permitted:
-        return self.permitted.around(row, self.asking.stay(row))
+    def _around(self, row: Floats) -> Limits:
+        return self.limits.around(row, self.asking.stay(row))
 
-    def _nearest(self, row: Floats, now: Any, around: Permitted, norm: str) -> Counterfactual | None:
+    def _nearest(self, row: Floats, now: Any, around: Limits, norm: str) -> Counterfactual | None:
         """The nearest row with another answer; in regression, one that is a step higher or lower.
 
         None: there is none, which is proved. False as a truth value: none was found, and that is not decided.
         """
-        key = (now, norm)
-        if key not in self.searches:
-            self.searches[key] = list(self._prepared(now, norm))
-        found = [nearest_rows(search, row, around) for search in self.searches[key]]
+        tree = self.asking.answering
+        if now not in self.goals:
+            self.goals[now] = list(self._other_answers(now))
+        found = [nearest(tree, row, goal, around, norm=norm, budget_seconds=self.seconds) for goal in self.goals[now]]
         undecided = next((one for one in found if not one.decided), None)
         return min(filter(None, found), key=lambda one: one.distance, default=undecided)
 
-    def _prepared(self, now: Any, norm: str) -> Iterator[NearestSearch]:
+    def _other_answers(self, now: Any) -> Iterator[Goal]:
         tree = self.asking.answering
         asked: list[dict[str, Any]] = [{"other_than": now}]
         if not tree.is_classifier:
@@ -206,7 +206,7 @@ class _RowAnswers:
             asked = [{"output": self.asking.output} | end for end in ends]
         for question in asked:
             with suppress(ValueError):  # no leaf has that answer
-                yield NearestSearch(tree, wanted_answer(tree, **question), norm, budget_seconds=self.seconds)
+                yield read_goal(tree, **question)
 
     def _words(self, row: Floats, now: Any, found: Counterfactual | None) -> str:
         """ "would be no if income were 2,100 lower (…)", or why there is no such change."""
@@ -218,7 +218,7 @@ class _RowAnswers:
             then = _now(self.asking, found.row)
             instead = "" if tree.is_classifier else f" instead of {_shown(now)}"
             return f"would be {_shown(then)}{instead} if {words}"
-        where = "whatever may change" if self.searches[now, "l1"] else "wherever it lies"
+        where = "whatever may change" if self.goals[now] else "wherever it lies"
         near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
         return f"is predicted {near}{_shown(now)} {where}"
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
+from treelu.tree.queries.exact import rows_alone
+from treelu.tree.queries.polyhedron import Polyhedron
 
 
 def rounded_tree(seed: int) -> ObliqueTree:
@@ -56,6 +58,14 @@ def nearest_of(rows: np.ndarray, x: np.ndarray, fits: np.ndarray, norm: str, sca
     """The least distance of rows that fit."""
     distances = norm_of((rows - x) / scale, norm)[fits]
     return float(distances.min(initial=np.inf))
+
+
+def polyhedron(G: np.ndarray, h: np.ndarray, low: float = -np.inf, high: float = np.inf) -> Polyhedron:
+    """{y : G y ≤ h} in a box around 0, without a tree."""
+    (m, u), none = G.shape, np.zeros(len(h))
+    first, last = np.full(u, low), np.full(u, high)
+    exact = rows_alone(G, -h, none > 0, none, np.ones(m))
+    return Polyhedron(G, h, none > 0, none, first, last, first, last, exact, np.zeros(u), np.arange(u), np.ones(u))
 
 
 def project_by_enumeration(G: np.ndarray, h: np.ndarray) -> np.ndarray | None:

@@ -19,14 +19,14 @@ from tests.tree.queries.oracles import (
     grid,
     nearest_of,
     norm_of,
+    polyhedron,
     project_by_enumeration,
     rows_within,
 )
 from tests.tree.trees import random_tree, trees
 from treelu.tree import ObliqueTree
-from treelu.tree.queries.geometry import Polyhedron
-from treelu.tree.queries.projection import _from_inside, project
-from treelu.tree.queries.wanted import leaf_classes
+from treelu.tree.queries.goal import leaf_classes
+from treelu.tree.queries.points import _from_inside, nearest_point
 
 NORMS = ("l1", "linf", "l2")
 CLASSIFIERS = ("logistic", "softmax", "probability", "linear softmax")
@@ -161,9 +161,7 @@ def test_l2_against_enumeration_and_a_quadratic_solver():
         G = rng.standard_normal((m, u))
         G /= np.linalg.norm(G, axis=1, keepdims=True)
         h = rng.standard_normal(m) * 10.0 ** rng.integers(-3, 3)
-        none = np.full(u, np.inf)
-        shape = Polyhedron(G, h, np.zeros(m, bool), np.zeros(m), -none, none, -none, none)
-        y, wanted = project(shape), project_by_enumeration(G, h)
+        y, wanted = nearest_point(polyhedron(G, h), "l2"), project_by_enumeration(G, h)
         if wanted is None:
             assert y is None
             n_empty += 1
@@ -184,8 +182,7 @@ def test_l2_from_inside_is_the_same():
         m, u = int(rng.integers(1, 8)), int(rng.integers(1, 6))
         G, inside = rng.standard_normal((m, u)), rng.standard_normal(u)
         h = G @ inside + rng.random(m)
-        none = np.full(u, np.inf)
-        y = project(Polyhedron(G, h, np.zeros(m, bool), np.zeros(m), -none, none, -none, none))
+        y = nearest_point(polyhedron(G, h), "l2")
         np.testing.assert_allclose(_from_inside(G, h, inside), y, atol=1e-7)
 
 

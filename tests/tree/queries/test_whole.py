@@ -12,7 +12,7 @@ import pytest
 from tests.tree.queries.oracles import norm_of, rounded_tree
 from tests.tree.trees import random_tree
 from treelu.tree import ObliqueTree
-from treelu.tree.queries import whole
+from treelu.tree.queries import integers
 
 REACH = 2
 # With 14 and 20 rounding once made false proofs; with 83 SciPy's `milp` (1.17) ends the process.
@@ -107,8 +107,8 @@ def test_a_search_that_is_given_up_proves_nothing(monkeypatch: pytest.MonkeyPatc
     truth = tree.falls(1, **options(tree))
     assert truth.decided
     assert not truth
-    monkeypatch.setattr(whole, "_MOST", 0)
-    monkeypatch.setattr(whole, "_FEW", 0)
+    monkeypatch.setattr(integers, "_MOST", 0)
+    monkeypatch.setattr(integers, "_FEW", 0)
     verdict = tree.falls(1, **options(tree))
     assert not verdict
     assert not verdict.decided

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,6 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.queries.permitted import Permitted
-from treelu.tree.queries.search import Effort, NearestSearch
 from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
 
 
@@ -167,33 +164,6 @@ def answer(prediction: Any) -> str:
 def predicted(tree: ObliqueTree, row: np.ndarray) -> Any:
     """The tree's own prediction of one row: a label, a number, or an array of several outputs."""
     return plain(tree.predict(row[None])[0])
-
-
-def nearest_rows(search: NearestSearch, row: np.ndarray, permitted: Permitted, n: int = 1) -> Counterfactual:
-    """The n permitted rows nearest to a row that get the wanted answer, each in another leaf.
-
-    Parameters
-    ----------
-    search : NearestSearch
-        The tree, the wanted answer and the norm.
-    row : array of shape (n_features,)
-    permitted : Permitted
-        What the row may become: see :meth:`Permitted.around`.
-    n : int
-    """
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    tree, effort = search.tree, Effort()
-    found = [
-        NearestRow(item.row, item.distance, predicted(tree, item.row), tree.n_splits + item.leaf,
-                   changes_between(tree, row, item.row))
-        for item in itertools.islice(search.run(row, permitted, effort), n)
-    ]  # fmt: skip
-    before = predicted(tree, row)
-    return Counterfactual(
-        search.wanted.words, before, tuple(found), search.norm, effort.bound, tree.n_leaves, effort.n_solved,
-        effort.n_undecided,
-    )  # fmt: skip
 
 
 def changes_between(tree: ObliqueTree, before: np.ndarray, after: np.ndarray) -> tuple[Change, ...]:

@@ -9,7 +9,7 @@ from treelu.tree.output_methods import TreeMethods
 
 if TYPE_CHECKING:
     from treelu.tree.queries.counterfactual import Counterfactual
-    from treelu.tree.queries.permitted import Permitted
+    from treelu.tree.queries.limits import Limits
     from treelu.tree.queries.properties import Verdict
     from treelu.tree.queries.ranges import OutputRange
     from treelu.tree.queries.robustness import Robustness
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class Questions(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
 
-    def _permitted(self, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any) -> Permitted:
+    def _limits(self, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any) -> Limits:
         """The rows that a query is about."""
-        from treelu.tree.queries.permitted import permitted_rows
+        from treelu.tree.queries.limits import read_limits
 
-        return permitted_rows(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        return read_limits(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
         self,
@@ -108,18 +108,16 @@ class Questions(TreeMethods):
         >>> print(tree.counterfactual([50, 10], "yes", keep=["savings"], fall=["income"]))
         predicted 'no'; no permitted row is predicted 'yes': proved over 2 leaves
         """
-        from treelu.tree.queries.counterfactual import nearest_rows, predicted
-        from treelu.tree.queries.permitted import one_row
-        from treelu.tree.queries.search import NearestSearch
-        from treelu.tree.queries.wanted import wanted_answer
+        from treelu.tree.queries.counterfactual import predicted
+        from treelu.tree.queries.goal import read_goal
+        from treelu.tree.queries.limits import one_row
+        from treelu.tree.queries.nearest import nearest
 
-        row = one_row(self._tree, x)
-        wanted = wanted_answer(
-            self._tree, target, at_least=at_least, at_most=at_most, output=output, other_than=predicted(self._tree, row)
-        )
-        permitted = self._permitted(bounds, whole, groups, scale)
-        search = NearestSearch(self._tree, wanted, norm, max_changes, budget_seconds)
-        return nearest_rows(search, row, permitted.around(row, keep, rise, fall), n)
+        tree, row = self._tree, one_row(self._tree, x)
+        before = predicted(tree, row)
+        goal = read_goal(tree, target, at_least=at_least, at_most=at_most, output=output, other_than=before)
+        limits = self._limits(bounds, whole, groups, scale).around(row, keep, rise, fall)
+        return nearest(tree, row, goal, limits, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
 
     def robustness(
         self,
@@ -162,8 +160,7 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.robustness import robustness
 
-        permitted = self._permitted(bounds, whole, groups, scale)
-        return robustness(permitted, X, norm, change, keep, budget_seconds)
+        return robustness(self._limits(bounds, whole, groups, scale), X, norm, change, keep, budget_seconds)
 
     def output_range(
         self,
@@ -205,10 +202,11 @@ class Questions(TreeMethods):
         >>> tree.output_range((0, 2)).high
         7.0
         """
-        from treelu.tree.queries.ranges import Output, output_range
+        from treelu.tree.queries.goal import read_output
+        from treelu.tree.queries.ranges import output_range
 
-        permitted = self._permitted(bounds, whole, groups, scale)
-        return output_range(permitted, Output(self._tree, target, output), budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return output_range(limits, read_output(self._tree, target, output), budget_seconds)
 
     # Properties of the whole tree
 
@@ -262,8 +260,8 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import monotone
 
-        rows = self._permitted(bounds, whole, groups, scale)
-        return monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return monotone(limits, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def falls(
         self,
@@ -280,8 +278,8 @@ class Questions(TreeMethods):
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
         from treelu.tree.queries.properties import monotone
 
-        rows = self._permitted(bounds, whole, groups, scale)
-        return monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return monotone(limits, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     def independent(
         self,
@@ -327,8 +325,8 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import independent
 
-        rows = self._permitted(bounds, whole, groups, scale)
-        return independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return independent(limits, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_most(
         self,
@@ -360,8 +358,8 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import limited
 
-        rows = self._permitted(bounds, whole, groups, scale)
-        return limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return limited(limits, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def at_least(
         self,
@@ -378,8 +376,8 @@ class Questions(TreeMethods):
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
         from treelu.tree.queries.properties import limited
 
-        rows = self._permitted(bounds, whole, groups, scale)
-        return limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
+        limits = self._limits(bounds, whole, groups, scale)
+        return limited(limits, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
 
     # Shares of a prediction
 

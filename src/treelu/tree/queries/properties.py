@@ -10,11 +10,10 @@ import numpy as np
 
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.counterfactual import answer
+from treelu.tree.queries.goal import NoLeafError, Output, read_goal, read_output
+from treelu.tree.queries.limits import Limits, find_features
+from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.pairs import Classes, Levels, PairSearch
-from treelu.tree.queries.permitted import Permitted, find_features
-from treelu.tree.queries.ranges import Output, centre
-from treelu.tree.queries.search import Effort, NearestSearch
-from treelu.tree.queries.wanted import NoLeafError, wanted_answer
 from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
 
 
@@ -76,12 +75,12 @@ class Verdict:
 
 
 def monotone(
-    rows: Permitted, feature: Any, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
+    limits: Limits, feature: Any, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
 ) -> Verdict:
     """Whether an output never falls (sign 1) or never rises (sign −1) when a feature rises."""
-    tree, value = rows.tree, Output(rows.tree, target, output)
+    tree, value = limits.tree, read_output(limits.tree, target, output)
     (j,) = find_features(tree, [feature], "feature")
-    if any(j in group for group in rows.named_groups):
+    if any(j in group for group in limits.named_groups):
         raise ValueError(
             f"feature: {tree.feature_name(j)!r} is in a one-hot group, where one rises only when another falls; "
             "ask whether the answer is independent of the group"
@@ -89,13 +88,12 @@ def monotone(
     word = "falls" if sign > 0 else "rises"
     claim = f"{value.words} never {word} when {shown_name(tree.feature_name(j))} rises"
     # With the sign turned, "never rises" is "never falls".
-    levels = Levels(tree, value, sign, permitted=rows)
-    search = PairSearch(tree, rows, [j], ordered=True, levels=levels, budget_seconds=budget_seconds)
+    search = PairSearch(limits, [j], ordered=True, levels=Levels(limits, value, sign), budget_seconds=budget_seconds)
     return _verdict(search, claim, value.shown)
 
 
 def independent(
-    rows: Permitted,
+    limits: Limits,
     features: Any,
     of: str,
     tolerance: float,
@@ -107,73 +105,69 @@ def independent(
     """Whether the predicted class (of "answer") or an output (of "value") is the same whatever some features are."""
     if of not in ("answer", "value"):
         raise ValueError(f'of must be "answer" or "value", got {of!r}')
-    tree = rows.tree
-    value = None if of == "answer" and tree.is_classifier else Output(tree, target, output)
+    tree = limits.tree
+    value = None if of == "answer" and tree.is_classifier else read_output(tree, target, output)
     chosen = find_features(tree, features, "features")
-    for group in rows.named_groups:  # a member that the ranges fix stands for its group too
+    for group in limits.named_groups:  # a member that the ranges fix stands for its group too
         if set(chosen) & set(group):
             chosen += [j for j in group if j not in chosen]
-    names = _listed([shown_name(tree.feature_name(j)) for j in chosen])
+    names = [shown_name(tree.feature_name(j)) for j in chosen]
+    depends = f"never depends on {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
+    levels: Levels | Classes = Classes(tree) if value is None else Levels(limits, value, tolerance=tolerance)
+    search = PairSearch(limits, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
     if value is None:
-        search = PairSearch(tree, rows, chosen, ordered=False, levels=Classes(tree), budget_seconds=budget_seconds)
-        return _verdict(search, f"the predicted class never depends on {names}", tree.predict)
+        return _verdict(search, f"the predicted class {depends}", tree.predict)
     within = f" by more than {number(tolerance)}" if tolerance else ""
-    levels = Levels(tree, value, 1, tolerance, rows)
-    search = PairSearch(tree, rows, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
-    return _verdict(search, f"{value.words} never depends on {names}{within}", value.shown)
+    return _verdict(search, f"{value.words} {depends}{within}", value.shown)
 
 
 def limited(
-    rows: Permitted, limit: float, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
+    limits: Limits, limit: float, sign: int, *, target: Any, output: int, budget_seconds: float | None = None
 ) -> Verdict:
     """Whether an output is at most (sign 1) or at least (sign −1) the limit for all permitted rows, by `predict`."""
-    tree, value = rows.tree, Output(rows.tree, target, output)
+    tree, value = limits.tree, read_output(limits.tree, target, output)
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
-    found, effort = _beyond(rows, value, limit, sign, budget_seconds)
+    found, n_solved, n_undecided = _beyond(limits, value, limit, sign, budget_seconds)
     if found is None:
-        proved = effort.n_undecided == 0
-        return Verdict(claim, proved, np.zeros((0, tree.n_features)), (), (), (), effort.n_solved, proved)
-    used = tree.used_features()
-    names = tuple(tree.feature_name(j) for j in used.tolist())
-    outputs = (float(value.of(found[None])[0]),)
-    return Verdict(claim, False, found[None], outputs, names, tuple(used.tolist()), effort.n_solved)
+        return _unbroken(claim, tree.n_features, n_solved, n_undecided)
+    used = tree.used_features().tolist()
+    names = tuple(tree.feature_name(j) for j in used)
+    return Verdict(claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved)
 
 
 def _beyond(
-    permitted: Permitted, value: Output, limit: float, sign: int, budget_seconds: float | None
-) -> tuple[np.ndarray | None, Effort]:
-    """The permitted row nearest to the middle whose output is beyond a limit, and what the search took."""
-    tree = permitted.tree
-    beyond, effort = float(np.nextafter(limit, sign * np.inf)), Effort()
-    ends = (0.0, 1.0) if value.k is not None else (-np.inf, np.inf)
-    if np.isinf(beyond) or not ends[0] <= beyond <= ends[1]:
-        every = bool(sign * limit >= sign * (ends[1] if sign > 0 else ends[0]))
-        return (None, effort) if every or np.isinf(beyond) else (centre(permitted), effort)
-    asked = {"at_least": beyond} if sign > 0 else {"at_most": beyond}
+    limits: Limits, value: Output, limit: float, sign: int, budget_seconds: float | None
+) -> tuple[np.ndarray | None, int, int]:
+    """The permitted row nearest to the middle whose output is beyond a limit; programmes solved, leaves undecided."""
+    tree, start = limits.tree, limits.centre()
+    beyond = float(np.nextafter(limit, sign * np.inf))
+    low, high = (0.0, 1.0) if value.k is not None else (-np.inf, np.inf)
+    if np.isinf(beyond) or not low <= beyond <= high:
+        every = np.isinf(beyond) or sign * limit >= sign * (high if sign > 0 else low)
+        return None if every else start, 0, 0
     target = None if value.k is None else tree.classes[value.k]  # type: ignore[index]
+    asked = {"at_least" if sign > 0 else "at_most": beyond}
     try:
-        wanted = wanted_answer(tree, target, output=value.output, **asked)
+        goal = read_goal(tree, target, output=value.output, **asked)
     except NoLeafError:  # no leaf is beyond it, wherever a row lies
-        return None, effort
-    start = centre(permitted)
-    search = NearestSearch(tree, wanted, "l1", budget_seconds=budget_seconds)
-    found = next(search.run(start, permitted.around(start), effort), None)
-    return (None if found is None else found.row), effort
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        return None, 0, 0
+    found = nearest(tree, start, goal, limits.around(start), budget_seconds=budget_seconds)
+    return found.row if found else None, found.n_solved, found.n_undecided
 
 
 def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.ndarray]) -> Verdict:
     """Search all pairs of rows and say what was found."""
-    tree, pair = search.tree, search.find()
-    if pair is None:
-        decided = search.n_undecided == 0
-        return Verdict(claim, decided, np.zeros((0, tree.n_features)), (), (), (), search.n_solved, decided)
-    rows = np.stack(pair)
-    shown = np.flatnonzero(search.place.splits.used | (rows[0] != rows[1]))
-    order = [*[j for j in shown if rows[0, j] != rows[1, j]], *[j for j in shown if rows[0, j] == rows[1, j]]]
-    names = tuple(tree.feature_name(int(j)) for j in order)
-    said, places = tuple(map(plain, outputs(rows))), tuple(int(j) for j in order)
-    return Verdict(claim, False, rows, said, names, places, search.n_solved)
+    tree, rows = search.tree, search.find()
+    if rows is None:
+        return _unbroken(claim, tree.n_features, search.budget.n_solved, search.n_undecided)
+    differs = rows[0] != rows[1]
+    shown = np.flatnonzero(search.limits.splits.used | differs)
+    places = tuple(shown[np.argsort(~differs[shown], kind="stable")].tolist())  # those that differ come first
+    names = tuple(tree.feature_name(j) for j in places)
+    return Verdict(claim, False, rows, tuple(map(plain, outputs(rows))), names, places, search.budget.n_solved)
+
+
+def _unbroken(claim: str, n_features: int, n_solved: int, n_undecided: int) -> Verdict:
+    """No row breaks the property, as far as the search went."""
+    decided = n_undecided == 0
+    return Verdict(claim, decided, np.zeros((0, n_features)), (), (), (), n_solved, decided)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 from treelu.tree.names import plain
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.queries.counterfactual import answer, predicted
-from treelu.tree.queries.permitted import Permitted, one_row
-from treelu.tree.queries.search import Effort, NearestSearch
-from treelu.tree.queries.wanted import wanted_answer
+from treelu.tree.queries.goal import Goal, NoLeafError, read_goal
+from treelu.tree.queries.limits import Limits, one_row
+from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.words import count, html_text, number
 from treelu.tree.rows import dense
 
@@ -64,7 +65,7 @@ class Robustness:
 
 
 def robustness(
-    permitted: Permitted,
+    limits: Limits,
     X: Any,
     norm: str = "l2",
     change: float | None = None,
@@ -72,66 +73,40 @@ def robustness(
     budget_seconds: float | None = None,
 ) -> Robustness:
     """Distances to the nearest other answer; in regression, to one that differs by ``change``."""
-    tree = permitted.tree
+    tree = limits.tree
     if not tree.is_classifier and (change is None or not change > 0):
         raise ValueError(
             f"change must be given for a tree that predicts numbers: the least difference that counts as another "
             f"answer, above 0; got {change}"
         )
     keep = list(keep) if not isinstance(keep, str) else [keep]
-    rows = _rows(tree, X)
-    searches: dict[Any, list[NearestSearch]] = {}
-    distances, nearest, predictions = np.full(len(rows), np.inf), np.full(rows.shape, np.nan), []
+    if np.ndim(X) == 1 and not hasattr(X, "tocsr"):
+        rows = one_row(tree, X)[None]
+    else:
+        rows = dense(tree.read_rows(X, every_column=True)).astype(np.float64)
+    goals: dict[Any, list[Goal]] = {}
+    distances, nearest_rows, predictions = np.full(len(rows), np.inf), np.full(rows.shape, np.nan), []
     for i, row in enumerate(rows):
         before = predicted(tree, row)
         predictions.append(before)
         key = tuple(before) if isinstance(before, np.ndarray) else before
-        if key not in searches:
-            searches[key] = _searches(tree, before, change, norm, budget_seconds)
-        around = permitted.around(row, keep)
-        found = []
-        for search in searches[key]:
-            effort = Effort()
-            first = next(search.run(row, around, effort), None)
-            distances[i] = min(distances[i], effort.bound)
-            found += [first] if first is not None else []
-        if found:
-            nearest[i] = min(found, key=lambda item: item.distance).row
-    return Robustness(distances, nearest, np.array(predictions), norm)
+        if key not in goals:
+            goals[key] = list(other_answers(tree, before, change))
+        around = limits.around(row, keep)
+        found = [nearest(tree, row, goal, around, norm=norm, budget_seconds=budget_seconds) for goal in goals[key]]
+        distances[i] = min((result.bound for result in found), default=np.inf)
+        if any(found):
+            nearest_rows[i] = min(found, key=lambda result: result.distance).row
+    return Robustness(distances, nearest_rows, np.array(predictions), norm)
 
 
-def _rows(tree: ObliqueTree, X: Any) -> np.ndarray:
-    if np.ndim(X) == 1 and not hasattr(X, "tocsr"):
-        return one_row(tree, X)[None]
-    return dense(tree.read_rows(X, every_column=True)).astype(np.float64)
-
-
-def _searches(
-    tree: ObliqueTree, before: Any, change: float | None, norm: str, budget_seconds: float | None
-) -> list[NearestSearch]:
-    """For another class; for a value that is higher or lower by ``change`` in some output."""
-    if tree.is_classifier:
-        if not set(_possible_labels(tree)) - {before}:
-            return []
-        return [NearestSearch(tree, wanted_answer(tree, other_than=before), norm, budget_seconds=budget_seconds)]
-    assert change is not None
-    values = np.atleast_1d(before)
-    result = []
-    for output, value in enumerate(values.tolist()):
-        for limit in ({"at_least": value + change}, {"at_most": value - change}):
-            if tree.leaf_weights is None and not _some_leaf(tree.values[:, output], **limit):
-                continue
-            wanted = wanted_answer(tree, output=output, **limit)
-            result.append(NearestSearch(tree, wanted, norm, budget_seconds=budget_seconds))
-    return result
-
-
-def _possible_labels(tree: ObliqueTree) -> list[Any]:
-    from treelu.tree.queries.wanted import leaf_classes
-
-    assert tree.classes is not None
-    return (tree.classes if tree.leaf_weights is not None else tree.classes[leaf_classes(tree)]).tolist()
-
-
-def _some_leaf(values: np.ndarray, at_least: float = -np.inf, at_most: float = np.inf) -> bool:
-    return bool(((values >= at_least) & (values <= at_most)).any())
+def other_answers(tree: ObliqueTree, before: Any, change: float | None) -> Iterator[Goal]:
+    """Another class; a value that is higher or lower by ``change`` in some output. Only such as some leaf may give."""
+    asked: list[dict[str, Any]] = [{"other_than": before}]
+    if not tree.is_classifier:
+        assert change is not None
+        asked = [{"output": output, **limit} for output, value in enumerate(np.atleast_1d(before).tolist())
+                 for limit in ({"at_least": value + change}, {"at_most": value - change})]  # fmt: skip
+    for what in asked:
+        with suppress(NoLeafError):
+            yield read_goal(tree, **what)

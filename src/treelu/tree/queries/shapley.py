@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.queries.wanted import find_class
+from treelu.tree.queries.goal import find_class
 from treelu.tree.queries.words import count, html_text, number
 from treelu.tree.rows import dense
 

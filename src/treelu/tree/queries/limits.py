@@ -1,7 +1,8 @@
-"""Which rows a question may consider: ranges, kept features, directions, whole numbers, one-hot groups, units."""
+"""The limits of a query: ranges, kept features, directions, integers, one-hot groups, units, and time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -10,20 +11,43 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.queries.geometry import Splits
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense_row, one_row_table
 
 
+class Budget:
+    """How long a search may take, in seconds from now on, None for no limit; and how many programmes it has solved.
+
+    Examples
+    --------
+    >>> Budget(None).spent(), Budget(0.0).spent()
+    (False, True)
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"budget_seconds must be at least 0, or None for no limit, got {seconds}")
+        self.end = np.inf if seconds is None else time.monotonic() + seconds
+        self.n_solved = 0
+
+    def spent(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() >= self.end
+
+
 @dataclass(frozen=True)
-class Permitted:
+class Limits:
     """The rows that may be answers, and the unit in which changes of each feature are measured.
 
     Attributes
     ----------
+    splits : Splits
+        Of the tree that is asked.
     low, high : float arrays of shape (n_features,)
         The range of each feature, its ends included; may be infinite.
     whole : bool array of shape (n_features,)
-        Features that take whole numbers only.
+        Features that take integers only.
     groups : tuple of int arrays
         One-hot groups: of each, exactly one feature is 1 and the others are 0.
     scale : float array of shape (n_features,)
@@ -32,7 +56,7 @@ class Permitted:
         The groups as given, with the members that the ranges fix.
     """
 
-    tree: ObliqueTree
+    splits: Splits
     low: np.ndarray
     high: np.ndarray
     whole: np.ndarray
@@ -41,18 +65,22 @@ class Permitted:
     named_groups: tuple[tuple[int, ...], ...]
 
     @property
-    def discrete(self) -> bool:
-        """Whether some feature takes whole numbers only."""
-        return bool(self.whole.any())
+    def tree(self) -> ObliqueTree:
+        """The tree that is asked."""
+        return self.splits.tree
 
     def around(
         self, x: np.ndarray, keep: Iterable[Any] = (), rise: Iterable[Any] = (), fall: Iterable[Any] = ()
-    ) -> Permitted:
+    ) -> Limits:
         """The rows that a row may become: some features stay, some only rise, some only fall."""
         low, high, whole = self.low.copy(), self.high.copy(), self.whole.copy()
         for option, features in (("keep", keep), ("rise", rise), ("fall", fall)):
             for j in find_features(self.tree, features, option):
-                _check_within(self.tree, j, x[j], self.low[j], self.high[j], option)
+                if not self.low[j] <= x[j] <= self.high[j]:
+                    raise ValueError(
+                        f"{option}: {self.tree.feature_name(j)!r} is {number(x[j])}, outside its range "
+                        f"{number(self.low[j])} to {number(self.high[j])}; widen the range or take it out of {option}"
+                    )
                 if option != "fall":
                     low[j] = x[j]
                 if option != "rise":
@@ -66,7 +94,7 @@ class Permitted:
             stays = np.append(indicators, self.tree.missing.gaps[x[indicators] == 1])
             low[stays] = high[stays] = x[stays]
         moving = [group for group in self.groups if (low[group] < high[group]).any()]
-        groups = settle_groups(self.tree, moving, low, high)
+        groups = _settle_groups(self.tree, moving, low, high)
         whole &= low < high  # what stays may be any number
         return replace(self, low=low, high=high, whole=whole, groups=groups)
 
@@ -75,23 +103,48 @@ class Permitted:
         inside = bool(((self.low <= x) & (x <= self.high)).all() and (x[self.whole] == np.round(x[self.whole])).all())
         return inside and all(x[group].sum() == 1 for group in self.groups)
 
+    def free(self, used: np.ndarray) -> np.ndarray:
+        """Which features may vary, of those that are used or stand in a group: bool (n_features,)."""
+        used = used.copy()
+        for group in self.groups:
+            used[group] = True
+        return used & (self.low < self.high)
 
-def permitted_rows(
+    def centre(self) -> np.ndarray:
+        """A permitted row near the middle of the ranges."""
+        low, high = self.low, self.high
+        with np.errstate(invalid="ignore"):
+            middle = np.where(np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, 0.0)
+        x = np.clip(np.where(self.whole, np.round(middle), middle), low, high)
+        for group in self.groups:
+            x[group] = low[group]  # those that must be set, if any
+            if x[group].sum() == 0:
+                x[group[np.argmax(high[group])]] = 1.0
+        return x
+
+    def of_pairs(self, features: np.ndarray) -> Limits:
+        """The limits of two rows that differ in some features, over the variables of `Splits.of_pairs`."""
+        second = [np.flatnonzero(np.isin(features, group)) + len(self.low) for group in self.groups]
+        low, high, whole, scale = (np.r_[x, x[features]] for x in (self.low, self.high, self.whole, self.scale))
+        groups = (*self.groups, *(group for group in second if len(group)))
+        return replace(self, low=low, high=high, whole=whole, scale=scale, groups=groups)
+
+
+def read_limits(
     tree: ObliqueTree,
     *,
     bounds: Any = None,
     whole: Iterable[Any] = (),
     groups: Sequence[Iterable[Any]] = (),
     scale: Any = None,
-) -> Permitted:
+) -> Limits:
     """Read the options that do not depend on a row."""
     low, high = read_bounds(tree, bounds)
     is_whole = np.zeros(tree.n_features, dtype=bool)
     is_whole[find_features(tree, whole, "whole")] = True
+    zero_or_one = np.zeros(tree.n_features, dtype=bool)
     if tree.missing is not None:
-        indicators = tree.missing.indicators
-        is_whole[indicators] = True
-        low[indicators], high[indicators] = np.maximum(low[indicators], 0.0), np.minimum(high[indicators], 1.0)
+        zero_or_one[tree.missing.indicators] = True
     found = []
     taken: set[int] = set()
     for group in groups:
@@ -103,8 +156,9 @@ def permitted_rows(
             raise ValueError(f"groups: {twice!r} is in more than one group")
         taken |= set(members)
         found.append(np.array(members))
-        is_whole[members] = True
-        low[members], high[members] = np.maximum(low[members], 0.0), np.minimum(high[members], 1.0)
+        zero_or_one[members] = True
+    low, high = np.where(zero_or_one, np.maximum(low, 0.0), low), np.where(zero_or_one, np.minimum(high, 1.0), high)
+    is_whole |= zero_or_one
     with np.errstate(invalid="ignore"):
         empty = is_whole & (np.ceil(low) > np.floor(high))
     if empty.any():
@@ -114,12 +168,12 @@ def permitted_rows(
             f"{number(high[j])}; widen the range"
         )
     low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
-    units = read_scale(tree, scale)
     named = tuple(tuple(group.tolist()) for group in found)
-    return Permitted(tree, low, high, is_whole, settle_groups(tree, found, low, high), units, named)
+    units = _read_scale(tree, scale)
+    return Limits(Splits(tree), low, high, is_whole, _settle_groups(tree, found, low, high), units, named)
 
 
-def settle_groups(
+def _settle_groups(
     tree: ObliqueTree, groups: Sequence[np.ndarray], low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """The members of each group that are still free, with what follows for the others written into the ranges.
@@ -209,7 +263,7 @@ def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]
     return low, high
 
 
-def read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
+def _read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
     """The unit of each feature; where none is given its spread, if the tree knows that and it is not 0."""
     units = np.ones(tree.n_features)
     if tree.spreads is not None:
@@ -240,12 +294,3 @@ def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
         j = int(np.flatnonzero(~np.isfinite(row))[0])
         raise ValueError(f"x must be finite, got {row[j]} for {tree.feature_name(j)!r}")
     return row
-
-
-def _check_within(tree: ObliqueTree, j: int, value: float, low: float, high: float, option: str) -> None:
-    if low <= value <= high:
-        return
-    raise ValueError(
-        f"{option}: {tree.feature_name(j)!r} is {number(value)}, outside its range {number(low)} to {number(high)}; "
-        f"widen the range or take it out of {option}"
-    )
