@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-KERNELS := $(wildcard src/treelu/nn/kernels/*.[ch])
+KERNELS := $(wildcard src/treelu/kernels/*.[ch])
 
 .PHONY: help setup demo check test lint bench bench-quality bench-size paper docs clean
 help:

@@ -1,4 +1,4 @@
-"""Builds the kernels of `treelu.nn.kernels`: one C source, compiled once for each level of the processor."""
+"""Builds the kernels of `treelu.kernels`: one C source, compiled once for each level of the processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
 
-KERNELS = Path("src/treelu/nn/kernels")
+KERNELS = Path("src/treelu/kernels")
 # sums may be reordered and contracted, NaN and infinity keep their meaning; none of it when linking, where it would
 # change the whole process
 ARITHMETIC = ["-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"]
@@ -47,9 +47,9 @@ class BuildKernels(build_ext):
 setup(
     ext_modules=[
         Extension(
-            "treelu.nn.kernels.compiled",
-            [str(KERNELS / "compiled.c")],
-            extra_compile_args=["-g0"],
+            "treelu.kernels.compiled",
+            [str(KERNELS / "compiled.c"), str(KERNELS / "exact.c")],
+            extra_compile_args=["-g0", "-O2", "-ffp-contract=off"],  # exact.c: one arithmetic on every processor
             depends=[str(path) for path in (*KERNELS.glob("*.h"), KERNELS / "kernels.c")],
         )
     ],

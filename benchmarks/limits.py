@@ -20,7 +20,7 @@ from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_thre
 from treelu.data.targets import Targets
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.cpu.evaluation import COLUMNS
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 from treelu.training import Dataset, KernelStepper, batches
 from treelu.training.loop import UPDATES_AT_ONCE
 

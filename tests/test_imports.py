@@ -17,6 +17,7 @@ PACKAGE = Path(treelu.__file__).parent
 
 # The packages in the order in which they may import: a package sees those before it. A new package needs a place here.
 PACKAGES = (
+    "kernels",
     "tree",
     "nn",
     "convert",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.data.spread import Matrix
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 
 _BLOCK = 1 << 22  # values of a dense table that are reflected at a time: 32 MB of float64
 # Distinct values of an oblique projection are taken to differ by more than the rounding error of the projection.
@@ -152,7 +152,7 @@ def _search_sparse(
 
 
 def _scored(kernel: Callable[..., float], *arguments: Any) -> _Scored:
-    """What a kernel of ``splits.h`` in `treelu.nn.kernels` finds."""
+    """What a kernel of ``splits.h`` in `treelu.kernels` finds."""
     found = np.empty(3)
     kernel(*arguments, found)
     return float(found[0]), int(found[1]), float(found[2])

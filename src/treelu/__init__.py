@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _PACKAGES = (
-    "chem", "convert", "dask", "data", "estimators", "export", "nn",
+    "chem", "convert", "dask", "data", "estimators", "export", "kernels", "nn",
     "persistence", "report", "tables", "training", "tree", "view",
 )  # fmt: skip
 _HOMES = {"ObliqueTree": "treelu.tree", "load": "treelu.persistence"}  # all others are in treelu.estimators

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,10 +69,22 @@ def test_a_row_takes_one_way_whatever_the_batch(n_features):
     np.testing.assert_array_equal(tree.predict(np.asfortranarray(x)), values)
 
 
+def leaf_by_hand(tree, row):
+    """The leaf of one row by Python's floats: products from the first feature to the last, the bias at the end."""
+    node = 0
+    while node < tree.n_splits:
+        products = [float(w) * float(v) for w, v in zip(tree.weights[node], row, strict=True) if w != 0]
+        score = 0.0
+        for term in (*products, float(tree.biases[node])):
+            score += term
+        node = int(tree.children[node, int(score >= 0)])
+    return node
+
+
 @pytest.mark.parametrize("size", [1e-320, 1e-170, 1.0, 1e150])
 @pytest.mark.parametrize("n_features", [5, 40, 300])
-def test_quick_sums_decide_only_where_their_sign_is_certain(n_features, size, monkeypatch):
-    """Rows on the planes themselves, of every size: the quick way and the fixed sum alone lead to the same leaves."""
+def test_the_kernel_adds_as_documented(n_features, size, monkeypatch):
+    """Rows on the planes themselves, of every size, in blocks of a few rows, in any order of memory and type."""
     rng = np.random.default_rng(n_features)
     tree = random_tree(rng, 15, n_features, "identity")
     unused = np.array(tree.weights)
@@ -78,21 +92,32 @@ def test_quick_sums_decide_only_where_their_sign_is_certain(n_features, size, mo
     tree = ObliqueTree(unused, tree.biases * size, tree.children, tree.values)
     x = rows_on_boundaries(rng, ObliqueTree(unused, tree.biases / size, tree.children, tree.values), 200) * size
     x[:, 0] = np.resize([np.nan, np.inf, 1e300, 0.0], 200)  # not read
-    monkeypatch.setattr("treelu.tree.rows._MANY", np.inf)
-    wanted = tree.apply(x)
-    monkeypatch.setattr("treelu.tree.rows._MANY", 0)
-    monkeypatch.setattr("treelu.tree.rows._WIDE", 0)
     monkeypatch.setattr("treelu.tree.rows._BLOCK", 7 * n_features)
-    np.testing.assert_array_equal(tree.apply(x), wanted)
-    np.testing.assert_array_equal(tree.apply(x[::-1]), wanted[::-1])
+    wanted = [leaf_by_hand(tree, row) for row in x]
+    assert tree.apply(x).tolist() == wanted
+    assert tree.apply(x[::-1]).tolist() == wanted[::-1]
+    assert tree.apply(np.asfortranarray(x)).tolist() == wanted
     with np.errstate(over="ignore"):
         short = x[:, 1:].astype(np.float32)
-    narrow = ObliqueTree(unused[:, 1:], tree.biases, tree.children, tree.values)
-    monkeypatch.setattr("treelu.tree.rows._MANY", np.inf)
     if np.isfinite(short).all():
-        wanted = narrow.apply(short)
-        monkeypatch.setattr("treelu.tree.rows._MANY", 0)
-        np.testing.assert_array_equal(narrow.apply(short), wanted)
+        narrow = ObliqueTree(unused[:, 1:], tree.biases, tree.children, tree.values)
+        assert narrow.apply(short).tolist() == [leaf_by_hand(narrow, row) for row in short]
+
+
+def test_the_first_row_that_is_not_finite_is_named(monkeypatch):
+    monkeypatch.setattr("treelu.tree.rows._BLOCK", 4)
+    tree = ObliqueTree([[1.0, 1.0]], [0.0], [[1, 2]], [[0], [1]])
+    x = np.zeros((9, 2))
+    x[[5, 7], 1] = np.nan
+    with pytest.raises(ValueError, match="row 5 has NaN"):
+        tree.apply(x)
+
+
+def test_a_pickled_tree_carries_its_weights_once():
+    tree = ObliqueTree(np.ones((1, 1000)), [0.0], [[1, 2]], [[0], [1]])
+    before = len(pickle.dumps(tree))
+    tree.apply(np.zeros((1, 1000)))
+    assert len(pickle.dumps(tree)) == before
 
 
 @given(tree=trees(), seed=st.integers(0, 999))

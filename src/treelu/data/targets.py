@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_softmax
 
 from treelu.data.folds import Fold, Folding, folds
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 
 Task = Literal["binary", "multiclass", "regression"]
 

@@ -34,7 +34,7 @@ from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import missing_of, tree_features
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
-from treelu.training.small.fit import FittedTree, fit_small_tree
+from treelu.training.small.fit import FittedTree, PathTrees, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
 from treelu.tree.missing import MissingValues
 
@@ -82,8 +82,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the tree.
 
-        Ctrl-C ends the fit. While sizes are compared it raises KeyboardInterrupt, and an old fit stays as it was;
-        once trees of all rows are there, the best of them is kept, with a warning.
+        Ctrl-C raises KeyboardInterrupt, and an old fit stays as it was.
 
         Parameters
         ----------
@@ -225,14 +224,15 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     path_ : DataFrame
         For each size, what decides the choice, all on held-out rows:
 
-        - `leaves`, `terms`: leaves, and the most terms of a split
+        - `leaves`, `terms`: leaves, and the most terms of a split: of the chosen row those of `tree_`, of others those
+          of the folds' trees in the median
         - `score`, `std_error`: accuracy and its standard error
         - `loss`: half the error rate and half the Brier score (summed over the classes)
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
         - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
         - `start`: where its training started ("scores": one linear model, followed as it is)
-    path_trees_ : list of ObliqueTree
-        The tree of each row of `path_`.
+    path_trees_ : sequence of ObliqueTree
+        The tree of each row of `path_`. All but the chosen one are trained when they are asked for.
     classes_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn.
 
@@ -289,8 +289,8 @@ monotonic_cst, teacher, missing, cv, n_jobs, random_state
         The tree on raw features. Nothing else is needed to predict.
     path_ : DataFrame
         As of :class:`ObliqueTreeClassifier`; `score` is R² and `loss` is 1 − R².
-    path_trees_ : list of ObliqueTree
-        The tree of each row of `path_`.
+    path_trees_ : sequence of ObliqueTree
+        The tree of each row of `path_`. All but the chosen one are trained when they are asked for.
     n_features_in_, feature_names_in_, feature_importances_
         As in scikit-learn.
 

@@ -1,6 +1,6 @@
 """A tree with soft routing: the gradient of its loss, and many AdamW updates in one call of a kernel.
 
-What it computes stands in ``soft_tree.h`` of `treelu.nn.kernels`. Arrays are float32, or all float64. The S splits
+What it computes stands in ``soft_tree.h`` of `treelu.kernels`. Arrays are float32, or all float64. The S splits
 stand parents before children, each with a weight for each of D features and a bias behind them. Rows of a batch stand
 in the last axis.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 from treelu.nn.soft_training import SoftTraining
 
 

@@ -16,9 +16,9 @@ from treelu.data.dataset import Dataset, row_blocks
 from treelu.data.folds import Fold
 from treelu.data.scaling import Scaling
 from treelu.data.targets import Task, predictions, reordered_scores
+from treelu.kernels import compiled
 from treelu.nn import Rows, Table
 from treelu.nn.cpu.threads import n_threads, share_out
-from treelu.nn.kernels import compiled
 from treelu.tree.from_sklearn import first_right
 from treelu.tree.rows import dense
 

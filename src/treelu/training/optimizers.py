@@ -1,6 +1,6 @@
 """The optimisers' updates of one vector: SGD with Nesterov momentum, and AMSGrad with decoupled decay (AdamW).
 
-The updates themselves are in ``learning.h`` of `treelu.nn.kernels`.
+The updates themselves are in ``learning.h`` of `treelu.kernels`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 
 MOMENTUM, BETAS, EPSILON = 0.9, (0.9, 0.999), 1e-8  # of SGD, of AMSGrad
 

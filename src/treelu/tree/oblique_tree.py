@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,14 @@ class ObliqueTree(OutputMethods, Questions):
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    @cached_property
+    def _terms(self) -> rows.Terms:
+        """The weights that are not 0, as the kernel takes them."""
+        return rows.Terms.of(self.weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_terms"}
 
     # Shape
 
@@ -267,7 +276,7 @@ class ObliqueTree(OutputMethods, Questions):
         array([1, 2])
         """
         X = self.read_rows(X)
-        return rows.route(X, self.weights, self.biases, self.children)
+        return rows.route(X, self.weights, self._terms, self.biases, self.children)
 
     def decision_path(self, X: Any) -> sparse.csr_array:
         """The nodes each row passes, its leaf included: a CSR matrix of ones of shape (n_rows, n_nodes).
@@ -285,7 +294,7 @@ class ObliqueTree(OutputMethods, Questions):
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
         X = self.read_rows(X)
-        leaves = rows.route(X, self.weights, self.biases, self.children) - self.n_splits
+        leaves = rows.route(X, self.weights, self._terms, self.biases, self.children) - self.n_splits
         outputs = self.values[leaves]
         if self.leaf_weights is not None:
             outputs += rows.linear_outputs(X, leaves, self.leaf_weights)

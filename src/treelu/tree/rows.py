@@ -16,11 +16,12 @@ this order agree with it on every row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from treelu.kernels import compiled
 from treelu.tree.check import as_csr
 from treelu.tree.names import shown_name
 
@@ -49,8 +50,7 @@ _ENCODE = (
 
 _BLOCK = 1 << 18  # numbers of X copied at a time: 2 MB of float64, which stay in a processor's cache
 _SMALL = 1 << 12
-_MANY, _WIDE = 1 << 14, 32  # numbers of X and features from which a quick sum is tried first
-_LOST, _TINY = 1e-150, 1e-290  # above what a root of squares, and a sum of products, lose by underflow
+_NOT_FINITE = "X must be finite: row {} has NaN, infinity or numbers too large to add up"
 
 
 def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> Rows:
@@ -259,7 +259,7 @@ def node_scores(X: Rows, rows: np.ndarray, weights: Rows, biases: np.ndarray, no
 def _check_finite(sums: np.ndarray, rows: np.ndarray) -> None:
     if not np.isfinite(sums).all():
         row = int(rows[~np.isfinite(sums)][0])
-        raise ValueError(f"X must be finite: row {row} has NaN, infinity or numbers too large to add up")
+        raise ValueError(_NOT_FINITE.format(row))
 
 
 def linear_form(X: Rows, rows: np.ndarray, weights: np.ndarray, columns: np.ndarray | None = None) -> np.ndarray:
@@ -317,66 +317,42 @@ def _sparse_sums(part: sparse.csr_array, vector: np.ndarray) -> np.ndarray:
     return part @ np.ones(part.shape[1])
 
 
-def route(X: Rows, weights: Rows, biases: np.ndarray, children: np.ndarray) -> np.ndarray:
-    """The node number of each row's leaf. Only nodes that rows reach are visited, each with these rows only."""
+class Terms(NamedTuple):
+    """The weights (S, D) of nodes that are not 0, as in a CSR matrix: those of node i stand from starts[i] on."""
+
+    starts: np.ndarray
+    features: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, weights: Rows) -> Terms:
+        """Taken from a dense or CSR matrix."""
+        matrix = sparse.csr_array(weights)
+        if not matrix.data.all():
+            matrix.eliminate_zeros()
+        return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float64))
+
+
+def route(X: Rows, weights: Rows, terms: Terms, biases: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """The node number of each row's leaf."""
     leaves = np.empty(X.shape[0], dtype=np.int64)
-    lengths = _lengths(X, weights) if isinstance(X, np.ndarray) and X.size >= _MANY and X.shape[1] >= _WIDE else None
+    if isinstance(X, np.ndarray):
+        step = max(1, _BLOCK // max(1, X.shape[1]))
+        for start in range(0, len(X), step):
+            block = np.ascontiguousarray(X[start : start + step], np.float64)
+            found = int(compiled.tree_leaves(block, *terms, biases, children, leaves[start : start + step]))
+            if found >= 0:
+                raise ValueError(_NOT_FINITE.format(start + found))
+        return leaves
     stack = [(0, np.arange(X.shape[0]))]
-    while stack:
+    while stack:  # only nodes that rows reach are visited, each with these rows only
         node, rows = stack.pop()
         if node >= len(children):
             leaves[rows] = node
         elif rows.size:
-            right = _goes_right(X, rows, weights, biases, node, lengths)
+            right = node_scores(X, rows, weights, biases, node) >= 0
             stack += [(int(children[node, 0]), rows[~right]), (int(children[node, 1]), rows[right])]
     return leaves
-
-
-def _goes_right(
-    X: Rows, rows: np.ndarray, weights: Rows, biases: np.ndarray, node: int, lengths: np.ndarray | None
-) -> np.ndarray:
-    """Which rows go right at a node: by a quick sum where its sign is certain, else by the one that is fixed.
-
-    Two sums of the same n terms differ, in whatever order each was added, by at most 2 γ Σ |w_i x_i| with
-    γ = n u / (1 − n u), u = 2⁻⁵³ (Higham, Accuracy and Stability of Numerical Algorithms, §3.1), and
-    Σ |w_i x_i| ≤ ‖w‖ ‖x‖. A quick sum that is farther than that from 0 has the sign of the fixed one.
-    """
-    vector = dense_row(weights, node)
-    if lengths is None or not isinstance(X, np.ndarray) or 4 * np.count_nonzero(vector) <= X.shape[1]:
-        return node_scores(X, rows, weights, biases, node) >= 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        quick = _quick_sums(X, rows, vector) + biases[node]
-        size = (np.linalg.norm(vector) + _LOST) * lengths[rows] + abs(biases[node])
-        certain = np.abs(quick) > 4 * (len(vector) + 4) * 2.0**-53 * size + _TINY  # twice the bound; NaN is not certain
-    right = quick >= 0
-    if not certain.all():
-        right[~certain] = node_scores(X, rows[~certain], weights, biases, node) >= 0
-    return right
-
-
-def _quick_sums(X: np.ndarray, rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """``X[rows] @ vector`` in an order that is the BLAS's own."""
-    sums = np.empty(len(rows))
-    step = max(1, _BLOCK // X.shape[1])
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
-        whole = block[-1] - block[0] == len(block) - 1  # rows ascend: these are all that lie between
-        part = X[block[0] : block[-1] + 1] if whole else X.take(block, axis=0)
-        sums[start : start + step] = part.astype(np.float64, copy=False) @ vector
-    return sums
-
-
-def _lengths(X: np.ndarray, weights: Rows) -> np.ndarray:
-    """‖x‖ of each row over the features that some node uses, not finite where one of these is not."""
-    used = np.unique(weights.nonzero()[1])
-    squares = np.empty(len(X))
-    step = max(1, _BLOCK // X.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(X), step):
-            part = X[start : start + step]
-            part = (part if len(used) == X.shape[1] else part[:, used]).astype(np.float64, copy=False)
-            squares[start : start + step] = np.einsum("ij,ij->i", part, part)
-        return np.sqrt(squares) + _LOST
 
 
 def linear_outputs(X: Rows, leaves: np.ndarray, leaf_weights: np.ndarray) -> np.ndarray:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.kernels import compiled
 from treelu.nn.cpu.threads import n_threads, share_out
 from treelu.nn.drop_connect import DropConnect
-from treelu.nn.kernels import compiled
 from treelu.nn.rows import Rows, Table
 
 if TYPE_CHECKING:

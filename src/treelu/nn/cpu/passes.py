@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.kernels import compiled
 from treelu.nn.cpu.evaluation import activation_of, drop_of, entries_of, padded_zeros
 from treelu.nn.drop_connect import DropConnect
-from treelu.nn.kernels import compiled
 from treelu.nn.networks import LocallyConstantNetwork, NeuronChain
 from treelu.nn.rows import Rows, Table
 

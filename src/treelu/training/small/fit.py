@@ -23,7 +23,7 @@ From the call to the kernel:
             trained_path                        training/small/path.py
               trained                           training/small/soft_tree.py
                 run_updates                     nn/soft_tree.py
-                  compiled.soft_updates         nn/kernels
+                  compiled.soft_updates         kernels
 """
 
 from __future__ import annotations
@@ -224,11 +224,11 @@ class FinalTraining:
         """The tree of a size, trained on all rows, on the raw features."""
         with threadpool_limits(1, user_api="blas"):
             found = self.losses.get(size)
-            tree = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
+            soft = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
             if found is not None and size != CONSTANT:
-                tree = no_worse_than_held_out(tree, found, self.targets[OWN], self.targets[size.candidate.targets])
+                soft = no_worse_than_held_out(soft, found, self.targets[OWN], self.targets[size.candidate.targets])
             rows = leaf_rows(self.targets, size.candidate)
-            tree = finished_tree(tree, self.prepared, rows, self.config, shrinkage(self.config, found))
+            tree = finished_tree(soft, self.prepared, rows, self.config, shrinkage(self.config, found))
             return replace(tree, **self.labels)
 
     def _trained(self, size: TreeSize) -> SoftTree:

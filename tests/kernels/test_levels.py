@@ -12,8 +12,9 @@ import pytest
 
 from tests.nn.cases import Case, assert_all_close, by_kernels, by_torch
 from tests.nn.test_soft_tree import SHAPES, case, columns, torch_loss
-from treelu.nn import Activation, DropConnect, kernels, soft_tree
-from treelu.nn.kernels import compiled
+from treelu import kernels
+from treelu.kernels import compiled
+from treelu.nn import Activation, DropConnect, soft_tree
 from treelu.nn.soft_training import SoftTraining
 
 CASES = {
@@ -67,7 +68,7 @@ def test_a_dropped_weight_counts_for_nothing(level: str) -> None:
 
 
 def started_with(name: str) -> subprocess.CompletedProcess[str]:
-    code = "from treelu.nn import kernels; print(kernels.level())"
+    code = "from treelu import kernels; print(kernels.level())"
     environment = {**os.environ, kernels.VARIABLE: name}
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 

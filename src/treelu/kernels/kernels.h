@@ -83,8 +83,12 @@ static inline void *take(Call *call, size_t bytes) {
     kernel(scan_table, "table:r[c,n] order:i[c,n] " SEARCH_OPTIONS) \
     kernel(scan_sparse, "rows:j[e] data:r[e] starts:i[a] slopes:r[c] base:r[n] base_order:i[n] " SEARCH_OPTIONS)
 
+/* Those of exact.c, in double, whose arithmetic is the same on every processor */
+#define EXACT_KERNELS(kernel) \
+    kernel(tree_leaves, "rows:r[n,d] starts:i[a] features:i[e] weights:r[e] biases:r[s] children:i[s,2] leaf:I[n]")
+
 #define NUMBERED(name, signature) number_of_##name,
-enum { KERNELS(NUMBERED) N_KERNELS };
+enum { KERNELS(NUMBERED) N_KERNELS, BEFORE_EXACT = N_KERNELS - 1, EXACT_KERNELS(NUMBERED) N_ALL };
 
 typedef Kernel *Table[N_KERNELS][2]; /* in float, in double */
 

@@ -23,10 +23,11 @@ static const struct { const char *name; const Table *table; } LEVELS[] = {{"own"
 static int best_level(void) { return 0; }
 #endif
 
+extern Kernel *const treelu_exact_kernels[];
 static int in_use = 0;
 
 #define SIGNED_AS(name, signature) {#name, signature},
-static const struct { const char *name, *signature; } SIGNATURES[] = {KERNELS(SIGNED_AS)};
+static const struct { const char *name, *signature; } SIGNATURES[] = {KERNELS(SIGNED_AS) EXACT_KERNELS(SIGNED_AS)};
 
 typedef struct {
     Call call;
@@ -117,7 +118,7 @@ static PyObject *run(int number, PyObject *const *given, Py_ssize_t n_given) {
     if (!to) return PyErr_NoMemory();
     to->n_views = to->call.next = to->call.n_pieces = 0, to->precision = -1;
     if (read_arguments(to, number, given, n_given)) {
-        Kernel *kernel = (*LEVELS[in_use].table)[number][to->precision == 1];
+        Kernel *kernel = number < N_KERNELS ? (*LEVELS[in_use].table)[number][to->precision == 1] : treelu_exact_kernels[number - N_KERNELS];
         Py_BEGIN_ALLOW_THREADS
         if (setjmp(to->call.out)) failed = 1;
         else value = kernel(&to->call);
@@ -133,6 +134,7 @@ static PyObject *run(int number, PyObject *const *given, Py_ssize_t n_given) {
 #define CALLED(name, signature) \
     static PyObject *call_##name(PyObject *self, PyObject *const *given, Py_ssize_t n) { return run(number_of_##name, given, n); }
 KERNELS(CALLED)
+EXACT_KERNELS(CALLED)
 
 static PyObject *get_level(PyObject *self, PyObject *none) { return PyUnicode_FromString(LEVELS[in_use].name); }
 
@@ -155,7 +157,7 @@ static PyObject *use(PyObject *self, PyObject *name) {
 
 #define LISTED(name, signature) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, signature},
 static PyMethodDef METHODS[] = {
-    KERNELS(LISTED){"level", get_level, METH_NOARGS, "The level in use."},
+    KERNELS(LISTED) EXACT_KERNELS(LISTED){"level", get_level, METH_NOARGS, "The level in use."},
     {"levels", get_levels, METH_NOARGS, "The levels that this processor can run, the fastest last."},
     {"use", use, METH_O, "Run the kernels of this level from now on."},
     {NULL, NULL, 0, NULL}};

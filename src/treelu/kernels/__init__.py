@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from treelu.nn.kernels import compiled
+from treelu.kernels import compiled
 
 __all__ = ["compiled", "level", "levels", "use"]
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tests.nn.cases import Case, assert_all_close, assert_close, by_kernels, by_torch, rows_of
+from treelu.kernels import compiled
 from treelu.nn import Activation, DropConnect, Table
 from treelu.nn.cpu import threads
-from treelu.nn.kernels import compiled
 
 FORMS = ("dense", "csr")
 DROP = DropConnect(0.5, key=2**63 + 12345)
