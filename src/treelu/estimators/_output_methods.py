@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from treelu.report.notebook import PageOptions
+    from treelu.training.small.fit import PathTrees
     from treelu.view.notebook import PageFrame
 
 MOST_LEAVES = 1024  # of a tree that is drawn unasked; a larger one takes too long to build and says little
@@ -61,7 +62,7 @@ class PathMixin:
     """Gives an estimator with a path of sizes its picture."""
 
     path_: pd.DataFrame
-    path_trees_: list[ObliqueTree]
+    path_trees_: PathTrees | list[ObliqueTree]
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.

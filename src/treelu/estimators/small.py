@@ -34,7 +34,7 @@ from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import missing_of, tree_features
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
-from treelu.training.small.fit import FittedTree, PathTrees, fit_small_tree
+from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
 from treelu.tree.missing import MissingValues
 

@@ -38,10 +38,10 @@ Predict = Callable[[TrainingRows], NDArray[np.float64]]
 S = TypeVar("S")
 T = TypeVar("T")
 TINY = np.finfo(np.float64).tiny
-# The smooth network: eight neurons, trained for a quarter of the usual updates with three times the usual learning rate
+# The smooth network is trained with three times the usual learning rate for a share of the usual updates. Of a small table
+# three are averaged: single ones differ much.
 NETWORK = NetworkConfig(activation="softplus", learning_rate=0.03).quiet
-NETWORK_SIZE, NETWORK_SHARE = HyperParameters(depth=8, drop_connect=0.1), 0.25
-NETWORKS, FEW_ROWS = 3, 500  # networks that are averaged where there are fewer rows: single ones differ much
+SMALL_TABLE = 2_000  # rows
 LEAST_ROWS = 50  # below which there is no teacher
 NO_TEMPERING = Tempering(1.0)
 DEPTHS = (6, 10)  # neurons of the locally linear networks
@@ -148,9 +148,11 @@ def fitted_teacher(rows: TrainingRows, estimator: Any, seed: int) -> Predict:
         model = _fitted(_seeded(estimator, seed), rows)
         return lambda rows: _predictions(model, rows)
     dataset, reading = _read(rows)
+    depth, share, n_networks = (8, 0.25, 3) if len(rows) < SMALL_TABLE else (12, 0.5, 1)
+    size = HyperParameters(depth, drop_connect=0.1)
     networks = [
-        raw_network(train_once(dataset, NETWORK, NETWORK_SIZE, of_one, share=NETWORK_SHARE)[0], reading)
-        for of_one in draw_seeds(seed, NETWORKS if len(rows) < FEW_ROWS else 1)
+        raw_network(train_once(dataset, NETWORK, size, of_one, share=share)[0], reading)
+        for of_one in draw_seeds(seed, n_networks)
     ]
     return lambda rows: np.mean([_network_predictions(network, reading, rows) for network in networks], axis=0)
 
