@@ -18,9 +18,9 @@ from benchmarks.tables import Data
 from benchmarks.timing import interleaved, medians
 from benchmarks.training import BATCH, DROP, RATE, THREADS, fit_ours, torch_threads
 from treelu.data.targets import Targets
+from treelu.kernels import compiled
 from treelu.nn import DropConnect, LocallyConstantNetwork, Table
 from treelu.nn.cpu.evaluation import COLUMNS
-from treelu.kernels import compiled
 from treelu.training import Dataset, KernelStepper, batches
 from treelu.training.loop import UPDATES_AT_ONCE
 

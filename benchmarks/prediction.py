@@ -1,4 +1,4 @@
-"""Prediction per row in batches: one network against LightGBM, a random forest and a single CART."""
+"""Prediction: a network in batches beside LightGBM, a forest and a CART; single rows and many, beside a CART."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -15,6 +16,7 @@ from benchmarks.comparison import Measure, Part, times_faster
 from benchmarks.tables import Data
 from benchmarks.timing import interleaved, medians
 from benchmarks.training import THREADS, fit_ours, torch_threads
+from treelu import LCNClassifier, ObliqueTreeClassifier
 
 # LightGBM takes at least 10 times as long, the forest 100 times, and a CART at least a third
 GOALS = {"LightGBM": 10.0, "random forest": 100.0, "CART": 1 / 3}
@@ -47,6 +49,30 @@ def measure(
             times = interleaved(tasks, rounds, at_least=0.02)
             part.details["batches"][str(batch)] = times
             part.comparisons += _compare(data.name, batch, trees, medians(times))
+    return part
+
+
+def measure_rows(rounds: int = 7) -> Part:
+    """Time `predict` of one row and of 10,000 rows of 20 features; goals are relative to scikit-learn's tree."""
+    X, y = make_classification(10_000, 20, n_informative=10, random_state=0)
+    cart = DecisionTreeClassifier(max_leaf_nodes=16, random_state=0).fit(X, y)
+    small = ObliqueTreeClassifier(random_state=0).fit(X, y)
+    network = LCNClassifier(depth=8, drop_connect=0.1, epochs=2, random_state=0).fit(X, y)
+    part = Part(details={"seconds": {}})
+    for job, rows in (("one row", X[:1]), ("10,000 rows", X)):
+        tasks: dict[str, Callable[[], object]] = {
+            "CART": partial(cart.predict, rows),
+            "ObliqueTreeClassifier": partial(small.predict, rows),
+            "its tree_.predict": partial(small.tree_.predict, rows),
+            "LCNClassifier": partial(network.predict, rows),
+        }
+        times = interleaved(tasks, rounds, at_least=0.05)
+        part.details["seconds"][job] = times
+        each = {name: Measure(name, 1e9 * seconds / len(rows)) for name, seconds in medians(times).items()}
+        goals = {"ObliqueTreeClassifier": 1.0, "its tree_.predict": 10.0 if job == "one row" else None}
+        for name in ("ObliqueTreeClassifier", "its tree_.predict", "LCNClassifier"):
+            goal = goals.get(name)
+            part.comparisons.append(times_faster(f"predict {job}", each[name], each["CART"], goal, unit="ns/row"))
     return part
 
 

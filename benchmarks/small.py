@@ -1,65 +1,82 @@
-"""Small trees: a fit with the choice of size beside a random forest, CART with its leaves chosen, and LCN."""
+"""Small trees: a fit with the choice of size beside a random forest of 500 trees, in processor seconds on one core."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import GridSearchCV
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.model_selection import train_test_split
 
 from benchmarks.comparison import Measure, Part, times_faster
 from benchmarks.timing import interleaved, medians
-from benchmarks.training import THREADS, torch_threads
 from treelu import LCNClassifier, ObliqueTreeClassifier
 
-SIZES = ((1_000, 20), (10_000, 30), (100_000, 50))  # rows and features
-LEAVES = (2, 3, 4, 6, 8, 12, 16)  # the sizes on the small tree's own path
+
+class SizedTable(NamedTuple):
+    """Rows and features, and how many times our fits must be faster than the forest's: small trees, and LCN."""
+
+    n_rows: int
+    n_features: int
+    n_classes: int = 2
+    small: float | None = None
+    network: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Such as "1,000 × 20"."""
+        return f"{self.n_rows:,} × {self.n_features}"
 
 
-def measure(sizes: Sequence[tuple[int, int]] = SIZES, *, trees: int = 100, rounds: int = 2) -> Part:
-    """Time fits of `ObliqueTreeClassifier()`; the forest grows by a share of its trees in each round."""
-    part = Part(details={"seconds": {}})
-    with torch_threads(THREADS):
-        tiny = make_classification(200, random_state=0)
-        for model in (_small_tree(), _cart()):  # loads what it needs; starts processes
-            model.fit(*tiny)
-        for n_rows, n_features in sizes:
-            times = _times(n_rows, n_features, -(-trees // rounds), rounds)
-            part.details["seconds"][f"{n_rows} × {n_features}"] = times
-            typical, job = medians(times), f"fit of a small tree, {n_rows:,} × {n_features}"
-            others = [
-                Measure(f"random forest of {trees}", sum(times["forest"])),
-                Measure("CART, leaves by five folds", typical["CART"]),
-                Measure("LCNClassifier()", typical["LCN"]),
-            ]
-            ours = Measure("treelu", typical["treelu"])
-            part.comparisons += [times_faster(job, ours, other) for other in others]
+TABLES = (
+    SizedTable(426, 30, small=1.0, network=1 / 0.3),  # breast tumours
+    SizedTable(1_000, 20, 3, small=1.0, network=1 / 0.3),
+    SizedTable(10_000, 20, small=1 / 0.25),
+    SizedTable(1_000, 500, small=1 / 2),
+    SizedTable(100_000, 50, small=1 / 0.05),
+)
+FEW = 10_000  # rows from which a tenth of the forest is grown, and its time multiplied
+
+
+def measure(tables: Sequence[SizedTable] = TABLES, *, trees: int = 500, rounds: int = 5) -> Part:
+    """Time fits of `ObliqueTreeClassifier()`, of a forest and of `LCNClassifier()`, in turn."""
+    part = Part(details={"processor seconds": {}})
+    tiny = make_classification(200, random_state=0)
+    for model in (ObliqueTreeClassifier(), LCNClassifier(), RandomForestClassifier(2)):  # loads what it needs
+        model.fit(*tiny)
+    for table in tables:
+        times = _times(table, trees, rounds)
+        part.details["processor seconds"][table.name] = times
+        typical = medians(times)
+        forest = Measure(f"random forest of {trees}", typical["forest"])
+        job = f"fit, {table.name}"
+        part.comparisons += [
+            times_faster(job, Measure("ObliqueTreeClassifier()", typical["small tree"]), forest, table.small),
+            times_faster(job, Measure("LCNClassifier()", typical["LCN"]), forest, table.network),
+        ]
     return part
 
 
-def _times(n_rows: int, n_features: int, more_trees: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each method in each round, on a table of two classes."""
-    X, y = make_classification(n_rows, n_features, n_informative=n_features // 2, random_state=0)
-    forest = RandomForestClassifier(0, n_jobs=THREADS, warm_start=True, random_state=0)
-
-    def grow() -> None:
-        forest.n_estimators += more_trees
-        forest.fit(X, y)
-
+def _times(table: SizedTable, trees: int, rounds: int) -> dict[str, list[float]]:
+    """Processor seconds of each method in each round."""
+    X, y = _rows(table)
+    share = 10 if table.n_rows >= FEW else 1
     tasks: dict[str, Callable[[], object]] = {
-        "treelu": lambda: _small_tree().fit(X, y),
-        "forest": grow,
-        "CART": lambda: _cart().fit(X, y),
-        "LCN": lambda: LCNClassifier(n_jobs=THREADS, random_state=0).fit(X, y),
+        "small tree": lambda: ObliqueTreeClassifier(random_state=0).fit(X, y),
+        "LCN": lambda: LCNClassifier(random_state=0).fit(X, y),
+        "forest": lambda: RandomForestClassifier(trees // share, random_state=0).fit(X, y),
     }
-    return interleaved(tasks, rounds)
+    times = interleaved(tasks, rounds, clock=time.process_time)
+    return {**times, "forest": [share * seconds for seconds in times["forest"]]}
 
 
-def _small_tree() -> ObliqueTreeClassifier:
-    return ObliqueTreeClassifier(n_jobs=THREADS, random_state=0)
-
-
-def _cart() -> GridSearchCV:
-    return GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_leaf_nodes": LEAVES}, cv=5, n_jobs=THREADS)
+def _rows(table: SizedTable) -> tuple[object, object]:
+    if table == TABLES[0]:
+        X, y = load_breast_cancer(return_X_y=True)
+        return train_test_split(X, y, random_state=0)[0::2]
+    informative = min(20, table.n_features // 2)
+    return make_classification(
+        table.n_rows, table.n_features, n_informative=informative, n_classes=table.n_classes, random_state=0
+    )

@@ -1,4 +1,4 @@
-"""The speed benchmark: ``python -m benchmarks.speed [--only training,growth] [--quick] [--docs]``."""
+"""The speed benchmark: ``python -m benchmarks.speed [--only start,small,predict] [--quick] [--docs]``."""
 
 from __future__ import annotations
 
@@ -47,16 +47,17 @@ class Run:
         return _joined({"bace": bace_part, "hiv": hiv_part})
 
     def small(self) -> Part:
-        """Small trees of three sizes of table."""
-        return small.measure([(100, 5)], trees=4, rounds=1) if self.quick else small.measure()
+        """Small trees on five tables."""
+        return small.measure(small.TABLES[:1], trees=10, rounds=1) if self.quick else small.measure()
 
-    def prediction(self) -> Part:
-        """Bace and HIV at depth 12."""
+    def predict(self) -> Part:
+        """A network of depth 12 on Bace and HIV, and single rows."""
         settings: dict[str, Any] = {"trees": 20, "epochs": 1, "batches": (500,), "rounds": 1} if self.quick else {}
         parts = {
             name: prediction.measure(self.data(name), forest=self.forests.get(name), **settings)
             for name in ("bace", "hiv")
         }
+        parts["rows"] = prediction.measure_rows(rounds=1 if self.quick else 7)
         return _joined(parts)
 
     def growth(self) -> Part:
@@ -70,7 +71,7 @@ class Run:
         """Three forms against depth."""
         return complexity.measure(complexity.DEPTHS[:4], rounds=1) if self.quick else complexity.measure()
 
-    def startup(self) -> Part:
+    def start(self) -> Part:
         """Fresh processes."""
         return startup.measure(rounds=1) if self.quick else startup.measure()
 
@@ -80,7 +81,7 @@ class Run:
         return limits.measure(self.data("bace"), **settings)
 
 
-PARTS = ("training", "small", "prediction", "growth", "complexity", "startup", "limits")
+PARTS = ("training", "small", "predict", "growth", "complexity", "start", "limits")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,6 +14,7 @@ def interleaved(
     rounds: int,
     at_least: float = 0.0,
     not_again_after: float = float("inf"),
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
     """Seconds of each task in each round, the tasks one after the other: A, B, A, B, …
 
@@ -30,17 +31,17 @@ def interleaved(
     for _ in range(rounds):
         for name, task in tasks.items():
             if max(times[name], default=0.0) <= not_again_after:
-                times[name].append(_mean_seconds(task, at_least))
+                times[name].append(_mean_seconds(task, at_least, clock))
     return times
 
 
-def _mean_seconds(task: Callable[[], object], at_least: float) -> float:
-    started = time.perf_counter()
+def _mean_seconds(task: Callable[[], object], at_least: float, clock: Callable[[], float]) -> float:
+    started = clock()
     calls, passed = 0, 0.0
     while calls == 0 or passed < at_least:
         task()
         calls += 1
-        passed = time.perf_counter() - started
+        passed = clock() - started
     return passed / calls
 
 

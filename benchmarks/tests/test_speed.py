@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests run beside each other: a second thread would wait for a core."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for module in (training, small, prediction, limits):
+    for module in (training, prediction, limits):
         monkeypatch.setattr(module, "THREADS", 1)
 
 
@@ -52,11 +52,11 @@ def check(part: Part) -> list[str]:
 
 
 def test_small_trees() -> None:
-    part = small.measure([(60, 4)], trees=4, rounds=2)
-    assert check(part) == ["random forest of 4", "CART, leaves by five folds", "LCNClassifier()"]
-    times = part.details["seconds"]["60 × 4"]
-    assert [len(seconds) for seconds in times.values()] == [2, 2, 2, 2]
-    assert part.comparisons[0].b.value == sum(times["forest"])  # two rounds of two trees
+    part = small.measure([small.SizedTable(60, 4)], trees=4, rounds=2)
+    assert check(part) == ["random forest of 4"] * 2
+    assert [comparison.a.name for comparison in part.comparisons] == ["ObliqueTreeClassifier()", "LCNClassifier()"]
+    times = part.details["processor seconds"]["60 × 4"]
+    assert [len(seconds) for seconds in times.values()] == [2, 2, 2]
 
 
 def test_training(data: Data) -> None:
@@ -99,6 +99,12 @@ def test_prediction(data: Data) -> None:
     part = prediction.measure(data, depth=3, trees=4, epochs=1, batches=(20, 50), rounds=1)
     assert check(part) == ["LightGBM of 4", "random forest of 4", "CART"] * 2
     assert set(part.details["batches"]) == {"20", "50"}
+
+
+def test_prediction_of_rows() -> None:
+    part = prediction.measure_rows(rounds=1)
+    assert check(part) == ["CART"] * 6
+    assert set(part.details["seconds"]) == {"one row", "10,000 rows"}
 
 
 def test_growth() -> None:
@@ -218,7 +224,7 @@ def test_page_has_a_place_for_every_part() -> None:
 def test_command_line_names_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         speed.main(["--only", "training,speed"])
-    assert "'speed' is no part; take some of training, small, prediction" in capsys.readouterr().err
+    assert "'speed' is no part; take some of training, small, predict" in capsys.readouterr().err
 
 
 def test_command_line_writes_and_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,8 +38,8 @@ Predict = Callable[[TrainingRows], NDArray[np.float64]]
 S = TypeVar("S")
 T = TypeVar("T")
 TINY = np.finfo(np.float64).tiny
-# The smooth network is trained with three times the usual learning rate for a share of the usual updates. Of a small table
-# three are averaged: single ones differ much.
+# The smooth network is trained with three times the usual learning rate for a share of the usual updates. Of a small
+# table three are averaged: single ones differ much.
 NETWORK = NetworkConfig(activation="softplus", learning_rate=0.03).quiet
 SMALL_TABLE = 2_000  # rows
 LEAST_ROWS = 50  # below which there is no teacher
