@@ -113,6 +113,13 @@ def test_the_first_row_that_is_not_finite_is_named(monkeypatch):
         tree.apply(x)
 
 
+def test_stored_zeros_of_weights_are_not_read_and_stay_where_they_are():
+    weights = sparse.csr_array((np.array([1.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2))
+    tree = ObliqueTree(weights, [0.0], [[1, 2]], [[0], [1]])
+    assert tree.apply([[1.0, np.nan], [-1.0, np.inf]]).tolist() == [2, 1]
+    assert tree.weights.nnz == 2
+
+
 def test_a_pickled_tree_carries_its_weights_once():
     tree = ObliqueTree(np.ones((1, 1000)), [0.0], [[1, 2]], [[0], [1]])
     before = len(pickle.dumps(tree))

@@ -329,6 +329,7 @@ class Terms(NamedTuple):
         """Taken from a dense or CSR matrix."""
         matrix = sparse.csr_array(weights)
         if not matrix.data.all():
+            matrix = matrix.copy()  # the arrays are the caller's
             matrix.eliminate_zeros()
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float64))
 
