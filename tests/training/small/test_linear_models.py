@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small import linear_models
 from treelu.training.small.candidates import linear_model_candidates
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.cross_validation import HeldOutLoss
 from treelu.training.small.linear_models import linear_scores, score_trees, strongest
 from treelu.training.small.path import OWN, TEACHER, Candidate, PathJob, TreeSize, train_path
@@ -187,7 +187,7 @@ def test_the_strongest_features_part_the_classes() -> None:
 
 def test_fewer_terms_are_the_same_features_in_all_questions() -> None:
     rows = some_rows(4, n_features=12)
-    limits = Limits(16, 62, 12)
+    limits = TreeLimits(16, 62, 12)
     job = PathJob(rows, Candidate("scores", penalty=0.01), limits, StartTrees(limits, 0), 0)
     for size, tree in train_path(job):
         assert tree.n_leaves <= size.leaves
@@ -197,14 +197,14 @@ def test_fewer_terms_are_the_same_features_in_all_questions() -> None:
 @pytest.mark.parametrize(
     ("limits", "change", "some"),
     [
-        (Limits(16, 62, 4), {}, True),
-        (Limits(16, 62, 2), {}, False),  # pairs of features are sought there
-        (Limits(16, 62, 1), {}, False),
-        (Limits(16, 62, 4), {"linear": True}, False),  # leaves have the trend anyway
-        (Limits(16, 62, 4), {"signs": np.ones(4, np.float32)}, False),
+        (TreeLimits(16, 62, 4), {}, True),
+        (TreeLimits(16, 62, 2), {}, False),  # pairs of features are sought there
+        (TreeLimits(16, 62, 1), {}, False),
+        (TreeLimits(16, 62, 4), {"linear": True}, False),  # leaves have the trend anyway
+        (TreeLimits(16, 62, 4), {"signs": np.ones(4, np.float32)}, False),
     ],
 )
-def test_where_linear_models_are_tried(limits: Limits, change: dict[str, object], some: bool) -> None:
+def test_where_linear_models_are_tried(limits: TreeLimits, change: dict[str, object], some: bool) -> None:
     rows = replace(some_rows(2), **change)  # type: ignore[arg-type]
     assert bool(linear_model_candidates(rows, limits, [OWN, TEACHER])) == some
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from treelu import ObliqueTreeRegressor
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.cross_validation import leaf_rows
 from treelu.training.small.distillation import linear_networks
 from treelu.training.small.leaves import outputs_by_strength
@@ -105,7 +105,7 @@ def test_the_question_that_linear_leaves_need_least_goes_first(networks: dict[in
 
 
 def test_a_path_has_fewer_and_fewer_pieces(networks: dict[int, TrainingRows]) -> None:
-    limits, candidate = Limits(8, None, 3, min_samples=20), Candidate("network", targets=network_targets(10))
+    limits, candidate = TreeLimits(8, None, 3, min_samples=20), Candidate("network", targets=network_targets(10))
     steps = list(train_path(PathJob(networks[10], candidate, limits, StartTrees(limits, 0), 0)))
     assert [size.leaves for size, _ in steps] == [8, 6, 4, 3, 2]
     for size, tree in steps:

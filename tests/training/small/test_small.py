@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu import ObliqueTreeClassifier
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.cross_validation import HeldOutLoss, add_loss, cross_validate, no_worse_than_held_out
 from treelu.training.small.finish import raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
@@ -290,7 +290,7 @@ def test_the_race_finds_the_teacher_that_takes_the_noise_away() -> None:
         soft = replace(train, target=(0.3 + 0.4 * np.eye(2)[known]).astype(np.float32), soft=True)
         with_teacher.append(({OWN: train, TEACHER: soft}, held_out))
         alone.append(({OWN: train}, held_out))
-    limits = Limits(8, None, 6, n_updates=200)
+    limits = TreeLimits(8, None, 6, n_updates=200)
     found = cross_validate(with_teacher, limits, StartTrees(limits, 0), seed=0, n_jobs=2)
     assert next(size.candidate.targets for size in found if size.candidate.start in TRAINED) == TEACHER
     without = cross_validate(alone, limits, StartTrees(limits, 0), seed=0, n_jobs=1)

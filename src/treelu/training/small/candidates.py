@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.path import MOST_LINEAR, OWN, TEACHER, Candidate
 from treelu.training.small.rows import TrainingRows
 
@@ -28,7 +28,7 @@ REGRESSION_REGULARISATIONS = [
 RIDGES = (0.001, 0.01, 0.1)  # of linear models, a row
 
 
-def trained_candidates(rows: TrainingRows, limits: Limits, targets: Collection[str]) -> list[Candidate]:
+def trained_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
     """Starts that are trained by gradients, on the rows' own targets and on the teacher's."""
     if limits.max_terms == 1 or not limits.can_train(rows):
         return []
@@ -53,14 +53,14 @@ def regularisations(rows: TrainingRows) -> list[Regularisation]:
     return REGULARISATIONS if rows.is_classifier else REGRESSION_REGULARISATIONS
 
 
-def ordinary_candidates(rows: TrainingRows, limits: Limits, targets: Collection[str]) -> list[Candidate]:
+def ordinary_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
     """scikit-learn's trees, which cost next to nothing."""
     found = [Candidate("entropy")] if rows.is_classifier else [Candidate("squared_error")]
     found += [Candidate("squared_error", targets=TEACHER)] if TEACHER in targets else []
     return [*found, Candidate("thresholds")] if limits.max_terms == 1 and limits.can_train(rows) else found
 
 
-def linear_model_candidates(rows: TrainingRows, limits: Limits, targets: Collection[str]) -> list[Candidate]:
+def linear_model_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
     """Linear models that a tree may follow; none for one or two terms or linear leaves: other starts are better."""
     few_terms = limits.max_terms == 1 or limits.max_terms < min(3, rows.n_features)
     if few_terms or rows.linear or rows.signs is not None or not limits.can_train(rows):
@@ -73,7 +73,7 @@ def network_candidates(targets: Collection[str]) -> list[Candidate]:
     return [Candidate("network", targets=kind) for kind in targets if kind not in (OWN, TEACHER)]
 
 
-def largest_candidate(rows: TrainingRows, limits: Limits) -> Candidate:
+def largest_candidate(rows: TrainingRows, limits: TreeLimits) -> Candidate:
     """One that is never far behind the best, where nothing is compared."""
     if not limits.can_train(rows):
         return Candidate("gini" if rows.is_classifier else "squared_error")

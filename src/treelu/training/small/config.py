@@ -42,7 +42,7 @@ class SmallTreeConfig:
             return int(self.n_updates)
         return 600 if n_rows < 2_000 else 1_000 if n_rows < 10_000 else 2_000 if n_rows < 50_000 else 3_000
 
-    def limits(self, rows: TrainingRows) -> Limits:
+    def limits(self, rows: TrainingRows) -> TreeLimits:
         """The limits for trees of these rows."""
         n_rows, n_outputs = rows.target.shape
         leaves = self.max_leaf_nodes or max(LEAVES, 2 * n_outputs if rows.is_classifier else LEAVES)
@@ -50,11 +50,11 @@ class SmallTreeConfig:
             leaves = min(leaves, 2 ** min(self.max_depth, 30))
         leaves = max(2, min(leaves, n_rows))
         terms = min(self.max_terms or rows.n_features, rows.n_features)
-        return Limits(leaves, self.max_depth, terms, self.min_samples_leaf, self.updates(n_rows))
+        return TreeLimits(leaves, self.max_depth, terms, self.min_samples_leaf, self.updates(n_rows))
 
 
 @dataclass(frozen=True)
-class Limits:
+class TreeLimits:
     """The largest tree that is trained, and for how long.
 
     Attributes

@@ -17,7 +17,7 @@ from treelu.training.small.candidates import (
     regularised,
     trained_candidates,
 )
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.leaves import (
     STRENGTHS,
     combined,
@@ -76,7 +76,7 @@ Losses = dict[TreeSize, HeldOutLoss]
 
 
 def cross_validate(
-    folds: Sequence[tuple[Targets, TrainingRows]], limits: Limits, starts: StartTrees, seed: int, n_jobs: int
+    folds: Sequence[tuple[Targets, TrainingRows]], limits: TreeLimits, starts: StartTrees, seed: int, n_jobs: int
 ) -> Losses:
     """Held-out losses of all sizes on the paths of four kinds of candidates.
 
@@ -88,7 +88,7 @@ def cross_validate(
     ----------
     folds : sequence of pairs (Targets, TrainingRows)
         The rows to train on, with each kind of targets, and those held out.
-    limits : Limits
+    limits : TreeLimits
     starts : StartTrees
     seed : int
     n_jobs : int

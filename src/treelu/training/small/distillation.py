@@ -28,7 +28,7 @@ from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.fit import FittedNetwork, choose, fit_network, raw_network, train_once
 from treelu.training.hyper_parameters import MAX_DEPTH, HyperParameters
 from treelu.training.parallel import in_order
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.path import OWN, TEACHER, network_targets
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, no_values
@@ -52,7 +52,7 @@ def all_targets(
     sample: TrainingRows,
     folds: Sequence[Fold],
     teacher: Any,
-    limits: Limits,
+    limits: TreeLimits,
     seed: int,
     n_jobs: int,
 ) -> tuple[list[dict[str, TrainingRows]], dict[str, TrainingRows]]:
@@ -67,7 +67,7 @@ def all_targets(
     folds : sequence of Fold
         Of the sample.
     teacher : "auto", None or estimator
-    limits : Limits
+    limits : TreeLimits
     seed, n_jobs : int
     """
     parts = [sample.part(train) for train, _ in folds]

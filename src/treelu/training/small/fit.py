@@ -42,7 +42,7 @@ from treelu.data.spread import spread
 from treelu.training.parallel import in_order
 from treelu.training.pattern_counts import column_importances
 from treelu.training.small.candidates import largest_candidate
-from treelu.training.small.config import MOST_SCORES, Limits, SmallTreeConfig
+from treelu.training.small.config import MOST_SCORES, SmallTreeConfig, TreeLimits
 from treelu.training.small.cross_validation import (
     HeldOutLoss,
     Losses,
@@ -179,8 +179,8 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
 
 
 def folds_and_targets(
-    rows: TrainingRows, config: SmallTreeConfig, limits: Limits, seed: int
-) -> tuple[list[tuple[Targets, TrainingRows]], Targets, Limits]:
+    rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int
+) -> tuple[list[tuple[Targets, TrainingRows]], Targets, TreeLimits]:
     """The folds, as `cross_validate` takes them, all rows with each kind of targets, and the limits for the folds."""
     sample, folds = cross_validation_rows(rows, seed)
     if not folds:
@@ -203,7 +203,7 @@ class FinalTraining:
     prepared : PreparedData
     targets : Targets
         All rows with each kind of targets.
-    limits : Limits
+    limits : TreeLimits
     seed : int
     config : SmallTreeConfig
     labels : mapping
@@ -214,7 +214,7 @@ class FinalTraining:
 
     prepared: PreparedData
     targets: Targets
-    limits: Limits
+    limits: TreeLimits
     seed: int
     config: SmallTreeConfig
     labels: Mapping[str, Any]
@@ -238,7 +238,7 @@ class FinalTraining:
             return next(paths)[size]
 
 
-def largest_size(rows: TrainingRows, limits: Limits) -> TreeSize:
+def largest_size(rows: TrainingRows, limits: TreeLimits) -> TreeSize:
     """The most leaves and terms, of a candidate that is never far behind the best."""
     candidate = largest_candidate(rows, limits)
     return TreeSize(candidate, limits.max_leaves, 1 if candidate.start not in TRAINED else limits.max_terms)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treelu.nn.soft_training import SoftTraining
-from treelu.training.small.config import Limits
+from treelu.training.small.config import TreeLimits
 from treelu.training.small.growth import linear_tree
 from treelu.training.small.leaves import mean_loss
 from treelu.training.small.linear_models import MOST_ROWS, linear_scores, score_trees, strongest
@@ -80,7 +80,7 @@ class PathJob:
     rows : TrainingRows
         With the candidate's targets.
     candidate : Candidate
-    limits : Limits
+    limits : TreeLimits
     starts : StartTrees
     seed : int
     leaves : sequence of int, optional
@@ -93,7 +93,7 @@ class PathJob:
 
     rows: TrainingRows
     candidate: Candidate
-    limits: Limits
+    limits: TreeLimits
     starts: StartTrees
     seed: int
     leaves: Sequence[int] | None = None

@@ -12,7 +12,7 @@ from treelu.training.small.rows import FLOAT, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, no_values, one_leaf, with_values
 
 if TYPE_CHECKING:
-    from treelu.training.small.config import Limits
+    from treelu.training.small.config import TreeLimits
     from treelu.training.small.path import Candidate
 
 START_SPREAD = 0.5  # of z = w·x + b, in random splits
@@ -70,11 +70,11 @@ class StartTrees:
 
     Parameters
     ----------
-    limits : Limits
+    limits : TreeLimits
     seed : int
     """
 
-    def __init__(self, limits: Limits, seed: int) -> None:
+    def __init__(self, limits: TreeLimits, seed: int) -> None:
         self._limits, self._seed = limits, seed
         self._made: dict[tuple[Any, ...], tuple[TrainingRows, Any]] = {}  # rows are kept: no others get their id
 
@@ -103,7 +103,7 @@ class StartTrees:
         return self._made.get((id(rows), candidate, leaves), (rows, None))[1]
 
 
-def ordinary_tree(rows: TrainingRows, criterion: str, limits: Limits, seed: int) -> Any:
+def ordinary_tree(rows: TrainingRows, criterion: str, limits: TreeLimits, seed: int) -> Any:
     """scikit-learn's tree, grown best first."""
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
