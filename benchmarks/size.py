@@ -195,10 +195,10 @@ class _Remembers:
 
     def at_most(self, budget: Budget) -> Any:
         """This model with the best tree within a budget."""
-        if budget == DEFAULT or not self.fitted.losses:
+        if budget == DEFAULT or not self.fitted.training.losses:
             return self
         terms = math.inf if budget.terms is None else budget.terms
-        losses = self.fitted.losses
+        losses = self.fitted.training.losses
         within = {
             size: found.typical_size
             for size, found in losses.items()

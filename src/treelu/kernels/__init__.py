@@ -3,8 +3,8 @@
 
 The best level that the processor has is chosen at import; the environment variable ``TREELU_KERNELS`` names another.
 The sources stand beside this file: equations in ``soft_tree.h`` and ``network.h``, losses and optimisers in
-``learning.h``, what each kernel takes in ``kernels.h``. Kernels run without Python's lock; no result depends on the
-number of threads.
+``learning.h``, what each kernel takes in ``kernels.h``; rows go through a finished tree in ``exact.c``, whose
+arithmetic is the same at every level. Kernels run without Python's lock; no result depends on the number of threads.
 """
 
 from __future__ import annotations

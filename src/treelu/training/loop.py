@@ -245,12 +245,15 @@ def run_epoch(
     annealing: float,
     rate: float,
     rng: np.random.Generator,
+    after_step: AfterStep | None = None,
 ) -> float:
-    """`n_updates` steps for a loop of one's own; returns the mean loss."""
+    """`n_updates` steps for a loop of one's own; returns the mean loss. `after_step` may move the parameters."""
     total, seen = 0.0, 0
-    for some, keys in updates(stream, n_updates, UPDATES_AT_ONCE, rng):
+    for some, keys in updates(stream, n_updates, UPDATES_AT_ONCE if after_step is None else 1, rng):
         total += stepper.train_steps(some, keys, annealing, rate)
         seen += sum(map(len, some))
+        if after_step is not None:
+            after_step(network, stepper.gradients, rate)
     return total / seen
 
 

@@ -94,7 +94,8 @@ def test_a_network_that_is_no_better_than_a_constant_teaches_nothing() -> None:
     table = np.column_stack([X, np.ones(200)]).astype(np.float32)
     rows = TrainingRows(table, np.eye(2, dtype=np.float32)[y.astype(int)], np.ones(200, np.float32), is_classifier=True)
     halves = np.arange(100), np.arange(100, 200)
-    assert soft_targets(rows, rows, [halves, halves[::-1]], None, seed=0, n_jobs=1) is None
+    parts = [rows.part(half) for half in halves]
+    assert soft_targets(rows, rows, [halves, halves[::-1]], parts, None, seed=0, n_jobs=1) is None
 
 
 def test_classes_that_a_fold_lacks_have_chance_zero() -> None:
@@ -173,7 +174,7 @@ def test_targets_of_a_fold_come_from_a_model_that_has_not_seen_the_rows_held_out
     )  # fmt: skip
     folds = [(np.arange(120), np.arange(120, 240)), (np.arange(120, 240), np.arange(120))]
     forest = RandomForestClassifier(10, random_state=0)
-    found = soft_targets(rows, rows, folds, forest, seed=0, n_jobs=1)
+    found = soft_targets(rows, rows, folds, [rows.part(train) for train, _ in folds], forest, seed=0, n_jobs=1)
     assert found is not None
     of_folds, of_all = found
     X = rows.X[:, :-1].astype(np.float64)

@@ -74,7 +74,8 @@ def all_targets(
     of_folds, of_all = [{OWN: part} for part in parts], {OWN: rows}
     if teacher is None or len(sample) < LEAST_ROWS or not limits.can_train(sample):
         return of_folds, of_all
-    soft = soft_targets(rows, sample, folds, None if isinstance(teacher, str) else teacher, seed, n_jobs)
+    estimator = None if isinstance(teacher, str) else teacher
+    soft = soft_targets(rows, sample, folds, parts, estimator, seed=seed, n_jobs=n_jobs)
     if soft is not None:
         for targets, of_one in zip([*of_folds, of_all], [*soft[0], soft[1]], strict=True):
             targets[TEACHER] = of_one
@@ -86,7 +87,14 @@ def all_targets(
 
 
 def soft_targets(
-    rows: TrainingRows, sample: TrainingRows, folds: Sequence[Fold], estimator: Any, seed: int, n_jobs: int
+    rows: TrainingRows,
+    sample: TrainingRows,
+    folds: Sequence[Fold],
+    parts: Sequence[TrainingRows],
+    estimator: Any,
+    *,
+    seed: int,
+    n_jobs: int,
 ) -> tuple[list[TrainingRows], TrainingRows] | None:
     """Predictions of a teacher as targets: of each fold's training rows, and of all rows.
 
@@ -99,6 +107,8 @@ def soft_targets(
     ----------
     rows, sample, folds
         As of `all_targets`.
+    parts : sequence of TrainingRows
+        The training rows of each fold, whose features the targets share.
     estimator : estimator or None
         The user's own; None for a smooth network.
     seed, n_jobs : int
@@ -110,7 +120,6 @@ def soft_targets(
     """
     if estimator is not None and sample.is_classifier and not hasattr(estimator, "predict_proba"):
         raise ValueError(f"teacher must have predict_proba, which {estimator!r} has not; give a classifier")
-    parts = [sample.part(train) for train, _ in folds]
 
     def fit(fold: int) -> Predict | None:
         if sample.is_classifier and len(np.unique(parts[fold].target.argmax(axis=1))) < 2:

@@ -114,15 +114,12 @@ class FittedTree:
         A row for each size; `path_table` has the columns.
     trees : PathTrees
         The tree of each row of `path`, on the raw features.
-    losses : mapping of TreeSize to HeldOutLoss
-        Empty where nothing was compared.
     training : FinalTraining
-        Gives the tree of each size in `losses`.
+        Gives the tree of each size that was compared.
     """
 
     path: pd.DataFrame
     trees: PathTrees
-    losses: Mapping[TreeSize, HeldOutLoss]
     training: FinalTraining
 
     @property
@@ -169,13 +166,13 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
             losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads)
             sizes = {size: found.typical_size for size, found in losses.items()}
-        training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
-        table = path_table(losses, sizes, config.selection)
-        steps = [list(sizes)[step] for step in table.pop("step")]
-        chosen = chosen_row(table)
-        tree = training.tree(steps[chosen])
+    training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
+    table = path_table(losses, sizes, config.selection)
+    steps = [list(sizes)[step] for step in table.pop("step")]
+    chosen = chosen_row(table)
+    tree = training.tree(steps[chosen])
     table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
-    return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), losses, training)
+    return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
 
 
 def folds_and_targets(
@@ -209,7 +206,7 @@ class FinalTraining:
     labels : mapping
         Fields of `ObliqueTree` beside splits and leaves.
     losses : Losses
-        From the cross-validation.
+        From the cross-validation; empty where nothing was compared.
     """
 
     prepared: PreparedData
@@ -222,7 +219,7 @@ class FinalTraining:
 
     def tree(self, size: TreeSize) -> ObliqueTree:
         """The tree of a size, trained on all rows, on the raw features."""
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"):  # as in the cross-validation
             found = self.losses.get(size)
             soft = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
             if found is not None and size != CONSTANT:
