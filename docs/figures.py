@@ -172,11 +172,11 @@ def _grid(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.stack(np.meshgrid(*(np.linspace(low[d], high[d], 250) for d in range(2))), axis=-1).reshape(-1, 2)
 
 
-def _blend(ax: Axes, chances: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+def _blend(ax: Axes, probabilities: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
     """Paint probabilities on a grid as a blend of the classes' colours."""
-    colors = np.array([(59, 111, 182), (214, 96, 61), (74, 153, 96)])[: chances.shape[1]] / 255
+    colors = np.array([(59, 111, 182), (214, 96, 61), (74, 153, 96)])[: probabilities.shape[1]] / 255
     extent = (low[0], high[0], low[1], high[1])
-    ax.imshow((chances @ colors).reshape(250, 250, 3), origin="lower", extent=extent, alpha=0.8, aspect="auto")
+    ax.imshow((probabilities @ colors).reshape(250, 250, 3), origin="lower", extent=extent, alpha=0.8, aspect="auto")
 
 
 def _borders(ax: Axes, tree: ObliqueTree, bounds: Any) -> None:

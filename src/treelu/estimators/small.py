@@ -88,7 +88,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         ----------
         X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
             Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
-            (X, y), and no y. Questions are found on 200,000 rows, the values of the leaves follow from all.
+            (X, y), and no y. Splits are found on 200,000 rows, the values of the leaves follow from all.
         y : array of shape (n,)
             Classes or values; values of several targets have the shape (n, outputs).
         sample_weight : array of shape (n,), optional

@@ -90,7 +90,7 @@ class Asking:
 
 
 def plain_asking(tree: ObliqueTree) -> Asking:
-    """Questions to a tree without a table: in its own features."""
+    """Queries of a tree without a table: in its own features."""
 
     def speak(before: Floats, after: Floats) -> list[str]:
         changed = np.flatnonzero(before != after).tolist()

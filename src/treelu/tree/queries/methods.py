@@ -1,4 +1,4 @@
-"""The questions that a tree answers, as its methods; each imports its programmes when it is called."""
+"""The queries of a tree as its methods; each imports what it needs when it is called."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _optimal(
     v: np.ndarray,
     multipliers: np.ndarray,
 ) -> bool:
-    """Whether the multipliers show that no other v costs less: the solver judges by its scaled numbers."""
+    """Whether the multipliers show that no other v costs less: the solver decides by its scaled numbers."""
     reduced = cost + multipliers @ A
     reduced = np.where(np.abs(reduced) > _DUAL * (np.abs(cost) + multipliers @ np.abs(A)), reduced, 0.0)
     moves = reduced != 0

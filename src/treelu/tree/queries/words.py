@@ -1,4 +1,4 @@
-"""Numbers, features and tables in words, for the results of questions."""
+"""Numbers, features and tables in words, for the results of queries."""
 
 from __future__ import annotations
 
