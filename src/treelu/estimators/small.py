@@ -134,7 +134,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self)}
-        return TreeData(X, target, weight, is_classifier(self), folding, signs), labels
+        group = None if missing_of(self) is None else self.missing_values_.sources
+        return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     @abstractmethod
     def _read_targets(

@@ -43,6 +43,9 @@ class TreeData:
         Groups or folds of the rows with a weight.
     signs : float64 array of shape (n_features,), optional
         1 where the last target must not fall with a feature, −1 where it must not rise, 0 elsewhere.
+    group : int64 array of shape (n_features,), optional
+        The number of the column that each feature was encoded from: the features of a category, a date, or a number and
+        its indicator of missing values share one. None: every feature is a column of its own.
     """
 
     X: Matrix
@@ -51,6 +54,7 @@ class TreeData:
     is_classifier: bool
     folding: Folding | None = None
     signs: NDArray[np.float64] | None = None
+    group: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
