@@ -210,7 +210,7 @@ class _Picture:
         if self.tree.n_samples is not None and self.tree.n_samples[0] > 0:
             share = float(self.tree.n_samples[child] / self.tree.n_samples[0])
         ax.add_patch(PathPatch(curve, facecolor="none", edgecolor=_RULE, linewidth=0.6 + 3.4 * share, zorder=1))
-        y = y1 + (0.03 if lower else -0.03)
+        y = y1 + (0.05 if lower else -0.05)
         align = "top" if lower else "bottom"
         self._text(ax, x1 - 0.04, y, words, ha="right", va=align, size=0.85 * self.font, color=_PALE)
 
