@@ -302,7 +302,7 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
     if kind == "ObliqueTree":
         return restore_tree(fields, arrays)
     if kind == "TableModel":
-        from treelu.tables import TableModel
+        from treelu.persistence.table_model import TableModel
 
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
         trees, carts = (
