@@ -46,7 +46,7 @@ def test_top_weights_the_rest_and_collapsed_branches():
         "├─ no:  node 1: 0 >= -3",
         "│       ├─ no:  leaf 3: value -1e-09",
         "│       └─ yes: leaf 4: value 5",
-        "└─ yes: leaf 2: value 0.123",
+        "└─ yes: leaf 2: value 0.123456",
     ]
     assert tree.export_text(top=0, max_depth=1, digits=2).splitlines() == [
         "node 0: (3 more) >= 0.25",
