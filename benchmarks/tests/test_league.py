@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,10 @@ def tiny(is_classifier: bool = True, n_classes: int = 2, n: int = 90) -> Task:
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder for the cells."""
     monkeypatch.setattr(league, "RESULTS", tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
