@@ -21,8 +21,9 @@ from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
 from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
 from treelu.cli.train import default_method
+from treelu.persistence.table_model import TableModel
 from treelu.report import fit_cart
-from treelu.tables import TableEncoder, TableModel, TableTargets
+from treelu.tables import TableEncoder, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
 

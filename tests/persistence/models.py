@@ -8,7 +8,8 @@ from scipy import sparse
 
 from experiments import baselines
 from treelu import estimators
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))

@@ -13,18 +13,18 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
 from treelu.cli.model import QueriedModel, discrete_features
 from treelu.cli.prepare import TableRows
+from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.predictions import predict
 from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
 from treelu.report.render import render_index
 from treelu.report.rows import Floats
 from treelu.report.summary import SummaryOptions
-from treelu.tables import TableModel
-from treelu.tables.queries import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 

@@ -20,10 +20,11 @@ from treelu.cli.options import FitOptions
 from treelu.cli.prepare import Prepared, TableRows
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
+from treelu.persistence.table_model import TableModel
 from treelu.report import fit_yardsticks
 from treelu.report.scores import positive_class
 from treelu.report.yardsticks import LOGISTIC, RIDGE
-from treelu.tables import TableModel, Task
+from treelu.tables import Task
 from treelu.training import Settings
 from treelu.training.config import plan_training
 from treelu.tree import ObliqueTree

@@ -308,7 +308,7 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
     if kind == "ObliqueTree":
         return restore_tree(fields, arrays)
     if kind == "TableModel":
-        from treelu.tables import TableModel
+        from treelu.persistence.table_model import TableModel
 
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
         trees = tuple(restore_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(fields.inners("trees")))

@@ -17,6 +17,7 @@ from treelu.tables.encoder import TableEncoder
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import TableError
 from treelu.tables.targets import Task
+from treelu.tables.unseen import UnseenValues
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class TableModel:
         return "tree" if family == "ObliqueTree" else family.lower()
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        """Predictions for the rows of a table."""
+        """Predictions for the rows of a table; a UserWarning names values that no training row had."""
         X = self._features(frame)
         return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
@@ -98,14 +99,20 @@ class TableModel:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
         return self.estimator.predict_proba(self._features(frame))
 
-    def predict_table(self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0) -> pd.DataFrame:
+    def predict_table(
+        self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0, unseen: UnseenValues | None = None
+    ) -> pd.DataFrame:
         """Predictions and probabilities as a table with a row for each row of `frame`.
 
-        Rows whose SMILES cannot be read are empty.
+        Rows whose SMILES cannot be read are empty. `unseen` gathers the values that no training row had, of which a
+        UserWarning tells otherwise.
         """
         import pandas as pd
 
-        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=self.unused_columns)
+        unused, gathered = self.unused_columns, UnseenValues() if unseen is None else unseen
+        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=unused, unseen=gathered)
+        if unseen is None:
+            gathered.warn()
         result = pd.DataFrame(self.columns_of(encoded.X))
         if len(encoded.rows) < len(frame):
             unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
@@ -246,7 +253,9 @@ class TableModel:
         return cls(encoder, estimator, **given)
 
     def _features(self, frame: pd.DataFrame) -> Any:
-        encoded = self.encoder.encode(frame, unused=self.unused_columns)
+        unseen = UnseenValues()
+        encoded = self.encoder.encode(frame, unused=self.unused_columns, unseen=unseen)
+        unseen.warn(stacklevel=4)
         if len(encoded.rows) < len(frame):
             row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
