@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,9 @@ class TableModel:
     trees : tuple of ObliqueTree
         What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
         with their numbers. Empty where the estimator is no tree.
-    carts : tuple of ObliqueTree
-        scikit-learn's decision tree on the same rows for each target, for comparison. May be empty.
+    baselines : tuple of mapping of str to ObliqueTree
+        Models fitted to the same rows for each target, for comparison, by their names: CART and a linear model. May be
+        empty.
     notes : tuple of str
         What was said about columns and rows at fit.
     warnings : tuple of str
@@ -71,7 +73,7 @@ class TableModel:
     task: Task
     targets: tuple[str, ...]
     trees: tuple[ObliqueTree, ...] = ()
-    carts: tuple[ObliqueTree, ...] = ()
+    baselines: tuple[Mapping[str, ObliqueTree], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     styles: tuple[NumberFormat, ...] = ()
@@ -207,7 +209,11 @@ class TableModel:
 
     @classmethod
     def from_dict(
-        cls, data: dict[str, Any], estimator: Any, trees: tuple[ObliqueTree, ...], carts: tuple[ObliqueTree, ...]
+        cls,
+        data: dict[str, Any],
+        estimator: Any,
+        trees: tuple[ObliqueTree, ...],
+        baselines: tuple[Mapping[str, ObliqueTree], ...],
     ) -> TableModel:
         """The inverse of `to_dict`; a ValueError where the parts do not fit."""
         encoder = TableEncoder.from_dict(data["table"])
@@ -217,14 +223,15 @@ class TableModel:
             if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
                 raise ValueError(f"{name} must be a list of texts")
         width = getattr(estimator, "n_features_in_", None)
-        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *carts)):
+        beside = [tree for named in baselines for tree in named.values()]
+        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *beside)):
             raise ValueError(f"{len(encoder.feature_names)} features do not fit a model of {width}")
         wanted, n_targets = _task_of(estimator)
         if task != wanted or len(targets) != n_targets:
             raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
         shown = len(targets) if task == "labels" else 1
-        if len(trees) not in (0, shown) or len(carts) not in (0, len(targets)):
-            raise ValueError(f"{len(trees)} trees and {len(carts)} of CART's do not fit {len(targets)} targets")
+        if len(trees) not in (0, shown) or len(baselines) not in (0, len(targets)):
+            raise ValueError(f"{len(trees)} trees and {len(baselines)} baselines do not fit {len(targets)} targets")
         positive, threshold = data["positive"], data["threshold"]
         if type(positive) is not int or positive not in (0, 1):
             raise ValueError(f"positive must be 0 or 1, got {positive!r}")
@@ -241,7 +248,8 @@ class TableModel:
         digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
         given: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
         given |= {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
-        given |= {"trees": trees, "carts": carts, "styles": styles, "digest": digest, "threshold": float(threshold)}
+        given |= {"trees": trees, "baselines": baselines, "styles": styles, "digest": digest}
+        given["threshold"] = float(threshold)
         return cls(encoder, estimator, **given)
 
     def _features(self, frame: pd.DataFrame) -> Any:
