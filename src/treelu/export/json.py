@@ -75,7 +75,7 @@ def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
         "weights": None if "weights" in without else _to_list(weights),
         **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS if name not in absent},
         **({} if tree.missing is None else {"missing": _missing_to_dict(tree.missing)}),
-        **({} if tree.columns is None else {"columns": tree.columns.to_dict()["columns"]}),
+        **({} if tree.columns is None else {"columns": tree.columns.to_dict()}),
         "notes": list(tree.notes),
     }
 
@@ -183,7 +183,7 @@ def _columns(columns: Any) -> FrameColumns | None:
     if columns is None:
         return None
     try:
-        return columns_from_dict({"columns": columns})
+        return columns_from_dict(columns)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"columns must be those of TableEncoder.to_dict: {error!r}") from None
 

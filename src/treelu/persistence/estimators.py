@@ -45,7 +45,7 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
         described["n_features"] = int(model.n_features_in_)
         described["feature_names"] = None if names is None else [str(name) for name in names]
         if "encoder_" in vars(model):
-            described["columns"] = model.encoder_.to_dict()["columns"]
+            described["columns"] = model.encoder_.to_dict()
             described["column_notes"] = list(getattr(model, "column_notes_", ()))
     return {**described, **model._state(arrays, describe_estimator)}
 
@@ -72,7 +72,7 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
                 raise fields.error(f"there must be {estimator.n_features_in_} feature names")
             estimator.feature_names_in_ = np.array(names, dtype=object)
     if "columns" in fields:
-        estimator.encoder_ = TableEncoder.from_dict({"columns": fields.any("columns")})
+        estimator.encoder_ = TableEncoder.from_dict(fields.any("columns"))
         estimator.column_notes_ = tuple(fields.texts("column_notes"))
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator
