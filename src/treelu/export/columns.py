@@ -10,7 +10,7 @@ import numpy as np
 from treelu.export.program import Category, Column, DatePart, Feature, Missing, Number, Other
 from treelu.tables.columns import Column as TableColumn
 from treelu.tables.columns import NumberColumn, SmilesColumn, TextColumn
-from treelu.tables.dates import date_parts
+from treelu.tables.dates import BETWEEN, date_parts
 from treelu.tables.encoder import TableEncoder
 
 # What pandas reads as missing in text files, in columns of any kind.
@@ -51,6 +51,11 @@ def _recipe(column: TableColumn, place: int, fill_unseen: bool) -> tuple[Column,
         features = [Number(place, column.median if column.indicator or fill_unseen else None)]
         recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
     else:
+        if column.format is not None and BETWEEN in column.format:
+            raise ValueError(
+                f"column {column.name!r} has dates that are written in several ways, which a program cannot read; "
+                "write them alike, or export the tree on encoded features (--encoded)"
+            )
         parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
         fills = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
         features = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
