@@ -20,6 +20,27 @@ def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
     return () if observed is None else observed.groups
 
 
+def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbours among some features of which exactly one is 1 in every row of X, and the other 0.
+
+    Examples
+    --------
+    >>> one_hot_pairs(np.array([[1, 0, 5], [0, 1, 0]]), [0, 1, 2])
+    [(0, 1)]
+    """
+    columns: Any = X.tocsc() if sparse.issparse(X) and len(features) > 1 else X
+    found: list[tuple[int, int]] = []
+    before, taken = None, -1
+    for feature in sorted(features):
+        values = columns[:, [feature]].toarray()[:, 0] if sparse.issparse(X) else columns[:, feature]
+        binary = bool(((values == 0) | (values == 1)).all())
+        if binary and before is not None and feature - 1 not in (-1, taken) and (before + values == 1).all():
+            found.append((feature - 1, feature))
+            taken = feature
+        before = values if binary and feature + 1 in features else None
+    return found
+
+
 def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> ObliqueTree:
     """The tree with one term where both features of a pair carry weights, as x=yes and x=no do.
 
