@@ -48,6 +48,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "max_depth": [None, Interval(Integral, 1, None, closed="left")],
         "max_terms": [None, Interval(Integral, 1, None, closed="left")],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "leaves": [StrOptions({"auto", "constant", "linear"})],
         "selection": [StrOptions({"smallest", "best", "largest"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -64,6 +65,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     max_depth: int | None = None
     max_terms: int | None = None
     min_samples_leaf: int = 2
+    leaves: str = "auto"
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
@@ -102,15 +104,25 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self
         """
         with unchanged_by_failure(self):
-            if self.linear_leaves and self.monotonic_cst is not None:
-                raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
+            leaves = self._kind_of_leaves()
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig))
+            config = SmallTreeConfig(**{**parameters_of(self, SmallTreeConfig), "leaves": leaves})
             self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
+
+    def _kind_of_leaves(self) -> str:
+        """`leaves` of the configuration: `linear_leaves=True` of the regressor is another word for "linear"."""
+        if self.linear_leaves and self.leaves == "constant":
+            raise ValueError("leaves='constant' and linear_leaves=True contradict each other; leave one out")
+        leaves = "linear" if self.linear_leaves else self.leaves
+        if leaves == "linear" and self.monotonic_cst is not None:
+            raise ValueError(
+                "leaves='linear' and monotonic_cst cannot be combined; leaves='auto' takes constant leaves there"
+            )
+        return leaves
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""

@@ -213,8 +213,10 @@ def test_where_linear_models_are_tried(limits: TreeLimits, change: dict[str, obj
 def test_a_linear_model_is_followed_where_it_loses_less(lost: float, start: str) -> None:
     sway = 0.2 * np.where(np.arange(400) % 2, 1.0, -1.0)  # a standard error of 0.01
     losses = {
-        TreeSize(Candidate("random"), 8, 4): HeldOutLoss([np.full(400, 0.3)], [sway], [np.ones(400)], np.zeros(1)),
-        TreeSize(Candidate("scores"), 4, 4): HeldOutLoss([lost + sway], [sway], [np.ones(400)], np.zeros(1)),
+        TreeSize(Candidate("random"), 8, 4): HeldOutLoss(
+            [np.full(400, 0.3)], [sway], [np.ones(400)], [np.full((1, 400), 0.3)]
+        ),
+        TreeSize(Candidate("scores"), 4, 4): HeldOutLoss([lost + sway], [sway], [np.ones(400)], [lost + sway[None]]),
     }
     assert chosen_size(losses, {size: size[1:] for size in losses}, "best").candidate.start == start
 

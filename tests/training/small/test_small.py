@@ -148,7 +148,9 @@ def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize
     """Steps with these mean losses; rows sway about them by `width`, independently of one another."""
     sway = width * np.where(np.arange(400) // 2 ** np.arange(len(losses))[:, None] % 2, 1.0, -1.0)  # of mean 0
     return {
-        TreeSize(Candidate("random"), *size): HeldOutLoss([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        TreeSize(Candidate("random"), *size): HeldOutLoss(
+            [mean + sway[i]], [sway[i]], [np.ones(400)], [np.array([mean + sway[i]])]
+        )
         for i, (size, mean) in enumerate(losses.items())
     }
 
