@@ -176,7 +176,9 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     steps = [list(sizes)[step] for step in table.pop("step")]
     chosen = chosen_row(table)
     tree = training.tree(steps[chosen])
-    table.loc[chosen, ["leaves", "terms", "numbers"]] = tree.n_leaves, tree.max_terms, numbers_to_read(tree)
+    table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
+    if not losses:
+        table["numbers"] = numbers_to_read(tree)
     return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
 
 

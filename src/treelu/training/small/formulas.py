@@ -26,7 +26,7 @@ CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
 SCREENING_RIDGE = Ridge(30.0)
 MOST_ROWS = 50_000  # that formulas are fitted to
-MOST_PARAMETERS = 400  # of one score of all leaves
+MOST_PARAMETERS = 400  # of all leaves with slopes of their own
 LADDER = (48, 32, 24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 MOST_STRUCTURES = 8
 MOST_PROMISING = 3  # of these
@@ -52,11 +52,13 @@ def with_formulas(found: Losses, folds: Sequence[tuple[Targets, TrainingRows]], 
     """
     parts = [(_Part(targets[OWN]), held_out) for targets, held_out in folds]
     losses: Losses = {}
+    n_outputs = folds[0][1].target.shape[1]
+    n_scores = max(1, n_outputs - 1) if folds[0][1].is_classifier else n_outputs
     ridges, best = [Ridge(root) for root in RIDGES], np.inf
     for size in promising(found, parts):
         for own in (False, True) if size.leaves > 1 else (False,):
             terms = min(part.n_features for part, _ in parts)
-            if own and size.leaves * (terms + 1) > MOST_PARAMETERS:
+            if own and size.leaves * (terms + 1) * n_scores > MOST_PARAMETERS:
                 continue
             full = fitted_on_folds(found[size], parts, ridges, own=own)
             if size == CONSTANT:

@@ -219,7 +219,7 @@ def in_given_order(tree: ObliqueTree, order: NDArray[np.int64]) -> ObliqueTree:
     values, weights = tree.values, tree.leaf_weights
     if values.shape[1] == 1:
         sign = 1.0 if order[0] == 0 else -1.0
-        return replace(tree, values=sign * values, leaf_weights=None if weights is None else sign * weights)
+        return replace(tree, values=sign * values, leaf_weights=None if weights is None else sign * weights + 0.0)
     place = np.argsort(order)
     return replace(tree, values=values[:, place], leaf_weights=None if weights is None else weights[:, place])
 
