@@ -122,6 +122,14 @@ def test_linear_leaves_of_the_regressor_by_both_names() -> None:
         ObliqueTreeRegressor(**QUICK, leaves="constant", linear_leaves=True).fit(X, y)
 
 
+def test_the_largest_tree_has_the_leaves_that_are_asked_for() -> None:
+    X, y = graded()
+    linear = ObliqueTreeClassifier(**QUICK, leaves="linear", selection="largest", max_terms=3).fit(X, y).tree_
+    assert linear.leaf_weights is not None
+    assert (linear.leaf_weights != 0).sum(axis=-1).max() == 3
+    assert ObliqueTreeClassifier(**QUICK, selection="largest").fit(X, y).tree_.leaf_weights is None
+
+
 def test_separable_classes_have_bounded_scores() -> None:
     """The strength is chosen by held-out log-loss, so that rows of another sample are not answered with certainty."""
     X = np.random.default_rng(0).normal(size=(200, 3))

@@ -43,8 +43,9 @@ class HeldOutLoss:
     Attributes
     ----------
     losses, errors : lists of arrays
-        The loss of each held-out row, and whether its class is wrong (or its squared error). Where rows come in groups,
-        means of the groups: their rows are not independent, and standard errors must not count them as if they were.
+        The loss of each held-out row by which candidates are ranked, and whether its class is wrong (none for values).
+        Where rows come in groups, means of the groups: their rows are not independent, and standard errors must not
+        count them as if they were.
     weights : list of arrays
     scores : list of arrays of shape (strengths, rows)
         The log-loss, or squared error, with each strength of shrinkage.
@@ -93,6 +94,8 @@ class HeldOutLoss:
 
     def error(self) -> NDArray[np.float64]:
         """Wrong classes, or squared errors, times weights of mean 1."""
+        if not self.errors:
+            return self.score()
         weight = np.concatenate(self.weights)
         return np.concatenate(self.errors) * weight / weight.mean()
 
@@ -192,7 +195,8 @@ def record(
     *scores_and_losses, weight = means_by_group([combined(error, squared), error, *scores], rows)
     found.trees.append(tree)
     found.losses.append(scores_and_losses[0])
-    found.errors.append(scores_and_losses[1])
+    if rows.is_classifier:
+        found.errors.append(scores_and_losses[1])
     found.scores.append(np.array(scores_and_losses[2:]))
     found.weights.append(weight)
 

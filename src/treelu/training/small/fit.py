@@ -53,9 +53,9 @@ from treelu.training.small.cross_validation import (
 )
 from treelu.training.small.distillation import all_targets
 from treelu.training.small.finish import finished_tree
-from treelu.training.small.formulas import with_formulas
+from treelu.training.small.formulas import USUAL_RIDGE, with_formulas
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
-from treelu.training.small.path import CONSTANT, OWN, TRAINED, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, TRAINED, Formula, PathJob, TreeSize, train_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
 from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
@@ -163,6 +163,8 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
+            if config.leaves == "linear" and rows.is_classifier:
+                size = size._replace(formula=Formula(min(limits.max_terms, rows.n_features), own=True))
             sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
@@ -233,7 +235,7 @@ class FinalTraining:
             found = self.losses.get(size)
             soft = one_leaf(self.targets[OWN]) if size.splits == CONSTANT else self._trained(size.splits)
             rows = leaf_rows(self.targets, size.candidate)
-            strength = shrinkage(self.config, found)
+            strength: Any = shrinkage(self.config, found) if found or not size.formula else USUAL_RIDGE
             tree = finished_tree(soft, self.prepared, rows, self.config, strength, size.formula)
             link = {} if size.formula is None or not tree.is_classifier else {"link": tree.link}
             return replace(tree, **{**self.labels, **link})

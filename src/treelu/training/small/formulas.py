@@ -23,6 +23,7 @@ from treelu.training.small.soft_tree import SoftTree
 
 RIDGES = (1.0, 10.0, 100.0, 0.1)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
+USUAL_RIDGE = Ridge(1.0, 10.0)  # where nothing is compared
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
 SCREENING_RIDGE = Ridge(30.0)
 MOST_ROWS = 50_000  # that formulas are fitted to
