@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 KERNELS := $(wildcard src/treelu/kernels/*.[ch])
 
-.PHONY: help setup demo check test lint bench bench-quality bench-size paper docs clean
+.PHONY: help setup demo check test lint bench bench-quality bench-size paper docs package sbom clean
 help:
 	@echo "setup          install everything into .venv"
 	@echo "demo           set up and run the main job on embedded data"
@@ -15,6 +15,8 @@ help:
 	@echo "bench-size     accuracy at a number of leaves and terms, side by side with peers"
 	@echo "paper          the paper's tables and figures"
 	@echo "docs           build the documentation into site/"
+	@echo "package        build the sdist and the wheel, and try each in an empty environment"
+	@echo "sbom           the bill of materials of an installation, CycloneDX, into dist/sbom.json"
 
 $(READY): pyproject.toml setup.py constraints.txt $(KERNELS)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -51,6 +53,14 @@ paper: $(READY)
 
 docs: $(READY)
 	$(BIN)/mkdocs build --strict
+
+package: $(READY)
+	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[release]'
+	$(BIN)/python release/check.py
+
+sbom: $(READY)
+	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[release]'
+	$(BIN)/python release/sbom.py
 
 clean:
 	rm -rf .venv site dist build demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,10 +26,16 @@ if platform.machine() in ("x86_64", "AMD64"):
 class BuildKernels(build_ext):
     """Compiles the kernels at each level, side by side, and links them into one module."""
 
+    def initialize_options(self) -> None:
+        """On Windows, take the compiler that CC names (Clang of MSYS2): the vector types are those of GCC and Clang."""
+        super().initialize_options()
+        if sys.platform == "win32":
+            self.compiler = "mingw32"
+
     def build_extension(self, ext: Extension) -> None:
         command = getattr(self.compiler, "compiler", None)
         if command and not shutil.which(command[0]):
-            raise CompileError(f"treelu needs a C compiler to build its kernels, and {command[0]} was not found")
+            raise CompileError(f"treelu needs GCC or Clang to build its kernels, and {command[0]} was not found")
         with ThreadPoolExecutor() as pool:
             ext.extra_objects = [each for objects in pool.map(self.compile_level, LEVELS) for each in objects]
         super().build_extension(ext)

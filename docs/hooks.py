@@ -9,7 +9,11 @@ _ROLE = re.compile(r":(?:func|meth|class|mod|attr):<code>~?")
 
 
 def on_config(config: Any) -> Any:
-    """Leave out of the menu those results that have not been made yet; their own commands write the pages."""
+    """Put the version into the header; leave out of the menu results that have not been made yet."""
+    version = re.search(
+        r'__version__ = "(.+)"', (Path(config.docs_dir).parent / "src/treelu/__init__.py").read_text("utf-8")
+    )
+    config.site_name = f"treelu {version[1] if version else ''}"
     docs = Path(config.docs_dir)
     for section in config.nav:
         if "Results" in section:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor, load
-from treelu.tree.numbers import numbers_to_read
+from treelu.tree.to_read import numbers_to_read
 
 QUICK: dict[str, Any] = {"n_updates": 40, "max_leaf_nodes": 4, "teacher": None, "random_state": 0}
 

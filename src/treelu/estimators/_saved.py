@@ -34,8 +34,8 @@ from treelu.training.small.fit import chosen_row
 from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
-from treelu.tree.numbers import numbers_to_read
 from treelu.tree.saved import describe_tree, restore_tree
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields

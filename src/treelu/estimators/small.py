@@ -58,6 +58,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "missing": [StrOptions({"error", "indicator"})],
         "cv": ["cv_object"],
         "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
@@ -75,6 +76,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     missing: str = "error"
     cv: Any = None
     n_jobs: int | None = None
+    verbose: bool | int = False
     random_state: Any = None
     linear_leaves: ClassVar[bool] = False  # a parameter of the regressor
 
@@ -109,7 +111,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            config = SmallTreeConfig(**{**parameters_of(self, SmallTreeConfig), "leaves": leaves})
+            given = {**parameters_of(self, SmallTreeConfig), "leaves": leaves}
+            config = SmallTreeConfig(**given, title=type(self).__name__)
             self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
 
@@ -204,7 +207,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         Which size on the path is taken.
 
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
-          weights, thresholds and leaves (``treelu.tree.numbers.numbers_to_read``).
+          weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
           or 4 % of the best loss, whichever is larger.
@@ -236,6 +239,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         if `fit` is given `groups`.
     n_jobs : int, optional
         Threads; None for one, -1 for all processors. The result does not depend on it.
+    verbose : bool
+        Print what is compared: each candidate and its held-out loss, the sizes, and the choice.
     random_state : int, RandomState or None
 
     Attributes
@@ -298,13 +303,13 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, cv, n_jobs, random_state
+monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
-        The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
-        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too, and
-        are drawn a tenth as much. The regions of small locally linear networks are compared with trained splits
-        (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
+        The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
+        towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the
+        teacher, these functions do too, and are shrunk a tenth as much. The regions of small locally linear networks
+        are compared with trained splits (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
 
     Attributes
     ----------

@@ -174,17 +174,17 @@ def _products(graph: _Graph, weights: str, rows: str, numbers: NDArray[np.float6
     return graph.node("Where", graph.node("Equal", weights, null), null, products)
 
 
-def _sum_terms(graph: _Graph, products: str) -> str:
-    """The sum over the features of (rows, features).
+def _sum_terms(graph: _Graph, products: str, axis: int = 1) -> str:
+    """The sum over the features, the last axis, of (rows, features) or (rows, outputs, features).
 
     In float64 from the first feature to the last, the order in which the tree itself adds, so that a row on a boundary
     takes the same side: ReduceSum is free to take any order, CumSum adds one after another.
     """
     if graph.dtype == np.float32:
-        return graph.node("ReduceSum", products, graph.constant(np.array([1]), "features_axis"), keepdims=0)
+        return graph.node("ReduceSum", products, graph.constant(np.array([axis]), f"axis_{axis}"), keepdims=0)
     first = graph.constant(np.array(0), "first_axis")
     last = graph.constant(np.array([-1]), "last_feature")
-    sums = graph.node("CumSum", graph.node("Transpose", products, perm=[1, 0]), first)
+    sums = graph.node("CumSum", graph.node("Transpose", products, perm=[axis, *range(axis)]), first)
     total = graph.node("Gather", sums, last, axis=0)
     return graph.node("Squeeze", total, graph.constant(np.array([0]), "outer_axis"))
 
@@ -199,8 +199,7 @@ def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str, lost: str | None) 
     forms = graph.node("Gather", graph.constant(tree.leaf_weights, "leaf_weights"), leaf)  # (rows, outputs, features)
     rows = graph.node("Unsqueeze", graph.rows, graph.constant(np.array([1]), "outputs_axis"))
     products = _products(graph, forms, rows, tree.leaf_weights)
-    last = graph.constant(np.array([2]), "last_axis")
-    linear = graph.node("ReduceSum", products, last, keepdims=0)
+    linear = _sum_terms(graph, products, axis=2)
     null, axis = graph.constant(np.array(0.0), "zero"), graph.constant(np.array([1]), "outputs_axis")
     lost = graph.node("ReduceSum", graph.node("Mul", linear, null), axis)  # NaN for all outputs where one is not finite
     return graph.node("Add", scores, graph.node("Add", linear, lost))

@@ -1,72 +1,68 @@
-"""How many numbers there are to read in a tree."""
+"""Numbers as people write them: the one formatter of texts, pictures and messages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from decimal import Decimal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from treelu.tree.rows import dense
-
-if TYPE_CHECKING:
-    from treelu.tree.oblique_tree import ObliqueTree
-
-SAME = 1e-9  # relative difference of numbers that are read as one
-SAME_DIRECTION = 1 - 1e-11  # the cosine of weights that differ by the rounding of float32
+_PLAIN = (1e-6, 1e15)  # sizes that are written without a power of ten
 
 
-def numbers_to_read(tree: ObliqueTree) -> int:
-    """How many numbers a reader of the tree meets: its weights, thresholds and leaves.
-
-    - A split counts its weights and 1 for the threshold; weights that several splits share count once.
-    - A constant leaf counts 1, or K − 1 for K classes, whose frequencies add up to 1.
-    - A linear leaf counts 1 for the intercept and 1 for each weight of each score, of which K classes have K − 1, as
-      only differences of scores matter; a weight that several leaves share counts once.
-
-    A logistic regression of D features thus counts D + 1.
+def shown_number(value: float, digits: int = 6) -> str:
+    """A number to so many significant digits, with marks between thousands and without a power of ten where it can be.
 
     Examples
     --------
-    >>> from treelu.tree import ObliqueTree
-    >>> numbers_to_read(ObliqueTree([[1.0, 2.0]], [0.5], [[1, 2]], [[0.0], [1.0]]))
-    5
+    >>> shown_number(1473.2, 3), shown_number(0.000012345, 3), shown_number(1234567.5)
+    ('1,470', '0.0000123', '1,234,570')
+    >>> shown_number(-0.0), shown_number(2.5e-9), shown_number(float("inf"))
+    ('0', '2.5e-09', 'infinity')
     """
-    leaf_weights = tree.leaf_weights
-    values = tree.values
-    if values.shape[1] > 1 and tree.link in ("softmax", "probability"):
-        values = values[:, 1:]
-        leaf_weights = None if leaf_weights is None else leaf_weights[:, 1:] - leaf_weights[:, :1]
-    return split_numbers(dense(tree.weights)) + values.size + formula_numbers(leaf_weights)
+    value, digits = float(value) + 0.0, max(1, digits)
+    if value in (float("inf"), -float("inf")):
+        return "infinity" if value > 0 else "-infinity"
+    short = f"{value:.{digits - 1}e}"
+    if value == value and _PLAIN[0] <= abs(float(short)) < _PLAIN[1]:
+        return f"{Decimal(short).normalize():,f}"
+    return f"{value:.{digits}g}"
 
 
-def split_numbers(weights: NDArray[Any]) -> int:
-    """Thresholds and weights of splits (S, D), whose order and common factors play no part.
+def signed_number(value: float, digits: int) -> str:
+    """The same with a plus sign where it is not negative.
 
     Examples
     --------
-    >>> split_numbers(np.array([[1.0, 2.0], [-2.0, -4.0], [1.0, 0.0]]))
-    6
+    >>> signed_number(1473.2, 3), signed_number(-0.5, 3), signed_number(0.0, 3)
+    ('+1,470', '-0.5', '+0')
     """
-    weights = weights.astype(np.float64)
-    lengths = np.linalg.norm(weights, axis=1, keepdims=True)
-    directions = weights / np.where(lengths == 0, 1.0, lengths)
-    cosines = np.tril(np.abs(directions @ directions.T), -1)
-    is_new = cosines.max(axis=1, initial=0) < SAME_DIRECTION
-    return len(weights) + int(np.count_nonzero(weights[is_new]))
+    text = shown_number(value, digits)
+    return text if text.startswith("-") else f"+{text}"
 
 
-def formula_numbers(leaf_weights: NDArray[np.float64] | None) -> int:
-    """The distinct weights other than 0 of each score and feature in leaf weights (L, K, D).
+def shown_apart(values: Sequence[float], digits: int = 6) -> list[str]:
+    """Numbers with as many digits as show which of them differ, and at least `digits`.
 
     Examples
     --------
-    >>> formula_numbers(np.array([[[1.0, 2.0]], [[1.0, 3.0]]]))
-    3
+    >>> shown_apart([0.5, 0.5 + 1e-8]), shown_apart([2.0, 2.0]), shown_apart([3.391, 3.39], 3)
+    (['0.5', '0.50000001'], ['2', '2'], ['3.391', '3.39'])
     """
-    if leaf_weights is None or not leaf_weights.size:
-        return 0
-    ordered = np.sort(leaf_weights, axis=0)
-    is_new = np.ones(ordered.shape, bool)
-    is_new[1:] = np.diff(ordered, axis=0) > SAME * np.abs(ordered).max(axis=0)
-    return int((is_new & (ordered != 0)).sum())
+    for more in range(digits, 18):
+        texts = [shown_number(value, more) for value in values]
+        if len(set(texts)) >= len(set(map(float, values))):
+            break
+    return texts
+
+
+def short_number(value: float, digits: int | None = None) -> str:
+    """A threshold or a weight: to so many digits; by default as it is where six do, else to three.
+
+    Examples
+    --------
+    >>> short_number(52348.5), short_number(0.12345678), short_number(0.12345678, 4)
+    ('52,348.5', '0.123', '0.1235')
+    """
+    if digits is not None:
+        return shown_number(value, digits)
+    text = shown_number(value)
+    return text if float(text.replace(",", "")) == value else shown_number(value, 3)

@@ -56,12 +56,13 @@ from treelu.training.small.finish import finished_tree
 from treelu.training.small.formulas import USUAL_RIDGE, with_formulas
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.path import CONSTANT, OWN, TRAINED, Formula, PathJob, TreeSize, train_path
+from treelu.training.small.progress import show_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
 from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 from treelu.tree import ObliqueTree
-from treelu.tree.numbers import numbers_to_read
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +169,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
             sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
-            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads)
+            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads, config.show)
             if rows.is_classifier and config.leaves != "constant" and rows.signs is None:
                 losses |= with_formulas(losses, folds, limits.max_terms)
             compared = [size for size in losses if size.formula or config.leaves != "linear"] or list(losses)
@@ -181,6 +182,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
     if not losses:
         table["numbers"] = numbers_to_read(tree)
+    show_path(config.show, table)
     return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
 
 

@@ -112,7 +112,7 @@ class Hierarchy:
         Examples
         --------
         >>> Q, R = Hierarchy.of(np.array([[1, 2]])).precisions(Ridge(root=1.0, change=2.0))
-        >>> Q.tolist(), R.round(2).tolist()
+        >>> Q.round(2).tolist(), R.round(2).tolist()
         ([[1.2, -0.8], [-0.8, 1.2]], [[0.1, -0.1], [-0.1, 0.1]])
         """
         root, change = max(ridge.root, SMALLEST), max(ridge.change, SMALLEST)
