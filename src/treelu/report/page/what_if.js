@@ -8,8 +8,8 @@ class WhatIf {
     this.app = app;
     this.box = byId("what-if");
     this.button = h("button", { type: "button", class: "quiet", id: "what-if-open", "aria-expanded": "false", "aria-controls": "what-if", onclick: () => (this.box.hidden ? this.start() : this.close()) }, "What if…");
-    this.columns = whatIfColumns(app.summary);
-    if (app.reader && this.columns.length) byId("row-type").after(this.button);
+    this.columns = app.reader ? whatIfColumns(app.summary) : [];
+    if (this.columns.length) byId("row-type").after(this.button);
   }
 
   /** Begin with the followed row, else with the first listed one, else with a usual one. */
