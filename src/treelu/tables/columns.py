@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
+from treelu.tables.missing import mark_missing
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 from treelu.tables.paths import TableError
 from treelu.tables.unseen import UnseenValues
@@ -79,8 +80,10 @@ class NumberColumn:
             raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
         if found is not None:
             column = column.astype(object)  # missing values alone
-        if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
-            column = column.mask(to_texts(column).isin(self.strays))
+        if any(
+            self.style.parse(text) is not None for text in self.strays
+        ):  # codes, and texts that could not be read yet
+            column = mark_missing(column, self.strays)
         values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from shlex import quote
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn, alike
-from treelu.tables.dates import DateOrder, mixed_dates, parse_dates, recognise_compact_date, recognise_date
+from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.layout import check_columns_named
+from treelu.tables.missing import mark_missing, missing_of
 from treelu.tables.numbers import (
     NumberFormat,
-    beyond_floats,
     decimal_marks,
     leading_zeros,
     number_format,
@@ -26,6 +26,7 @@ from treelu.tables.numbers import (
     unit_format,
 )
 from treelu.tables.paths import TableError
+from treelu.tables.suspects import column_suspects
 from treelu.tables.unseen import UnseenValues
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class TableEncoder:
     """
 
     columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...] = ()  # columns that are no features, each with the reason
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -112,6 +114,7 @@ class TableEncoder:
         max_categories: int = MAX_CATEGORIES,
         decimal: str | None = None,
         dates: DateOrder | None = None,
+        missing: Sequence[str] = (),
     ) -> TableEncoder:
         """Decide how each column becomes features, from training rows.
 
@@ -137,6 +140,8 @@ class TableEncoder:
             The decimal mark; by default recognised in each column.
         dates : {"day-first", "month-first"}, optional
             How to read 03/04/2021; by default recognised where a value tells.
+        missing : sequence of str
+            What stands for a missing value in columns of numbers, such as "-999", in the rows here and in later ones.
         """
         columns: list[Column] = []
         left_out: dict[str, str] = {}
@@ -145,8 +150,10 @@ class TableEncoder:
             if name == smiles:
                 columns.append(SmilesColumn.learn(frame[name], blocks, radius, n_bits, note))
                 continue
+            absent = missing_of(str(name), missing)
+            cells = mark_missing(frame[name], absent)
             learned = _learn_column(
-                frame[name],
+                cells,
                 note,
                 "text" if name in text else "number" if name in numbers else None,
                 max_categories=max_categories,
@@ -157,8 +164,10 @@ class TableEncoder:
             if isinstance(learned, str):
                 left_out[str(name)] = learned
                 continue
+            if isinstance(learned, NumberColumn) and absent:
+                learned = replace(learned, strays=tuple(dict.fromkeys((*learned.strays, *absent))))
             columns.append(learned)
-            for warning in _column_warnings(frame[name], learned):
+            for warning in column_suspects(cells, learned):
                 (warn or note)(f"column {name!r}{warning}")
         if left_out:
             count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
@@ -170,7 +179,7 @@ class TableEncoder:
                 if left_out
                 else "the table has no column besides the target; there is nothing to learn from"
             )
-        return cls(tuple(columns))
+        return cls(tuple(columns), tuple(left_out.items()))
 
     def with_decimal(self, mark: str | None) -> TableEncoder:
         """The same for tables with another decimal mark; None changes nothing."""
@@ -183,7 +192,7 @@ class TableEncoder:
                 between = style.thousands if style.thousands in ("", " ", "'") else style.decimal
                 column = replace(column, style=NumberFormat(mark, between, style.marks))
             columns.append(column)
-        return TableEncoder(tuple(columns))
+        return replace(self, columns=tuple(columns))
 
     def encode(
         self,
@@ -247,7 +256,8 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"columns": [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]}
+        columns = [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]
+        return {"columns": columns} | ({"left_out": dict(self.left_out)} if self.left_out else {})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableEncoder:
@@ -259,7 +269,10 @@ class TableEncoder:
             columns.append(KINDS[column["kind"]].from_dict(column["name"], column))
         if not columns or sum(isinstance(column, SmilesColumn) for column in columns) > 1:
             raise ValueError("an encoder needs at least one column, and at most one of molecules")
-        return cls(tuple(columns))
+        left_out = data.get("left_out", {})
+        if not isinstance(left_out, dict) or not all(isinstance(text, str) for text in (*left_out, *left_out.values())):
+            raise ValueError("left_out must give a text for each column")
+        return cls(tuple(columns), tuple(left_out.items()))
 
 
 def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | None = None) -> None:
@@ -341,50 +354,3 @@ def _useless(values: Any, what: str = "value") -> str | None:
     if not column.notna().any():
         return "it has no values"
     return f"it has one {what} only" if column.nunique(dropna=what == "date") == 1 else None
-
-
-def _column_warnings(column: pd.Series, learned: NumberColumn | TextColumn | DateColumn) -> Iterator[str]:
-    """What may be wrong with a column that can be read: row numbers, outliers, lost digits, two spellings."""
-    name = quote(str(column.name))
-    if isinstance(learned, TextColumn):
-        if pair := alike(learned.categories):
-            yield f": {pair[0]!r} and {pair[1]!r} are two categories; write them alike if they are one"
-        if dates := mixed_dates(column):
-            yield (
-                f" seems to hold dates, written in several ways ({dates[0]!r}, {dates[1]!r}); write them alike, so "
-                "that they are read as dates"
-            )
-        return
-    if isinstance(learned, DateColumn):
-        values: Any = parse_dates(column, learned.format)
-    else:
-        values, _ = to_numbers(column, learned.style)
-    if len(column) >= 20 and (values[1:] > values[:-1]).all():
-        yield f" only rises from row to row; --drop {name} if it numbers the rows"
-        return
-    if isinstance(learned, DateColumn):
-        return
-    if found := far_values(values):
-        low, high, far = found
-        yield (
-            f": {len(far):,} of {len(values):,} values lie far from the others, such as {far[0]:.6g} (nearly all are "
-            f"from {low:.6g} to {high:.6g}); typing errors?"
-        )
-    if len(large := beyond_floats(column)):
-        yield f": numbers such as {large[0]} have more digits than are kept; --text {name} if they are codes"
-
-
-def far_values(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]] | None:
-    """The range of nearly all values, and the few that lie more than thirty times as far out; None without such."""
-    known = values[np.isfinite(values)]
-    if len(known) < 50:
-        return None
-    low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
-    reach = high - low
-    if not reach > 0:
-        return None
-    far = np.abs(known - middle) > 30 * reach
-    if not far.any() or far.mean() > 0.05:
-        return None
-    near = known[~far]
-    return float(near.min()), float(near.max()), known[far]
