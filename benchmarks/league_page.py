@@ -17,7 +17,7 @@ TITLES = {
     "small tree": "**small tree**", "small tree, constant leaves": "**small tree**, `leaves=\"constant\"`",
     "CART": "CART, size by log-loss or squared error", "CART by accuracy": "CART, size by accuracy",
     "linear": "logistic or ridge regression", "YDF tree": "YDF, one tree", "LCN": "**LCN**", "LLN": "**LLN**",
-    "stack": "**stack**", "stack without networks": "the stack's trees, without networks", "ELCN": "**ELCN**",
+    "stack": "**stack**", "stack without networks": "the stack without networks", "ELCN": "**ELCN**",
     "forest": "random forest of 500",
 }  # fmt: skip
 READABLE = ("small tree, constant leaves", "linear", "EBM", "CART", "CART by accuracy", "YDF tree", "STree", "Cubist")
