@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tables.columns import Column, DateColumn, NumberColumn, TextColumn, alike
-from treelu.tables.dates import mixed_dates, parse_dates
-from treelu.tables.numbers import beyond_floats, to_numbers
+from treelu.tables.dates import parse_dates
+from treelu.tables.numbers import CENSORS, beyond_floats, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ _TOTAL = re.compile(
 def column_suspects(column: pd.Series, learned: Column) -> Iterator[str]:
     """What may be wrong with a column that can be read."""
     if isinstance(learned, TextColumn):
-        yield from _text_suspects(column, learned)
+        yield from _text_suspects(learned)
         return
     if isinstance(learned, DateColumn):
         values: Any = parse_dates(column, learned.format)
@@ -42,18 +42,14 @@ def column_suspects(column: pd.Series, learned: Column) -> Iterator[str]:
     if reason := _identifies(column.name, values):
         yield f" {reason}; --drop {quote(str(column.name))} if it numbers the rows"
     elif isinstance(learned, NumberColumn):
+        yield from _censored(column, learned)
         yield from _number_suspects(column, values)
 
 
-def _text_suspects(column: pd.Series, learned: TextColumn) -> Iterator[str]:
-    """Two spellings, and dates that could not be read."""
+def _text_suspects(learned: TextColumn) -> Iterator[str]:
+    """Two spellings."""
     if pair := alike(learned.categories):
         yield f": {pair[0]!r} and {pair[1]!r} are two categories; write them alike if they are one"
-    if dates := mixed_dates(column):
-        yield (
-            f" seems to hold dates, written in several ways ({dates[0]!r}, {dates[1]!r}); write them alike, so that "
-            "they are read as dates"
-        )
 
 
 def _identifies(name: Any, values: NDArray[Any]) -> str | None:
@@ -74,6 +70,17 @@ def _identifies(name: Any, values: NDArray[Any]) -> str | None:
         if distinct >= _DISTINCT * len(known) and (_ID_NAME.fullmatch(text) or _ID_CASE.fullmatch(text)):
             return f"has {distinct:,} different integers in {len(known):,} rows"
     return None
+
+
+def _censored(column: pd.Series, learned: NumberColumn) -> Iterator[str]:
+    """Bounds among the numbers, such as "<5" of a laboratory."""
+    censors = tuple(mark for mark in learned.style.marks if mark in CENSORS)
+    if not censors:
+        return
+    bounds = to_texts(column).dropna()
+    bounds = bounds[bounds.str.startswith(censors)]
+    examples = ", ".join(repr(text) for text in bounds.unique()[:3])
+    yield f": {len(bounds):,} of {len(column):,} values are bounds ({examples}), read as the numbers in them"
 
 
 def _number_suspects(column: pd.Series, values: NDArray[np.float64]) -> Iterator[str]:
