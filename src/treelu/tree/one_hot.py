@@ -70,9 +70,9 @@ def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> Obl
     biases, values = np.array(tree.biases), np.array(tree.values)
     leaf_weights = None if tree.leaf_weights is None else np.array(tree.leaf_weights)
     for kept, gone in pairs:
-        biases += _moved(weights, kept, gone)
+        biases += one_term(weights, kept, gone)
         if leaf_weights is not None:
-            values += _moved(leaf_weights, kept, gone)
+            values += one_term(leaf_weights, kept, gone)
     found: Any = sparse.csr_array(weights) if sparse.issparse(tree.weights) else weights
     return replace(tree, weights=found, biases=biases, values=values, leaf_weights=leaf_weights)
 
@@ -84,8 +84,16 @@ def _kept_first(tree: ObliqueTree, pair: tuple[int, int]) -> tuple[int, int]:
     return (first, second) if ending in YES else (second, first)
 
 
-def _moved(weights: np.ndarray, kept: int, gone: int) -> np.ndarray:
-    """What joins the constants; the weights (…, features) are changed where both have one."""
+def one_term(weights: np.ndarray, kept: int, gone: int) -> np.ndarray:
+    """Give one of two features the weight of both, in place, where both have one; what joins the constants.
+
+    Examples
+    --------
+    >>> weights = np.array([[2.0, -1.0], [2.0, 0.0]])
+    >>> one_term(weights, 1, 0), weights
+    (array([2., 0.]), array([[ 0., -3.],
+           [ 2.,  0.]]))
+    """
     both = (weights[..., kept] != 0) & (weights[..., gone] != 0)
     constant = np.where(both, weights[..., gone], 0.0)
     weights[..., kept] -= constant

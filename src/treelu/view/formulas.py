@@ -87,7 +87,7 @@ def prediction_ranges(tree: ObliqueTree, bounds: Any = None) -> list[tuple[float
 
     That is for all rows of the leaf within bounds, by linear programmes, and not only for the training rows: a row that
     comes tomorrow may be another one. None for a leaf that no such row comes to; and for all leaves where there are no
-    bounds, more than 64 leaves, several values, or more than two classes: their probabilities are monotone in no formula.
+    bounds, more than 64 leaves, several values, or more than two classes (probabilities monotone in no formula).
 
     Parameters
     ----------
