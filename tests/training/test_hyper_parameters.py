@@ -133,6 +133,9 @@ def test_trials_make_half_of_the_planned_updates_with_twice_the_learning_rate(mo
     trainings.clear()
     LCNClassifier(depth=2, drop_connect=0.1, epochs=4, random_state=0).fit(X, X[:, 0] > 0)
     assert [(one["updates_per_epoch"], one["learning_rate"]) for one in trainings] == [(None, 0.01)] * 3
+    trainings.clear()
+    LCNRegressor(depth=2, drop_connect=0.1, smoothing=0, random_state=0).fit(X, X[:, 0])
+    assert [(one["updates_per_epoch"], one["learning_rate"]) for one in trainings] == [(40, 0.01)] * 4
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])

@@ -185,18 +185,19 @@ def choose(
     candidates = config.candidates(len(dataset), dataset.table.shape[1])
     if len(candidates) == 1 and (validation is not None or not config.training.temper):
         return Choice(candidates[0], None)  # validation rows give the tempering later
-    race, share = Race(candidates), trial_share(dataset.targets.n_outputs)
+    race = Race(candidates, is_short=dataset.targets.task != "regression")
+    share, haste = trial_share(dataset.targets.n_outputs), TRIAL_HASTE if race.is_short else 1
     by_user = dataset.targets.folding is not None and dataset.targets.folding.by_user
     for train_part, test in folds(dataset, seed) if validation is None else [(dataset, validation)]:
         part = train_part if trained_on is None else replace(train_part, targets=trained_on)
         n_jobs = min(n_threads(), len(race.left))
         networks = []
         if n_jobs > 1:  # the kernels run without Python's lock
-            trial = partial(_train_in_one_thread, part, config.quiet, seed=seed, share=share)
+            trial = partial(_train_in_one_thread, part, config.quiet, seed=seed, share=share, haste=haste)
             networks = list(in_order(trial, race.left, n_jobs))
         else:
             for candidate in race.left:
-                networks.append(train_once(part, config.quiet, candidate, seed, share=share, haste=TRIAL_HASTE)[0])
+                networks.append(train_once(part, config.quiet, candidate, seed, share=share, haste=haste)[0])
         scores = [evaluate(network, test.table, test.index) for network in networks]
         race.add_fold(test, scores, config.title if config.verbose else None)
         if race.is_over and not by_user:
@@ -205,10 +206,10 @@ def choose(
 
 
 def _train_in_one_thread(
-    dataset: Dataset, config: NetworkConfig, chosen: HyperParameters, seed: int, share: float
+    dataset: Dataset, config: NetworkConfig, chosen: HyperParameters, seed: int, share: float, haste: int
 ) -> NeuronChain:
     with limited(1):
-        return train_once(dataset, config, chosen, seed, share=share, haste=TRIAL_HASTE)[0]
+        return train_once(dataset, config, chosen, seed, share=share, haste=haste)[0]
 
 
 def train_once(
