@@ -88,7 +88,7 @@ def _run(code: str, *arguments: str, home: Path | None = None) -> None:
     path = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path} if path else None
     command = [sys.executable, "-c", code, *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
 
 
 def _seconds_of_children() -> float:
