@@ -182,7 +182,9 @@ class SummedEnsemble(NetworkEnsemble):
         X, weight = self._read_piece(X, y, sample_weight)
         known = encoding if fitted is None else fitted.reading.encoding
         X, targets = rows_that_count(X, known.targets(y, weight))
-        reading = Reading.learn(X, known, shared.standardize, shared.missing) if fitted is None else fitted.reading
+        reading = (
+            Reading.learn(X, known, shared.standardize, shared.missing) if fitted is None else fitted.reading.joined(X)
+        )
         config = replace(self._config(), n_estimators=1 if fitted is None else len(fitted.ensemble) + 1)
         dataset, (seed,) = Dataset(reading.table(X), targets), draw_seeds(self.random_state, 1)
         self.fitted_ = fit_ensemble(dataset, config, reading, seed, start=fitted, can_hold_out=False)
