@@ -15,7 +15,7 @@ from scipy import sparse
 from treelu.tree.missing import MissingValues
 
 _BLOCK = 2**16  # entries that are looked at at once
-_SAMPLE = 2_000  # rows in which one-hot groups are looked for, before all rows are
+_SAMPLE = 500  # rows in which one-hot groups are looked for, before all rows are
 _MOST_BINARY = 4_096  # features of 0 and 1 beyond which they are not looked for
 
 
@@ -91,7 +91,8 @@ class Observed:
 
         A missing value was not observed: what fills it does not count.
         """
-        rows: Any = X.tocsr() if sparse.issparse(X) else np.asarray(X)
+        given: Any = X
+        rows = given.tocsr() if sparse.issparse(X) else np.asarray(X)
         if rows.ndim != 2 or not rows.shape[0]:
             raise ValueError(f"X must have rows, got shape {rows.shape}")
         low, high, integers = _of_sparse(rows) if sparse.issparse(rows) else _of_dense(rows, missing)
