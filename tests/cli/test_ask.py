@@ -18,7 +18,8 @@ from tests.cli.conftest import Type
 from treelu.cli import ask as asking
 from treelu.cli.model import QueriedModel
 from treelu.cli.options import AskOptions
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
 
 

@@ -16,7 +16,7 @@ from treelu.cli.prepare import prepare
 from treelu.cli.train import make_estimator, train
 from treelu.persistence import save
 from treelu.persistence.files import write_atomically
-from treelu.tables import TableModel
+from treelu.persistence.table_model import TableModel
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,8 +29,8 @@ from treelu.cli.prepare import Prepared, TableRows, prepare_files
 from treelu.cli.train import choose_estimator, train
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
+from treelu.persistence.table_model import TableModel
 from treelu.report.queries import SECONDS
-from treelu.tables import TableModel
 
 REPORT = "report.html"
 _KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from treelu.cli.columns import ColumnQueries
 from treelu.cli.messages import InputError
 from treelu.cli.options import AskOptions
 from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
 from treelu.persistence import load
-from treelu.tables import TableModel
-from treelu.tables.queries import ColumnQueries
+from treelu.persistence.table_model import TableModel
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits, read_limits

@@ -277,6 +277,7 @@ class PredictOptions:
     data: str = _data()
     out: Path | None = _out()
     keep: list[str] = columns("Columns to copy into the output (a,b,c).")
+    strict: bool = flag("Refuse a table with values that no training row had.", "--strict")
     reading: ReadOptions = ReadOptions()
     force: bool = _force()
     as_json: bool = flag("Print one JSON object per line instead of CSV.", "--json")

@@ -20,17 +20,9 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, step
 from treelu.cli.options import ColumnOptions, FitOptions, ReadOptions
 from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
+from treelu.persistence.table_model import TableModel
 from treelu.report.digest import RowDigest
-from treelu.tables import (
-    TableEncoder,
-    TableError,
-    TableModel,
-    TableTargets,
-    Task,
-    check_columns,
-    read_table,
-    read_targets,
-)
+from treelu.tables import TableEncoder, TableError, TableTargets, Task, check_columns, read_table, read_targets
 from treelu.tables.encoder import far_values
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat

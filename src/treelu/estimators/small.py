@@ -57,6 +57,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "missing": [StrOptions({"error", "indicator"})],
         "cv": ["cv_object"],
         "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
@@ -73,6 +74,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     missing: str = "error"
     cv: Any = None
     n_jobs: int | None = None
+    verbose: bool | int = False
     random_state: Any = None
     linear_leaves: ClassVar[bool] = False  # a parameter of the regressor
 
@@ -108,7 +110,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig))
+            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig), title=type(self).__name__)
             self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
 
@@ -216,6 +218,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         if `fit` is given `groups`.
     n_jobs : int, optional
         Threads; None for one, -1 for all processors. The result does not depend on it.
+    verbose : bool
+        Print what is compared: each candidate and its held-out loss, the sizes, and the choice.
     random_state : int, RandomState or None
 
     Attributes
@@ -276,7 +280,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, cv, n_jobs, random_state
+monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
         A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by

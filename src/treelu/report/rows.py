@@ -89,11 +89,16 @@ def tree_rows(X: Any, tree: ObliqueTree) -> Rows:
     return float_rows(tree.read_rows(X.iloc[:, [place[name] for name in own]], every_column=True))
 
 
-def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
-    """Rows as float64, dense or CSR, and finite."""
+def any_rows(X: Any) -> Rows:
+    """Rows as float64, dense or CSR."""
     if hasattr(X, "columns"):
         X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
-    rows: Rows = as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    return as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
+    """Rows as float64, dense or CSR, and finite."""
+    rows = any_rows(X)
     if missing is not None:
         rows = missing.fill(rows)[:, : len(missing.fills)]
     if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():

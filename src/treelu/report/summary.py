@@ -14,6 +14,7 @@ from treelu.report.nodes import describe_tree
 from treelu.report.predictions import Scoring, add_predictions, as_list
 from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical
 from treelu.report.scores import positive_class
+from treelu.report.yardsticks import verdicts
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def summarize(
     name : str, optional
         Name of the model; by default the estimator's class, else "Tree".
     baselines : mapping of name to ObliqueTree or fitted estimator, optional
-        Models to stand beside it, such as ``{"CART": fit_cart(X_train, y_train, classifier=True)}``.
+        Models to stand beside it, such as ``fit_yardsticks(X_train, y_train, classifier=True)``.
     history : History or iterable of mappings, optional
         Training curves: an estimator's ``history_`` (by default that of ``estimator``, where it has one), or
         for each epoch a mapping with ``epoch`` and any numbers (``train_loss``, ``valid_score``, …).
@@ -150,6 +151,7 @@ def summarize(
         "positive": _positive(rows, options.get("positive")),
         "threshold": options.get("threshold", 0.5),
         "baseline": None,
+        "verdicts": [],
         "classes": None if classes is None else [str(label) for label in classes],
         "n_rows": None if rows is None else len(rows.numbers),
         "features": features,
@@ -168,6 +170,7 @@ def summarize(
         predicting = [model for model, _ in models.values()]
         found = add_predictions(summary, predicting, options.get("predictions") or {}, scoring)
         found += [TRAINING_ROWS] if rows_are == "training" else []
+        summary["verdicts"] = verdicts(summary)
         summary["warnings"] += [line for line in found if line not in summary["warnings"]]
     draw_feature = options.get("draw_feature")
     if draw_feature is not None:

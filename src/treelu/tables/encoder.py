@@ -26,6 +26,7 @@ from treelu.tables.numbers import (
     unit_format,
 )
 from treelu.tables.paths import TableError
+from treelu.tables.unseen import UnseenValues
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,6 +193,7 @@ class TableEncoder:
         lenient: bool = False,
         first_row: int = 0,
         unused: Collection[str] = (),
+        unseen: UnseenValues | None = None,
     ) -> Encoded:
         """Features of a table's rows.
 
@@ -200,13 +202,16 @@ class TableEncoder:
         frame : DataFrame
             Must have all columns that were learned, but for those in `unused`; others are ignored.
         note : callable, optional
-            Called with a sentence about values that no training row had.
+            Called with a sentence about values that were read in another way than training rows were; and about those
+            that no training row had, unless `unseen` gathers them.
         lenient : bool
             Whether a text among numbers counts as missing; otherwise it is an error that names the row.
         first_row : int
             Number of the first row in its file, for messages.
         unused : collection of str
             Columns that the model does not look at: they are not read and their features are 0.
+        unseen : UnseenValues, optional
+            Gathers the values that no training row had.
 
         Returns
         -------
@@ -215,7 +220,8 @@ class TableEncoder:
         """
         import pandas as pd
 
-        note = note or (lambda text: None)
+        note, gathered = note or (lambda text: None), UnseenValues() if unseen is None else unseen
+        gathered.n_rows += len(frame)
         used = {column.name for column in self.columns if column.name not in unused}
         check_columns([column.name for column in self.columns if column.name in used], frame)
         # models of version 0.1 kept the blanks around names
@@ -233,7 +239,10 @@ class TableEncoder:
             elif isinstance(column, SmilesColumn):
                 parts.append(bits)
             else:
-                parts.append(column.encode(cells[column.name], note, lenient=lenient, first_row=first_row)[rows])
+                cell = cells[column.name]
+                parts.append(column.encode(cell, note, gathered, lenient=lenient, first_row=first_row)[rows])
+        for sentence in (*gathered.warnings(), *gathered.notes()) if unseen is None else ():
+            note(sentence)
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from treelu.training.small.candidates import (
     regularised,
     trained_candidates,
 )
-from treelu.training.small.config import TreeLimits
+from treelu.training.small.config import Show, TreeLimits, silent
 from treelu.training.small.leaves import (
     STRENGTHS,
     combined,
@@ -26,6 +26,7 @@ from treelu.training.small.leaves import (
     row_losses,
 )
 from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
+from treelu.training.small.progress import candidate_text
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
@@ -76,7 +77,12 @@ Losses = dict[TreeSize, HeldOutLoss]
 
 
 def cross_validate(
-    folds: Sequence[tuple[Targets, TrainingRows]], limits: TreeLimits, starts: StartTrees, seed: int, n_jobs: int
+    folds: Sequence[tuple[Targets, TrainingRows]],
+    limits: TreeLimits,
+    starts: StartTrees,
+    seed: int,
+    n_jobs: int,
+    show: Show = silent,
 ) -> Losses:
     """Held-out losses of all sizes on the paths of four kinds of candidates.
 
@@ -93,6 +99,8 @@ def cross_validate(
     seed : int
     n_jobs : int
         Threads, on which the result does not depend.
+    show : callable, optional
+        Gets a line for each candidate on each fold of the races, and for each winner.
     """
     rows, kinds = folds[0][0][OWN], list(folds[0][0])
 
@@ -109,13 +117,18 @@ def cross_validate(
                 targets, held_out = folds[fold]
                 for size, tree in path:
                     add_loss(losses, size, tree, leaf_rows(targets, job.candidate), held_out)
+                if is_trial:
+                    loss = trial_loss(losses, job.candidate)
+                    show(f"tries {candidate_text(job.candidate)}: loss {loss:.4f} on folds 1 to {fold + 1}")
 
     def race(trials: Losses, left: list[Candidate]) -> list[Candidate]:
         """Successive halving: after each fold the best third of the candidates, at least two, go on to the next."""
         for fold in range(1, len(folds)):
             left = ranked(trials, left)[: max(2, len(left) // 3)]
             evaluate(trials, left, [fold], is_trial=True)
-        return ranked(trials, left)[:1]
+        winner = ranked(trials, left)[:1]
+        show(f"goes on with {candidate_text(*winner)}: all sizes")
+        return winner
 
     every = range(len(folds))
     found: Losses = {}
@@ -145,10 +158,12 @@ def leaf_rows(targets: Targets, candidate: Candidate) -> TrainingRows:
 
 def ranked(trials: Losses, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Candidates by the mean loss of their trials, the least first."""
-    means = {size: found.loss().mean() for size, found in trials.items()}
-    return sorted(
-        candidates, key=lambda candidate: np.mean([means[size] for size in means if size.candidate == candidate])
-    )
+    return sorted(candidates, key=lambda candidate: trial_loss(trials, candidate))
+
+
+def trial_loss(trials: Losses, candidate: Candidate) -> float:
+    """The mean loss of a candidate's trials on the rows held out so far."""
+    return float(np.mean([found.loss().mean() for size, found in trials.items() if size.candidate == candidate]))
 
 
 def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:

@@ -55,6 +55,7 @@ from treelu.training.small.distillation import all_targets
 from treelu.training.small.finish import finished_tree
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
 from treelu.training.small.path import CONSTANT, OWN, TRAINED, PathJob, TreeSize, train_path
+from treelu.training.small.progress import show_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
 from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
@@ -166,7 +167,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
             sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
-            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads)
+            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads, config.show)
             sizes = {size: found.typical_size for size, found in losses.items()}
     training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
     table = path_table(losses, sizes, config.selection)
@@ -174,6 +175,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     chosen = chosen_row(table)
     tree = training.tree(steps[chosen])
     table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
+    show_path(config.show, table)
     return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
 
 
