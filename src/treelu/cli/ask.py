@@ -132,8 +132,8 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
         row = short_numbers(x, found.row, np.flatnonzero(permitted.whole), accepted)
         ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
-    text = _goal_text(queried, options, now)
-    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided, not options.anywhere)
+    text, observed = _goal_text(queried, options, now), not options.anywhere and queried.tree.observed is not None
+    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided, observed)
 
 
 def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:

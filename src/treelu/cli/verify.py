@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from treelu.tree.queries.limits import Limits
 from treelu.tree.queries.properties import Verdict
 from treelu.tree.queries.words import number, text_table
 from treelu.tree.rows import dense
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_COLUMNS = 20  # of a table that are all printed; of a wider one those that the tree uses
 
@@ -47,7 +45,9 @@ def verify_model(options: VerifyOptions) -> bool:
         for one in checked:
             tell("\n".join(one.lines()))
     if options.out is not None:
-        _write_rows(checked, options)
+        said = _write_rows(checked, options.out)
+        if not options.as_json:
+            tell(said)
     return all(one.verdict for one in checked)
 
 
@@ -180,25 +180,31 @@ class Verification:
     ) -> Claim:
         words = f"{name} never {'falls' if sign > 0 else 'rises'} when {shown_name(column)} rises"
         tree, columns = self.queried.tree, self.columns
-        method = partial(tree.rises if sign > 0 else tree.falls, **asked, **self.permitted)
+        rises, falls = (partial(one, **asked, **self.permitted) for one in (tree.rises, tree.falls))
+        method, other = (rises, falls) if sign > 0 else (falls, rises)
         if column in columns.dates:
-            ask: Callable[[], Verdict] = partial(self._date_verdict, column, method, words)
+            ask: Callable[[], Verdict] = partial(self._date_verdict, column, method, other, words)
         else:
             option = "--rises" if sign > 0 else "--falls"
             ask = partial(method, columns.number_columns([column], option)[column])
         return Claim(words, ask, value, _goes(value, sign), column, sign)
 
-    def _date_verdict(self, column: str, method: Callable[[int], Verdict], words: str) -> Verdict:
-        """A later date has a higher year and more days, so it is enough that both rise; other parts go up and down."""
+    def _date_verdict(
+        self, column: str, method: Callable[[int], Verdict], other: Callable[[int], Verdict], words: str
+    ) -> Verdict:
+        """A later date has a higher year and more days, so it is enough that both rise; other parts go up and down.
+
+        Where that is not proved, the rows are those to try with real dates: each is at a split on a part of the date.
+        """
         tree, parts = self.queried.tree, self.columns.dates[column].parts
-        used = set(tree.used_features().tolist())
-        places = dict(zip(parts, self.columns.places[column], strict=False))
-        reads = [part for part in parts if places[part] in used]
-        verdicts = [method(places[part]) for part in reads if part in ("year", DAYS)] or [method(places[DAYS])]
-        rows = np.concatenate([verdict.rows for verdict in verdicts])
-        proved = all(verdicts) and set(reads) <= {"year", DAYS}
-        if not len(rows):
-            rows = self.limits.centre()[None]
+        places, used = self.columns.places[column], set(tree.used_features().tolist())
+        reads = [(part, place) for part, place in zip(parts, places, strict=False) if place in used]
+        verdicts = [method(place) for part, place in reads if part in ("year", DAYS)]
+        verdicts = verdicts or [method(places[parts.index(DAYS)])]
+        proved = all(verdicts) and all(part in ("year", DAYS) for part, _ in reads)
+        if not proved:
+            verdicts += [one(place) for one in (method, other) for part, place in reads if part not in ("year", DAYS)]
+        rows = np.concatenate([*(verdict.rows for verdict in verdicts), self.limits.centre()[None]])
         return replace(verdicts[0], claim=words, holds=proved, decided=proved, rows=rows[: 0 if proved else None],
                        n_solved=sum(verdict.n_solved for verdict in verdicts))  # fmt: skip
 
@@ -264,16 +270,14 @@ def _beyond(value: Callable[[np.ndarray], np.ndarray], limit: float, sign: int) 
     return lambda first, second: sign * (value(first) - limit) > 0
 
 
-def _write_rows(checked: Sequence[Checked], options: VerifyOptions) -> None:
-    """The rows that refute, as a CSV file."""
+def _write_rows(checked: Sequence[Checked], out: Path) -> str:
+    """The rows that refute, as a CSV file; what was written, in words."""
     import pandas as pd
 
-    assert options.out is not None
     rows = [row for one in checked for row in one.rows]
     if not rows:
-        tell(f"no row refutes; {options.out} was not written")
-        return
-    frame: pd.DataFrame = pd.DataFrame(rows)
+        return f"no row refutes; {out} was not written"
     commas = any("," in cell for row in rows for cell in row.values())
-    write_atomically(options.out, frame.to_csv(index=False, sep=";" if commas else ",", lineterminator="\n").encode())
-    tell(f"{options.out}: {count(len(rows), 'row')}")
+    text = pd.DataFrame(rows).to_csv(index=False, sep=";" if commas else ",", lineterminator="\n")
+    write_atomically(out, text.encode())
+    return f"{out}: {count(len(rows), 'row')}"
