@@ -52,9 +52,10 @@ def real_dates(name: str, columns: ColumnQueries, limits: Limits) -> np.ndarray:
     return found[inside.all(axis=1)]
 
 
-def shortened(rows: np.ndarray, limits: Limits, broken: Broken) -> np.ndarray:
+def shortened(rows: np.ndarray, columns: ColumnQueries, limits: Limits, broken: Broken) -> np.ndarray:
     """The same rows with as few digits as still break the property."""
     free = ~limits.whole
+    free[[place for name in columns.dates for place in columns.places[name]]] = False
     for digits in range(3, 12):
         with np.errstate(divide="ignore"):
             unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(rows), 1e-300))) - digits + 1)
@@ -98,7 +99,7 @@ def between_dates(
     """
     moments = real_dates(name, columns, limits)
     places = columns.places[name][: moments.shape[1]]
-    for base in bases:
+    for base in bases[:MOST_ROWS]:
         rows = np.repeat(base[None], len(moments), axis=0)
         rows[:, places] = moments
         outputs = value(rows)

@@ -229,12 +229,10 @@ class Verification:
         if found is not None:
             return found
         if claim.column in self.columns.dates:
-            bases = np.concatenate([verdict.rows, self.X])
-            return between_dates(bases, claim.column, self.columns, self.limits, claim.value, claim.sign)
-        if not len(verdict.rows):
-            return None
-        rows = with_real_dates(verdict.rows, self.columns, self.limits, claim.broken)
-        return None if rows is None else shortened(rows, self.limits, claim.broken)
+            found = self._between_dates(claim, verdict.rows)
+        elif len(verdict.rows):
+            found = with_real_dates(verdict.rows, self.columns, self.limits, claim.broken)
+        return None if found is None else shortened(found, self.columns, self.limits, claim.broken)
 
     def _of_table(self, claim: Claim) -> np.ndarray | None:
         """Rows of the table given, with another value of the property's column that some row has."""
@@ -244,11 +242,15 @@ class Verification:
             rows = self.X[[self.limits.holds(x) for x in self.X]]
             return next((row[None] for row in rows if claim.broken(row[None], row[None])[0]), None)
         if claim.column in self.columns.dates:
-            return None
+            return self._between_dates(claim, self.X)
         places = self.columns.places[claim.column]
         values = np.unique(self.X[:, places], axis=0)
         some = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_VALUES)).astype(int))
         return from_table(self.X, list(values[some]), places, self.limits, claim.broken, ordered=claim.sign != 0)
+
+    def _between_dates(self, claim: Claim, bases: np.ndarray) -> np.ndarray | None:
+        assert claim.column is not None
+        return between_dates(bases, claim.column, self.columns, self.limits, claim.value, claim.sign)
 
     def _shown(self, cells: Sequence[dict[str, str]]) -> tuple[str, ...]:
         """The columns to print: those that differ first; of many only those that the tree uses."""

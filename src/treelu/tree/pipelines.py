@@ -184,7 +184,7 @@ def _raw_spreads(spreads: np.ndarray | None, matrix: sparse.csr_array, kept: np.
 def _raw_observed(observed: Observed | None, columns: Columns, kept: np.ndarray) -> Observed | None:
     """Ranges of the raw columns, where each column comes from one of them; infinite for those that are not read.
 
-    The steps round, so ends are given with 12 digits, outwards, and a raw column of integers is known only where the
+    The steps round, so ends are given with 12 digits, and a raw column of integers is known only where the
     steps left it as it was.
     """
     source, factor = single_terms(columns.weights)
@@ -192,7 +192,8 @@ def _raw_observed(observed: Observed | None, columns: Columns, kept: np.ndarray)
         return None
     ends = [(end - columns.offsets) / factor for end in (observed.low, observed.high)]
     same = (factor == 1) & (columns.offsets == 0)
-    low, high = (np.where(same, end, _to_digits(end, way)) for end, way in zip(np.sort(ends, axis=0), (-1, 1)))  # noqa: B905
+    size = np.where(np.isfinite(ends[0]), np.maximum(np.abs(ends[0]), np.abs(ends[1])), 1.0)
+    low, high = (np.where(same, end, _to_digits(end, size)) for end in np.sort(ends, axis=0))
     n_raw = columns.weights.shape[1]
     raw_low, raw_high, integers = np.full(n_raw, -np.inf), np.full(n_raw, np.inf), np.zeros(n_raw, dtype=bool)
     np.maximum.at(raw_low, source, low)
@@ -207,11 +208,10 @@ def _raw_observed(observed: Observed | None, columns: Columns, kept: np.ndarray)
     return Observed(raw_low[kept], raw_high[kept], integers[kept], groups)
 
 
-def _to_digits(ends: np.ndarray, way: int) -> np.ndarray:
-    """The numbers with 12 digits; those that are not so short are rounded down (way -1) or up (way 1)."""
-    with np.errstate(divide="ignore"):
-        unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(ends), 1e-290))) - 11)
-    return np.array([float(f"{end:.12g}") for end in np.rint(ends / unit + way * 0.4) * unit])
+def _to_digits(ends: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The numbers with the 12 digits that the steps' rounding leaves, relative to a size."""
+    unit = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-290))) - 11)
+    return np.array([float(f"{end:.12g}") for end in np.rint(ends / unit) * unit + 0.0])
 
 
 # The steps
