@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from treelu.chem import MorganFingerprint
 from treelu.tables import TableEncoder, TableError, check_columns
 from treelu.tables.columns import NumberColumn, alike
-from treelu.tables.encoder import far_values
+from treelu.tables.suspects import far_values
 
 
 def learn(frame: pd.DataFrame, **options: Any) -> tuple[TableEncoder, list[str]]:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.baselines import HHCARTClassifier
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tables.unseen import UnseenValues, nearest_category
 
 

@@ -49,6 +49,7 @@ class ColumnQueries:
 
     def __init__(self, encoder: TableEncoder) -> None:
         self.columns = {column.name: column for column in encoder.columns}
+        self.left_out = dict(encoder.left_out)
         self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
         self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
         self.dates = {name: column for name, column in self.columns.items() if isinstance(column, DateColumn)}
@@ -68,7 +69,17 @@ class ColumnQueries:
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""
+        for name in (name for value in columns for name in (value, *(part.strip() for part in value.split(",")))):
+            self._check_used(name, option)
         return split_names(columns, list(self.columns), option)
+
+    def _check_used(self, name: str, option: str) -> None:
+        """Raise with the reason for a column of the table that is no feature."""
+        if name in self.left_out:
+            raise TableError(
+                f"{option} {name}: that column was left out when the model was fitted, so that no answer depends on "
+                f"it: {self.left_out[name]}"
+            )
 
     def features(self, columns: Sequence[str], option: str) -> list[int]:
         """The features of some columns."""
@@ -137,6 +148,7 @@ class ColumnQueries:
         name, equals, ends = text.partition("=")
         if not equals:
             raise TableError(f"--within {text}: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT")
+        self._check_used(name, "--within")
         check_columns_named([name], list(self.columns), option="--within")
         places = self.places[name]
         if name in self.texts:

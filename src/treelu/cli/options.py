@@ -134,6 +134,16 @@ class ReadOptions:
     delimiter: str | None = option("Character between columns; detected by default.", metavar="CHAR")
     decimal: str | None = option("Decimal mark, . or , ; detected in each column by default.", metavar="CHAR")
     encoding: str | None = option("Encoding of the text; detected by default.", metavar="NAME")
+    missing: list[str] = option(
+        "Value that stands for a missing one, such as -999; COL=VALUE in one column (several: a,b,c).",
+        default=(),
+        metavar="VALUE",
+    )
+
+    @property
+    def missing_values(self) -> list[str]:
+        """The values that stand for missing ones, each on its own."""
+        return [part.strip() for value in self.missing for part in value.split(",") if part.strip()]
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `read_table`."""
@@ -143,7 +153,8 @@ class ReadOptions:
             )
         if self.decimal not in (None, ".", ","):
             raise InputError(f"--decimal must be . or , got {self.decimal!r}")
-        return {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
+        given = {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
+        return given | {"missing_values": self.missing_values}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,11 @@ from treelu.data.store import RowStore
 from treelu.persistence.table_model import TableModel
 from treelu.report.digest import RowDigest
 from treelu.tables import TableEncoder, TableError, TableTargets, Task, check_columns, read_table, read_targets
-from treelu.tables.encoder import far_values
 from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
+from treelu.tables.suspects import far_values, total_row
 from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
@@ -177,6 +177,8 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
     names = split_names(options.target, known, "--target")
     options = replace(options, target=names, columns=options.columns.named_in(known))
     notes(f"{options.data}: {count(len(frame), 'row')}, {count(len(known), 'column')}")
+    if totals := total_row(frame):
+        notes.warn(f"{totals}; remove it if it is no row of its own")
     y = read_targets(frame, names, options.task, notes, decimal=options.reading.decimal)
     table = _Table(frame, y, _read_groups(frame, options, y.rows, notes))
     warning = suspicious_classes(names[0], y.y)
@@ -217,6 +219,7 @@ def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Note
         max_categories=columns.max_categories,
         decimal=options.reading.decimal,
         dates=columns.dates,
+        missing=options.reading.missing_values,
     )
     training_rows = training.encode(encoder, notes, options.data)
     held_out_rows = held_out.encode(encoder, notes, options.valid or options.data) if len(held_out.y.y) else None

@@ -26,9 +26,10 @@ from treelu.data.blocks import NO_ROWS, BlockRows, MappedRows, Window
 from treelu.data.dataset import Dataset
 from treelu.data.encoding import encode_classes
 from treelu.data.reading import RowWeights
-from treelu.data.rows import refuse_text_columns, validated_rows
+from treelu.data.rows import refuse_text_columns
 from treelu.data.store import RowStore, checked_weight, targets_of
 from treelu.estimators._inputs import monotonic_signs, network_config, read_eval_set
+from treelu.estimators._rows import column_shares, read_rows
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.pattern_counts import column_importances
@@ -68,7 +69,7 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
     refuse_folding(estimator.cv, groups)
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
-    may_miss = estimator.missing == "indicator"
+    may_miss = estimator.missing != "error"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         return _fit(estimator, rows, eval_set)
 
@@ -153,7 +154,7 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
 
     def dataset(window: Window) -> Dataset:
         nonlocal seen
-        X = validated_rows(estimator, window.X, missing=reading.missing)
+        X = read_rows(estimator, window.X, missing=reading.missing)
         seen = seen.joined(X)
         return weights.dataset(reading, X, *window[1:])
 
@@ -211,7 +212,7 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
     """`fit` for what `is_outside_memory`."""
     refuse_folding(estimator.cv, groups)
     refuse_linear_leaves(estimator)
-    may_miss = estimator.missing == "indicator"
+    may_miss = estimator.missing != "error"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         part = rows.sample(SAMPLE_ROWS, np.random.default_rng(draw_seeds(estimator.random_state, 1)[0]))
         estimator.fit(part.X, part.y, sample_weight=part.weight)
@@ -248,7 +249,7 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     )
     estimator.tree_ = replace(tree, values=values, observed=observed).with_leaf_counts(total.counts, mass)
     estimator.path_trees_[chosen_row(estimator.path_)] = estimator.tree_
-    estimator.feature_importances_ = column_importances(estimator.tree_)
+    estimator.feature_importances_ = column_shares(estimator, column_importances(estimator.tree_))
 
 
 def _class_weights(estimator: Any, mass: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator, is_classifier
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
 from treelu.estimators._output_methods import SaveMixin
-from treelu.estimators._trees import column_importances, missing_of
+from treelu.estimators._rows import column_shares
+from treelu.estimators._rows import n_features as n_features_of
+from treelu.estimators._trees import column_importances, columns_of, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training import History
@@ -65,8 +67,8 @@ class NetworkState(SaveMixin, BaseEstimator):
 
     def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
         """The inverse of `_state`, for an estimator with its parameters set; an error where a part does not fit."""
-        shared, n_features = self._shared(), int(self.n_features_in_)
-        missing = take_missing(shared.missing, n_features, fields, arrays)
+        shared, n_features = self._shared(), n_features_of(self)
+        missing = take_missing(shared.missing, n_features, fields, arrays, columns_of(self))
         n_columns = n_features if missing is None else missing.n_columns
         scaling = take_scaling(arrays.under("scaling"), n_columns)
         observed = take_observed(arrays, n_columns)
@@ -167,7 +169,9 @@ class PathState:
         estimator: Any = self
         put_missing(missing_of(estimator), arrays)
         path = estimator.path_
-        trees = enumerate(replace(tree, missing=None) for tree in estimator.path_trees_)  # the estimator has it
+        trees = enumerate(
+            replace(tree, missing=None, columns=None) for tree in estimator.path_trees_
+        )  # the estimator has it
         return {
             "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
             "starts": path["start"].tolist(),
@@ -179,10 +183,10 @@ class PathState:
         import pandas as pd
 
         estimator: Any = self
-        missing = take_missing(estimator.missing, int(estimator.n_features_in_), fields, arrays)
+        missing = take_missing(estimator.missing, n_features_of(estimator), fields, arrays, columns_of(estimator))
         if missing is not None:
             estimator.missing_values_ = missing
-        n_columns = int(estimator.n_features_in_) if missing is None else missing.n_columns
+        n_columns = n_features_of(estimator) if missing is None else missing.n_columns
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
         path = fields.inner("path")
@@ -192,7 +196,7 @@ class PathState:
         fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        trees = [replace(tree, missing=missing_of(estimator)) for tree in trees]
+        trees = [replace(tree, missing=missing_of(estimator), columns=columns_of(estimator)) for tree in trees]
         table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
@@ -201,7 +205,7 @@ class PathState:
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")
-        estimator.feature_importances_ = column_importances(estimator.tree_)
+        estimator.feature_importances_ = column_shares(estimator, column_importances(estimator.tree_))
         if estimator.tree_.is_classifier:
             estimator.classes_ = estimator.tree_.classes
 
@@ -216,13 +220,17 @@ def put_missing(missing: MissingValues | None, arrays: ArrayWriter) -> None:
         arrays.put("missing_gaps", missing.gaps)
 
 
-def take_missing(given: str, n_features: int, fields: Fields, arrays: ArrayReader) -> MissingValues | None:
-    """The inverse of `put_missing`, for an estimator whose parameter `missing` is given."""
-    if (given == "indicator") != arrays.has("missing_gaps"):
+def take_missing(
+    given: str, n_features: int, fields: Fields, arrays: ArrayReader, columns: Any = None
+) -> MissingValues | None:
+    """The inverse of `put_missing`, for an estimator whose parameter `missing` is given; columns fill their own."""
+    if columns is not None and not arrays.has("missing_gaps"):
+        return None
+    if given != "auto" and (given == "indicator") != arrays.has("missing_gaps"):
         raise fields.error(f"missing={given!r} does not fit what was learned of missing values")
     if not arrays.has("missing_gaps"):
         return None
-    fills = arrays.floats("missing_means", n_features)
+    fills = arrays.floats("missing_means", n_features, gaps=given == "auto")
     gaps = arrays.integers("missing_gaps", None)
     if len(gaps) and not 0 <= gaps.min() <= gaps.max() < n_features:
         raise fields.error("missing_gaps names features that are not there")
@@ -293,10 +301,10 @@ def restore_stream(
 
 def _rows(fields: Fields, arrays: ArrayReader, n_rows: int, estimator: Any) -> Any:
     """The features, dense or CSR; NaN where the estimator takes it."""
-    dtype, width = fields.text("dtype"), int(estimator.n_features_in_)
+    dtype, width = fields.text("dtype"), n_features_of(estimator)
     if dtype not in _FLOATS:
         raise fields.error(f"rows of {dtype!r} are not known")
-    gaps = estimator.missing == "indicator"
+    gaps = estimator.missing != "error"
     if not arrays.has("starts"):
         return arrays.floats("rows", n_rows, width, dtype=np.dtype(dtype), gaps=gaps)
     values = arrays.floats("entries", None, dtype=np.dtype(dtype), gaps=gaps)

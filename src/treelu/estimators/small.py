@@ -16,27 +16,27 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from treelu.data.encoding import check_class_weight, encode_classes, refuse_invalid_targets, weigh_classes
+from treelu.data.reading import learned_missing
 from treelu.data.rows import (
     check_weight,
     counted_rows,
     read_folding,
     summable,
     tags_of_missing,
-    validated_rows,
     warn_of_few_rows,
 )
 from treelu.data.spread import Matrix
 from treelu.estimators._inputs import monotonic_signs, parameters_of, unchanged_by_failure
 from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
+from treelu.estimators._rows import FROM_DTYPE, column_shares, missing_of_numbers, read_rows
 from treelu.estimators._saved import PathState
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
-from treelu.estimators._trees import missing_of, tree_features
+from treelu.estimators._trees import columns_of, missing_of, tree_features
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
-from treelu.tree.missing import MissingValues
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,7 +54,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "monotonic_cst": [None, "array-like", dict],
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "teacher": [StrOptions({"auto"}), None, HasMethods(["fit", "predict"])],
-        "missing": [StrOptions({"error", "indicator"})],
+        "missing": [StrOptions({"auto", "error", "indicator"})],
+        "categorical_features": ["array-like", StrOptions({FROM_DTYPE})],
         "cv": ["cv_object"],
         "n_jobs": [None, Integral],
         "verbose": ["verbose"],
@@ -71,7 +72,8 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     round_weights: float | None = None
     monotonic_cst: Any = None
     teacher: Any = "auto"
-    missing: str = "error"
+    missing: str = "auto"
+    categorical_features: Any = FROM_DTYPE
     cv: Any = None
     n_jobs: int | None = None
     verbose: bool | int = False
@@ -116,7 +118,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
-        X = validated_rows(self, X, first=True, missing=self.missing, dtype=np.float64, ensure_min_samples=2)
+        X = read_rows(self, X, first=True, missing=self.missing, dtype=np.float64, ensure_min_samples=2)
         refuse_invalid_targets(y, are_classes=is_classifier(self))
         y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
         if len(y) != X.shape[0]:
@@ -129,14 +131,16 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             X, y, weight = X[rows], y[rows], np.minimum(weight[rows], 1.0)
             kept = counted_rows(weight)
         self.__dict__.pop("missing_values_", None)
-        if self.missing == "indicator":
-            self.missing_values_ = MissingValues.of(X if kept is None else X[kept])
-            X = self.missing_values_.fill(X)
+        missing = learned_missing(X if kept is None else X[kept], missing_of_numbers(self, self.missing))
+        if missing is not None:
+            self.missing_values_ = missing
+            X = missing.fill(X)
         warn_of_few_rows(X.shape[0])
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
-        labels |= {"feature_names": tree_features(self), "missing": missing_of(self)}
-        group = None if missing_of(self) is None else self.missing_values_.sources
+        labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
+        learned: Any = columns_of(self) or missing_of(self)
+        group = None if learned is None else learned.sources
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     @abstractmethod
@@ -147,13 +151,13 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 
     def _set_fitted(self, fitted: FittedTree) -> None:
         self.path_, self.path_trees_ = fitted.path, fitted.trees
-        self.tree_, self.feature_importances_ = fitted.tree, fitted.importances
+        self.tree_, self.feature_importances_ = fitted.tree, column_shares(self, fitted.importances)
 
     def _rows(self, X: Any) -> Matrix:
         """Validated rows without missing values, for the fitted tree."""
         check_is_fitted(self)
         missing = missing_of(self)
-        X = validated_rows(self, X, missing=missing, dtype=np.float64)
+        X = read_rows(self, X, missing=missing, dtype=np.float64)
         return X if missing is None else missing.fill(X)
 
     def __sklearn_tags__(self) -> Tags:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
+from treelu.tables.dates import BETWEEN, COMPACT, PARTS, date_parts, parse_dates, whole_texts
+from treelu.tables.missing import mark_missing
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 from treelu.tables.paths import TableError
 from treelu.tables.unseen import UnseenValues
@@ -61,7 +62,7 @@ class NumberColumn:
         """Take the median of the training rows."""
         values, strays = to_numbers(column, style)
         if not style.is_plain:
-            units = [mark for mark in style.marks if mark not in MARKS]
+            units = [mark for mark in style.units if mark not in MARKS]
             unit = f" (all in {units[0]}; --text {quote(str(column.name))} reads categories)" if units else ""
             note(f"column {column.name!r}: {example_of(column, style)}{unit}")
         median, missing = float(MissingValues.of(values[:, None]).fills[0]), np.isnan(values)
@@ -81,8 +82,10 @@ class NumberColumn:
             raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
         if found is not None:
             column = column.astype(object)  # missing values alone
-        if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
-            column = column.mask(to_texts(column).isin(self.strays))
+        if any(
+            self.style.parse(text) is not None for text in self.strays
+        ):  # codes, and texts that could not be read yet
+            column = mark_missing(column, self.strays)
         values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
@@ -90,7 +93,7 @@ class NumberColumn:
         _note_strays(self.name, unknown, "numbers", note)
         bare = self._without_unit(column)
         if bare is not None:
-            unit = self.style.marks[0]
+            unit = self.style.units[0]
             note(f"column {self.name!r}: {bare!r} has no {unit}, unlike the training rows; read as {bare} {unit}")
         if np.isinf(values).any():
             row = first_row + int(np.flatnonzero(np.isinf(values))[0])
@@ -103,10 +106,11 @@ class NumberColumn:
 
     def _without_unit(self, column: pd.Series) -> str | None:
         """A value without the unit, or the %, of the training rows; 0 needs none."""
-        if not set(self.style.marks) - set(CURRENCIES):
+        if not self.style.units:
             return None
         texts = to_texts(column).dropna().unique()
-        bare = (text for text in texts if not any(mark in text for mark in self.style.marks))
+        others = (*self.style.units, *CURRENCIES)
+        bare = (text for text in texts if not any(mark in text for mark in others if mark in self.style.marks))
         return next((text for text in bare if self.style.parse(text)), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -253,7 +257,9 @@ class DateColumn:
         example = str(whole_texts(column).dropna().iloc[0])
         first = _day(moments[~missing][0])
         overrule = f" (--numbers {quote(str(column.name))} reads them as numbers)" if format == COMPACT else ""
-        note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}{overrule}")
+        ways = 1 if format is None else format.count(BETWEEN) + 1
+        written = f", written in {ways} ways" if ways > 1 else ""
+        note(f"column {column.name!r}: dates ({example!r} is {first}{written}), as {', '.join(varying)}{overrule}")
         strays = [str(text) for text in to_texts(column)[missing].dropna().unique()]
         middle = len(known) // 2
         _note_strays(column.name, strays, "dates", note)
@@ -270,7 +276,7 @@ class DateColumn:
         missing = np.isnat(moments)
         unknown = [str(text) for text in to_texts(column)[missing].dropna().unique() if text not in self.strays]
         if unknown and not lenient:
-            written = "a date" if self.format is None else f"a date like {self.format}"
+            written = "a date" if self.format is None else f"a date like {self.format.replace(BETWEEN, ' or ')}"
             raise _unreadable(self.name, column, unknown[0], first_row, written)
         _note_strays(self.name, unknown, "dates", note)
         middle = self.middle_moment

@@ -7,12 +7,13 @@ import io
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treelu.tables.layout import BLANKS, Layout, check_distinct, look_at_sample, look_at_text
+from treelu.tables.missing import mark_missing_in
 from treelu.tables.numbers import decimal_marks, leading_zeros, point_is_open, reads_two_ways
 from treelu.tables.paths import EmptyTableError, TableError, file_kind, is_packed, open_bytes, plain_errors
 
@@ -27,6 +28,7 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     text: Collection[str] = (),
+    missing_values: Sequence[Any] = (),
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """Read a whole table.
@@ -42,6 +44,8 @@ def read_table(
         are left as text, for `TableEncoder` to recognise.
     text : collection of str
         Columns to be read as text even if they hold numbers.
+    missing_values : sequence of number or str
+        What stands for a missing value, such as -999; "income=-1" in one column only.
     note : callable, optional
         Called with what was recognised, where it is not what the file's name suggests.
 
@@ -71,7 +75,7 @@ def read_table(
     frame = _named(frame, path)
     if not len(frame):
         raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
-    return frame
+    return mark_missing_in(frame, missing_values)
 
 
 def iterate_table(
@@ -82,6 +86,7 @@ def iterate_table(
     decimal: str | None = None,
     encoding: str | None = None,
     text: Collection[str] = (),
+    missing_values: Sequence[Any] = (),
     all_text: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`.
@@ -107,7 +112,7 @@ def iterate_table(
             break
         if len(piece):
             empty = False
-            yield _named(piece, path)
+            yield mark_missing_in(_named(piece, path), missing_values)
     if empty:
         raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
 

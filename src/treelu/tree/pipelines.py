@@ -167,6 +167,7 @@ def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list
         spreads=_raw_spreads(tree.spreads, matrix, kept),
         observed=_raw_observed(tree.observed, columns, kept),
         missing=missing,
+        columns=None,
         notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
     )
 
