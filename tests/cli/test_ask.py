@@ -378,7 +378,9 @@ def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
         if answer["found"]:
             assert predicted[answer["row"] - 1] == answer["new_prediction"] != answer["prediction"]
     assert sum(answer["found"] for answer in answers) > 20
-    assert type_("verify", model, "--independent", "name").err.startswith("treelu: --independent: the table has no col")
+    assert type_("verify", model, "--independent", "name").err.startswith(
+        "treelu: --independent name: that column was left out when"
+    )
 
 
 def test_an_ensemble_is_no_tree(table: Path, tmp_path: Path, type_: Type) -> None:
