@@ -128,10 +128,8 @@ class Reading:
     def learn(
         cls, X: Any, encoding: ClassEncoding | ValueEncoding, standardize: bool | str, missing: Any = "error"
     ) -> Reading:
-        """Learn from validated rows that count; `missing` is "error", "indicator", or what was learned before."""
-        values = missing
-        if isinstance(missing, str):
-            values = MissingValues.of(X) if missing == "indicator" else None
+        """Learn from validated rows that count; `missing` is the parameter, or what was learned before."""
+        values = learned_missing(X, missing)
         return cls(encoding, fit_scaling(X if values is None else values.fill(X), standardize), values)
 
     def filled(self, X: Any) -> Any:
@@ -145,6 +143,25 @@ class Reading:
     def dataset(self, X: Any, y: Any, weight: NDArray[Any] | None = None) -> Dataset:
         """Validated rows and targets as training takes them."""
         return Dataset(self.table(X), self.encoding.targets(y, weight))
+
+
+def learned_missing(X: Any, missing: Any) -> MissingValues | None:
+    """How missing values are filled, by the parameter `missing`, or as was learned before.
+
+    Of "auto" a column without missing values has no fill value, and X without any gives None.
+    """
+    if not isinstance(missing, str) or missing == "error":
+        return None if isinstance(missing, str) else missing
+    if missing == "indicator":
+        return MissingValues.of(X)
+    if not np.isnan(X.data if hasattr(X, "tocsr") else X).any():
+        return None
+    if hasattr(X, "tocsr"):
+        raise ValueError("Input X contains NaN, and a sparse X must not: in it an absent value is 0; give a dense X")
+    values = MissingValues.of(X)
+    fills = np.full(len(values.fills), np.nan)
+    fills[values.gaps] = values.fills[values.gaps]
+    return MissingValues(fills, values.gaps)
 
 
 def scaled_table(X: Any, scaling: Scaling) -> Table:

@@ -20,13 +20,18 @@ MISSING_WORDS = (
 )  # fmt: skip
 
 
-def column_recipes(encoder: TableEncoder) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
-    """The columns of an encoding, and its features in the order of X."""
-    recipes = [_recipe(column, place) for place, column in enumerate(encoder.columns)]
+def column_recipes(
+    encoder: TableEncoder, *, fill_unseen: bool = True
+) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """The columns of an encoding, and its features in the order of X.
+
+    `fill_unseen` fills a number that is missing where no training row missed it; otherwise the program refuses it.
+    """
+    recipes = [_recipe(column, place, fill_unseen) for place, column in enumerate(encoder.columns)]
     return tuple(column for column, _ in recipes), tuple(feature for _, features in recipes for feature in features)
 
 
-def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
+def _recipe(column: TableColumn, place: int, fill_unseen: bool) -> tuple[Column, list[Feature]]:
     """The inputs of a column, and its features, in the order of its encoding."""
     features: list[Feature]
     if isinstance(column, SmilesColumn):
@@ -42,7 +47,8 @@ def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
         return Column(column.name, "text", words, codes=codes), features
     words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
     if isinstance(column, NumberColumn):
-        style, features = column.style, [Number(place, column.median)]
+        style = column.style
+        features = [Number(place, column.median if column.indicator or fill_unseen else None)]
         recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
     else:
         if column.format is not None and BETWEEN in column.format:

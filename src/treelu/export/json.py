@@ -19,6 +19,8 @@ back to the same float64.
 - ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
 - ``missing``: only where the tree accepts missing values, an object with ``fills``, what fills a missing value of each
   column (null where it is an error), and ``gaps``, the columns whose indicators (1 where missing) are the last features
+- ``columns``: only where the features were made of the columns of a data frame, how each column was: see
+  :meth:`treelu.tables.TableEncoder.to_dict`
 - ``notes``: list of strings, what was done to the tree and what that kept exact
 """
 
@@ -34,12 +36,15 @@ from scipy import sparse
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, NODE_COUNTS, csr_from_parts
+from treelu.tree.columns import FrameColumns, columns_from_dict
 from treelu.tree.missing import MissingValues
 
 FORMAT, VERSION = "treelu.tree", 1
 _ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", *NODE_COUNTS, "spreads")
-_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "missing", "notes")
-_OPTIONAL = ("spreads", "weighted_n_samples", "missing")  # trees written by 0.1 do not have them
+_FIELDS = (
+    "format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "missing", "columns", "notes",
+)  # fmt: skip
+_OPTIONAL = ("spreads", "weighted_n_samples", "missing", "columns")  # trees written by 0.1 do not have them
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -70,6 +75,7 @@ def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
         "weights": None if "weights" in without else _to_list(weights),
         **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS if name not in absent},
         **({} if tree.missing is None else {"missing": _missing_to_dict(tree.missing)}),
+        **({} if tree.columns is None else {"columns": tree.columns.to_dict()}),
         "notes": list(tree.notes),
     }
 
@@ -126,6 +132,7 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         link=data["link"],
         feature_names=None if names is None else tuple(names),
         missing=_missing(data.get("missing")),
+        columns=_columns(data.get("columns")),
         notes=tuple(notes),
     )
 
@@ -169,6 +176,16 @@ def _missing(missing: Any) -> MissingValues | None:
         raise ValueError("missing.fills must be a list of numbers or nulls, missing.gaps one of column numbers")
     filled = np.array([math.nan if value is None else value for value in fills], np.float64)
     return MissingValues(filled, np.array(gaps, np.int64))
+
+
+def _columns(columns: Any) -> FrameColumns | None:
+    """The field `columns`; a ValueError where it is no encoding of columns."""
+    if columns is None:
+        return None
+    try:
+        return columns_from_dict(columns)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"columns must be those of TableEncoder.to_dict: {error!r}") from None
 
 
 def _weights(weights: Any, n_features: int) -> Any:

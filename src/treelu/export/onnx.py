@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.export.program import tree_program
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense, node_scores
 
@@ -49,6 +50,10 @@ def to_onnx(
     >>> session.run(None, {"X": np.array([[0, 0], [0, 1]], dtype=np.float32)})[0]
     array([[4.  ], [0.25]], dtype=float32)
     """
+    if tree.columns is not None:
+        from treelu.export.onnx_program import program_to_onnx
+
+        return program_to_onnx(tree_program(tree), path, dtype=dtype)
     onnx = _import_onnx()
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")

@@ -165,6 +165,7 @@ def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list
         feature_names=tuple(missing.names(given)) if missing is not None and len(gaps) else given,
         spreads=_raw_spreads(tree.spreads, matrix, kept),
         missing=missing,
+        columns=None,
         notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import MAX_FEATURES, NODE_COUNTS, csr_from_parts
+from treelu.tree.columns import columns_from_dict
 from treelu.tree.missing import MissingValues
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def describe_tree(tree: ObliqueTree, arrays: ArrayWriter) -> dict[str, Any]:
         "classes": None if tree.classes is None else arrays.labels(tree.classes),
         "feature_names": None if tree.feature_names is None else list(tree.feature_names),
         "notes": list(tree.notes),
+        **({} if tree.columns is None else {"columns": tree.columns.to_dict()}),
     }
 
 
@@ -62,10 +64,11 @@ def restore_tree(fields: Fields, arrays: ArrayReader) -> ObliqueTree:
         feature_names=tuple(fields.texts("feature_names")) if "feature_names" in fields else None,
         spreads=arrays.floats("spreads", n_features) if arrays.has("spreads") else None,
         missing=_restore_missing(arrays) if arrays.has("missing.fills") else None,
+        columns=columns_from_dict(fields.any("columns")) if "columns" in fields else None,
         notes=tuple(fields.texts("notes")),
         **{name: arrays.floats(name, None) for name in NODE_COUNTS if arrays.has(name)},
     )
 
 
 def _restore_missing(arrays: ArrayReader) -> MissingValues:
-    return MissingValues(arrays.floats("missing.fills", None), arrays.integers("missing.gaps", None))
+    return MissingValues(arrays.floats("missing.fills", None, gaps=True), arrays.integers("missing.gaps", None))
