@@ -49,7 +49,6 @@ from treelu.estimators._large import (
     SAMPLE_ROWS,
     leaf_sums_of,
     refuse_folding,
-    refuse_linear_leaves,
     rows_in_batch,
     set_leaf_values,
 )
@@ -208,10 +207,6 @@ class _DaskNetwork(_DaskEstimator):
 
 class _DaskTree(_DaskEstimator):
     """The small tree: its splits are those of the sample, the values of its leaves follow from all rows."""
-
-    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
-        refuse_linear_leaves(self.estimator)
-        return super().fit_windows(client, windows)
 
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Sums of the leaves' targets in each partition, added up in the order of the partitions."""

@@ -103,7 +103,7 @@ def summarize_target(
     if rows is None:
         options["predictions"] = options["scored"] = None
         return summarize(tree, estimator=member, **options)
-    options["row_names"], options["groups"] = rows.names, rows.groups
+    options["row_names"], options["groups"] = rows.names or rows.labels, rows.groups
     options["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
     return summarize(tree, X=rows.X, y=rows.y, estimator=member, **options)
 
@@ -286,7 +286,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
     if tree.n_leaves == 1:
-        return "1 leaf: no question was found to help"
+        return "1 leaf: nothing found that helps on rows held out"
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"
 
 

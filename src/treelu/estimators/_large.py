@@ -211,7 +211,6 @@ def leaf_sums_of(estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | No
 def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`."""
     refuse_folding(estimator.cv, groups)
-    refuse_linear_leaves(estimator)
     may_miss = estimator.missing != "error"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         part = rows.sample(SAMPLE_ROWS, np.random.default_rng(draw_seeds(estimator.random_state, 1)[0]))
@@ -228,14 +227,8 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
     return estimator
 
 
-def refuse_linear_leaves(estimator: Any) -> None:
-    """Raise where leaves are more than their means."""
-    if estimator.linear_leaves:
-        raise ValueError("linear_leaves=True needs its rows in memory: give arrays, or leave it out")
-
-
 def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
-    """Give the fitted tree the values and counts of other rows than it was fitted to."""
+    """Give the fitted tree the counts of other rows than it was fitted to, and constant leaves their values."""
     tree, sums, mass = estimator.tree_, total.sums, total.mass
     if is_classifier(estimator) and estimator.class_weight is not None:
         sums = sums * _class_weights(estimator, sums.sum(axis=0))
@@ -243,7 +236,9 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     unit = mass.sum() / total.counts.sum()  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
     signs = monotonic_signs(estimator, tree.n_features, sums.shape[1])
-    values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
+    values = tree.values
+    if tree.leaf_weights is None:
+        values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
     observed = (
         tree.observed if total.observed is None or tree.observed is None else tree.observed.joined(total.observed)
     )

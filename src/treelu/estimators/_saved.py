@@ -37,6 +37,7 @@ from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
 from treelu.tree.saved import describe_tree, put_observed, restore_tree, take_observed
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -160,6 +161,7 @@ def restore_fitted_network(
 
 _STEPS = ("leaves", "terms", "score", "std_error")
 _DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
+_LEAVES = ("leaf_terms", "numbers")  # since trees may have linear leaves
 
 
 class PathState:
@@ -173,7 +175,7 @@ class PathState:
             replace(tree, missing=None, columns=None) for tree in estimator.path_trees_
         )  # the estimator has it
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE, *_LEAVES)},
             "starts": path["start"].tolist(),
             "chosen": chosen_row(path),
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -190,7 +192,7 @@ class PathState:
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
         path = fields.inner("path")
-        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        names = (*_STEPS, *(name for name in (*_DECIDE, *_LEAVES) if name in path))
         columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
@@ -201,7 +203,10 @@ class PathState:
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
+        table["leaf_terms"] = table["leaf_terms"].fillna(0)
+        table["numbers"] = table["numbers"].fillna(pd.Series([numbers_to_read(tree) for tree in trees]))
+        whole = dict.fromkeys(("leaves", "terms", "leaf_terms", "numbers"), np.int64)
+        table = table.astype({**whole, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")

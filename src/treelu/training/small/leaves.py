@@ -206,20 +206,22 @@ def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
 def held_out_outputs(
     tree: SoftTree, train: TrainingRows, test: TrainingRows
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Outputs (n, K) for the test rows with `STRENGTH`, and the sum of their losses with each of the `STRENGTHS`.
+    """Outputs (n, K) for the test rows with `STRENGTH`, and their losses (strengths, n) with each of the `STRENGTHS`.
 
-    Losses are log-losses or squared errors. Rows of a leaf have the same output where leaves are constant, so that
-    sums of the leaves' targets suffice.
+    Losses are log-losses or squared errors.
     """
     middle = STRENGTHS.index(STRENGTH)
     if train.linear:
         outputs = outputs_by_strength(tree, train, test.X, STRENGTHS)
-        return outputs[middle], ((outputs - test.target) ** 2).sum(axis=-1) @ test.weight
+        return outputs[middle], mean_squares(outputs, test)
     leaf, values = tree.apply(test.X), shrunk_values(tree, train, STRENGTHS)
-    sums, mass = leaf_sums(tree, test, leaf)
-    if test.is_classifier:
-        losses = -(sums * np.log(np.maximum(values, LEAST))).sum(axis=(1, 2))
-    else:
-        squares = float(test.weight @ (test.target.astype(np.float64) ** 2).sum(axis=1))
-        losses = squares + (mass[:, None] * values**2 - 2 * sums * values).sum(axis=(1, 2))
-    return values[middle, leaf], losses
+    outputs = values[:, leaf]
+    if not test.is_classifier:
+        return outputs[middle], mean_squares(outputs, test)
+    logs = np.log(np.maximum(values, LEAST))
+    return outputs[middle], -logs[:, leaf, test.target.argmax(axis=1)]
+
+
+def mean_squares(outputs: NDArray[np.float64], test: TrainingRows) -> NDArray[np.float64]:
+    """The squared error (..., n) of each row of outputs (..., n, K), as a mean over the targets."""
+    return np.asarray(((outputs - test.target) ** 2).mean(axis=-1))
