@@ -36,6 +36,7 @@ PACKAGES = (
 # Modules whose methods import from later packages when they are called, and which packages those are.
 LATER_PACKAGES = {
     "treelu.tables.columns": {"chem"},
+    "treelu.tree.columns": {"tables"},
     "treelu.tree.output_methods": {"view", "export", "report", "persistence"},
     "treelu.estimators._output_methods": {"persistence", "view", "report"},
 }

@@ -27,7 +27,7 @@ def table_model() -> TableModel:
     encoder = TableEncoder.learn(frame(), note=lambda text: None)
     estimator = estimators.LCNClassifier(**SMALL).fit(encoder.encode(frame()).X, SCORE > 0)
     tree = estimator.tree_
-    return TableModel(encoder, estimator, "classification", ("y",), (tree,), (tree,), ("a note",))
+    return TableModel(encoder, estimator, "classification", ("y",), (tree,), ({"CART": tree},), ("a note",))
 
 
 def frame() -> pd.DataFrame:

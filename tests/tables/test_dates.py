@@ -1,10 +1,26 @@
 """Dates as people write them, and their parts."""
 
+import re
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from treelu.tables.dates import PARTS, date_parts, mixed_dates, parse_dates, recognise_compact_date, recognise_date
+from treelu.tables import TableError
+from treelu.tables.dates import (
+    BETWEEN,
+    PARTS,
+    DateOrder,
+    date_parts,
+    parse_dates,
+    recognise_compact_date,
+    recognise_date,
+)
+
+WAYS = ("%Y-%m-%d", "%d.%m.%Y", "%d %b %Y")
 
 
 @pytest.mark.parametrize(
@@ -18,9 +34,49 @@ def test_formats(texts: list[str], format: str) -> None:
     assert recognise_date(pd.Series(texts)) == format
 
 
-def test_dates_written_in_two_ways() -> None:
-    assert mixed_dates(pd.Series(["2021-03-04", "24.12.2021"])) == ("2021-03-04", "24.12.2021")
-    assert mixed_dates(pd.Series(["2021-03-04", "yes"])) is None
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.tuples(st.dates(date(1970, 1, 1), date(2060, 1, 1)), st.sampled_from(WAYS)), min_size=2, max_size=40),
+)
+def test_dates_written_in_several_ways_are_read_by_row(days: list[tuple[date, str]]) -> None:
+    days += [(date(2021, 3, 4), way) for way in WAYS for _ in range(5)]
+    texts = pd.Series([day.strftime(way) for day, way in days])
+    format = recognise_date(texts)
+    assert format is not None
+    assert set(format.split(BETWEEN)) == set(WAYS)
+    assert parse_dates(texts, format).astype("datetime64[D]").tolist() == [day for day, _ in days]
+
+
+ISO = ["2021-03-04", "2021-12-24", "2020-05-06"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "order", "expected"),
+    [
+        ([*ISO, "25/04/2021", "03/04/2021"], None, "%Y-%m-%d | %d/%m/%Y"),
+        ([*ISO, "04/25/2021", "03/04/2021"], None, "%Y-%m-%d | %m/%d/%Y"),
+        ([*ISO, "03/04/2021"], "month-first", "%Y-%m-%d | %m/%d/%Y"),
+        (["25/04/2021", "04/25/2021", "04/26/2021", "03/04/2021"], "day-first", "%d/%m/%Y | %m/%d/%Y"),
+        ([*ISO, "soon", "later", "never"], None, None),
+    ],
+)
+def test_formats_of_dates_written_in_several_ways(texts: list[str], order: DateOrder | None, expected: str) -> None:
+    assert recognise_date(pd.Series(texts, name="d"), order) == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([*ISO, "03/04/2021"], "column 'd': '03/04/2021' may be 3 April or 4 March; add --dates day-first or"),
+        (
+            ["25/04/2021", "04/25/2021", "04/26/2021", "03/04/2021"],
+            "column 'd': '03/04/2021' beside '25/04/2021' and '04/25/2021' may be 3 April or 4 March; add --dates",
+        ),
+    ],
+)
+def test_dates_that_can_be_read_in_two_ways_are_refused_with_examples(texts: list[str], words: str) -> None:
+    with pytest.raises(TableError, match=re.escape(words)):
+        recognise_date(pd.Series(texts, name="d"))
 
 
 def test_dates_written_as_integers() -> None:

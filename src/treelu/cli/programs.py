@@ -62,7 +62,9 @@ def table_parts(model: TableModel, *, visited: bool, label: str | None) -> tuple
             continue
         trees, combine = estimator_trees(member) if not visited or not model.trees else ((model.trees[number],), "sum")
         # The program has names of its own for features.
-        parts.append(_part(model, tuple(replace(tree, feature_names=None) for tree in trees), combine, target))
+        parts.append(
+            _part(model, tuple(replace(tree, feature_names=None, columns=None) for tree in trees), combine, target)
+        )
     return tuple(parts)
 
 

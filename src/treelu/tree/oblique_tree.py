@@ -10,7 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import check, rows
+from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -48,10 +50,16 @@ class ObliqueTree(OutputMethods, Questions):
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a split's terms by |weight| × spread, their effect.
+    observed : Observed, optional
+        What the training rows held: ranges, integers, one-hot groups. Not used to predict: queries that look for rows
+        stay within it unless ``limits=None`` is given.
     missing : MissingValues, optional
         How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
         missing values, computed from the columns before them: rows are given either with these columns alone, in
         which NaN is a missing value, or with all features.
+    columns : FrameColumns, optional
+        The columns of the data frame that the features were made of, and how: the tree then reads such frames, and
+        its queries and exports speak of these columns. Set by `fit`.
     notes : sequence of str
         What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
 
@@ -81,7 +89,9 @@ class ObliqueTree(OutputMethods, Questions):
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
     weighted_n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
+    observed: Observed | None = field(default=None, kw_only=True)
     missing: MissingValues | None = field(default=None, kw_only=True)
+    columns: FrameColumns | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -102,11 +112,15 @@ class ObliqueTree(OutputMethods, Questions):
             "values": values,
             "leaf_weights": leaf_weights,
             "classes": classes,
-            "feature_names": check.names_tuple(self.feature_names, n_features),
+            "feature_names": check.names_tuple(
+                self.feature_names if self.columns is None else self.columns.feature_names, n_features
+            ),
             "n_samples": n_samples,
             "weighted_n_samples": weighted,
             "spreads": check.feature_spreads(self.spreads, n_features),
+            "observed": check.observed_rows(self.observed, n_features),
             "missing": check.missing_values(self.missing, n_features),
+            "columns": check.frame_columns(self.columns, n_features, self.missing),
             "notes": tuple(self.notes),
         }
         for name, value in fields.items():
@@ -233,6 +247,8 @@ class ObliqueTree(OutputMethods, Questions):
         may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` the
         columns must be the tree's features, in their order.
         """
+        if self.columns is not None and self.columns.are_in(X):
+            return self.columns.features(X, unused=() if every_column else self.unused_columns())
         names, n_features, missing = self.feature_names, self.n_features, self.missing
         fills = missing is not None and not self._has_indicators(X)
         if missing is not None and fills:
@@ -245,6 +261,13 @@ class ObliqueTree(OutputMethods, Questions):
         if missing is None or not fills:
             return given
         return missing.fill(given if sparse.issparse(given) else np.asarray(given, np.float64))
+
+    def unused_columns(self) -> frozenset[str]:
+        """The columns of the data frame that no split and no linear leaf reads; none for a tree on plain features."""
+        if self.columns is None:
+            return frozenset()
+        used = set(self.used_features().tolist())
+        return frozenset(name for name, places in self.columns.places.items() if used.isdisjoint(places))
 
     def _columns_read(self, n_columns: int) -> np.ndarray:
         """Which of the first columns are used, by themselves or for their indicators of missing values."""
@@ -407,12 +430,13 @@ class ObliqueTree(OutputMethods, Questions):
         """Whether both trees hold exactly the same numbers, labels and names (dense and CSR may be equal)."""
         if not isinstance(other, ObliqueTree):
             return NotImplemented
-        if (self.link, self.feature_names) != (other.link, other.feature_names):
+        if (self.link, self.feature_names, self.observed) != (other.link, other.feature_names, other.observed):
             return False
         names = ("biases", "children", "values", "leaf_weights", "classes", *check.NODE_COUNTS, "spreads")
         mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
         return (
             _same_matrix(self.weights, other.weights)
+            and self.columns == other.columns
             and all(_same_array(getattr(self, name), getattr(other, name)) for name in names)
             and all(_same_array(first, second) for first, second in zip(mine, others, strict=True))
         )
@@ -428,11 +452,11 @@ class ObliqueTree(OutputMethods, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None, X: Any = None) -> ObliqueTree:
         """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator, feature_names=feature_names)
+        return from_sklearn(estimator, feature_names=feature_names, X=X)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:

@@ -31,8 +31,15 @@ const DATE_PARTS = {
 };
 const ISO_DATE = /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[-+]\d{2}:?\d{2})?)?$/;
 
-/** A text as days since 1970, written in a `strptime` format (null: ISO 8601); null where it is none. */
+/** A text as days since 1970, written in a `strptime` format, or one of several with " | " between them (null: ISO 8601); null where it is none. */
 function parseDate(text, format) {
+  if (format?.includes(" | ")) {
+    for (const one of format.split(" | ")) {
+      const days = parseDate(text, one);
+      if (days !== null) return days;
+    }
+    return null;
+  }
   const found = {};
   if (format === null) {
     const match = ISO_DATE.exec(text.trim());
