@@ -16,8 +16,7 @@ YES = ("yes", "true", "1", "1.0", "y", "t", "ja", "wahr", "oui", "vrai", "si", "
 
 def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
     """The groups of features of which exactly one was 1 in every training row, as the tree remembers them."""
-    observed: Any = getattr(tree, "observed", None)
-    return () if observed is None else observed.groups
+    return () if tree.observed is None else tree.observed.groups
 
 
 def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
@@ -28,7 +27,9 @@ def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
     >>> one_hot_pairs(np.array([[1, 0, 5], [0, 1, 0]]), [0, 1, 2])
     [(0, 1)]
     """
-    columns: Any = X.tocsc() if sparse.issparse(X) and len(features) > 1 else X
+    columns: Any = X
+    if sparse.issparse(X) and len(features) > 1:
+        columns = columns.tocsc()
     found: list[tuple[int, int]] = []
     before, taken = None, -1
     for feature in sorted(features):

@@ -101,10 +101,9 @@ def prediction_ranges(tree: ObliqueTree, bounds: Any = None) -> list[tuple[float
     >>> [(round(low, 6), round(high, 6)) for low, high in prediction_ranges(tree, (0, 3))]
     [(0.0, 2.0), (2.0, 4.0)]
     """
-    observed: Any = getattr(tree, "observed", None)
-    if bounds is None and observed is not None:
-        bounds = observed.low, observed.high
+    if bounds is None and tree.observed is not None:
+        bounds = tree.observed.low, tree.observed.high
     several = tree.n_outputs > 1 if tree.classes is None else len(tree.classes) > 2
     if bounds is None or several or tree.leaf_weights is None or tree.n_leaves > MOST_RANGES:
         return [None] * tree.n_leaves
-    return leaf_ranges(read_limits(tree, bounds=bounds), read_output(tree, None, 0), _SECONDS)
+    return leaf_ranges(read_limits(tree, bounds=bounds, limits=None), read_output(tree, None, 0), _SECONDS)

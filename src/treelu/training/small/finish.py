@@ -67,8 +67,8 @@ def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.floa
     weights[:, scale.columns] = tree.splits[:, :-1] / scale.spread
     biases = tree.splits[:, -1] - weights[:, scale.columns] @ scale.mean
     free = weights.any(axis=0) if signs is None else weights.any(axis=0) & (signs == 0)
-    for gone, kept in one_hot_pairs(X, np.flatnonzero(free).tolist()):
-        biases += one_term(weights, kept, gone)
+    for first, second in one_hot_pairs(X, np.flatnonzero(free).tolist()):
+        biases += one_term(weights, second, first)
     reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
