@@ -500,7 +500,7 @@ def _learn_column(
     if wanted is None:
         format = recognise_compact_date(column) if style else recognise_date(column, dates)
         if format is not None:
-            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note)
+            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note, dates)
     style = style or (None if wanted == "text" else unit_format(column, decimal, marks))
     if style is not None:
         return _useless(to_numbers(column, style)[0]) or NumberColumn.learn(column, note, style)
