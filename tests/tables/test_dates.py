@@ -101,11 +101,12 @@ def test_a_later_date_that_training_rows_leave_open_is_refused_unless_the_user_h
         return
     words = (
         "column 'd', row 12: '03/04/2021' may be 3 April or 4 March, and training rows were written in both ways; "
-        "write 2021-04-03 or 2021-03-04, or fit with --dates day-first or --dates month-first"
+        "write 2021-04-03 or 2021-03-04"
     )
-    with pytest.raises(TableError, match=re.escape(words)):
+    with pytest.raises(TableError, match=f"{re.escape(words)}$"):
         encoder.encode(new, first_row=10)
-    with pytest.raises(TableError, match=re.escape("column 'd': '03/04/2021' may be 3 April")):
+    fitting = f"{words.replace(', row 12', '')}, or fit with --dates day-first or --dates month-first"
+    with pytest.raises(TableError, match=re.escape(fitting)):
         encoder.encode(new, lenient=True)
     encoder.encode(new, unused=["d"])
 

@@ -177,7 +177,7 @@ def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
 
 
 def check_clear(column: pd.Series, style: str, first_row: int | None) -> None:
-    """Raise for a date that two of a column's formats read differently; `first_row` counts from 0 in the file."""
+    """Raise for a date that two of a column's formats read differently; `first_row` is None while fitting."""
     readings = [parse_dates(column, one) for one in style.split(BETWEEN)]
     first = parse_dates(column, style)
     for moments in readings:
@@ -185,11 +185,12 @@ def check_clear(column: pd.Series, style: str, first_row: int | None) -> None:
         if len(differing):
             place = int(differing[0])
             where = "" if first_row is None else f", row {first_row + place + 1}"
+            remedy = ", or fit with --dates day-first or --dates month-first" if first_row is None else ""
             one, other = (moment.astype(datetime) for moment in (first[place], moments[place]))
             raise TableError(
                 f"column {column.name!r}{where}: {str(column.iloc[place]).strip()!r} may be {one.day} {one:%B} or "
                 f"{other.day} {other:%B}, and training rows were written in both ways; write {one:%Y-%m-%d} or "
-                f"{other:%Y-%m-%d}, or fit with --dates day-first or --dates month-first"
+                f"{other:%Y-%m-%d}{remedy}"
             )
 
 
