@@ -380,11 +380,12 @@ class ObliqueTree(OutputMethods, Questions):
         return replace(self, n_samples=at_nodes, weighted_n_samples=weighted)
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
-        """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
+        """How much each feature takes part in splits and formulas: an array of shape (n_features,) with sum 1.
 
-        A node's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
-        the node (``weighted_n_samples``, or else ``n_samples``) and averaged. All zero where no row meets a weight that
-        is not zero.
+        A split's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
+        the node (``weighted_n_samples``, or else ``n_samples``) and averaged; and so is the formula of a linear leaf,
+        with the sum of |weights| over the outputs (for scores of classes, less their mean). All zero where no row meets
+        a weight that is not zero.
 
         Parameters
         ----------
@@ -400,6 +401,12 @@ class ObliqueTree(OutputMethods, Questions):
             part = np.abs(self.node_weights(node)) * spread
             if part.any():
                 total += part * (mass[node] / part.sum())
+        if self.leaf_weights is not None:
+            weights = self.leaf_weights
+            if self.link == "softmax":
+                weights = weights - weights.mean(axis=1, keepdims=True)
+            parts = np.abs(weights).sum(axis=1) * spread
+            total += (mass[self.n_splits :] / np.maximum(parts.sum(axis=1), np.finfo(float).tiny)) @ parts
         return total / total.sum() if total.any() else total
 
     def __repr__(self) -> str:
