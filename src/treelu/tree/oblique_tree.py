@@ -12,6 +12,7 @@ from scipy import sparse
 from treelu.tree import check, rows
 from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -49,6 +50,9 @@ class ObliqueTree(OutputMethods, Questions):
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a split's terms by |weight| × spread, their effect.
+    observed : Observed, optional
+        What the training rows held: ranges, integers, one-hot groups. Not used to predict: queries that look for rows
+        stay within it unless ``limits=None`` is given.
     missing : MissingValues, optional
         How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
         missing values, computed from the columns before them: rows are given either with these columns alone, in
@@ -85,6 +89,7 @@ class ObliqueTree(OutputMethods, Questions):
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
     weighted_n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
+    observed: Observed | None = field(default=None, kw_only=True)
     missing: MissingValues | None = field(default=None, kw_only=True)
     columns: FrameColumns | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -113,6 +118,7 @@ class ObliqueTree(OutputMethods, Questions):
             "n_samples": n_samples,
             "weighted_n_samples": weighted,
             "spreads": check.feature_spreads(self.spreads, n_features),
+            "observed": check.observed_rows(self.observed, n_features),
             "missing": check.missing_values(self.missing, n_features),
             "columns": check.frame_columns(self.columns, n_features, self.missing),
             "notes": tuple(self.notes),
@@ -125,8 +131,13 @@ class ObliqueTree(OutputMethods, Questions):
         """The weights that are not 0, as the kernel takes them."""
         return rows.Terms.of(self.weights)
 
+    @cached_property
+    def _leaf_predictions(self) -> np.ndarray:
+        """The prediction of each leaf whose value is a constant."""
+        return self._decide(self.values[:, 0] if self.link == "logistic" else self.values)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_terms"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_terms", "_leaf_predictions")}
 
     # Shape
 
@@ -344,7 +355,12 @@ class ObliqueTree(OutputMethods, Questions):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; in regression values, of shape (n_rows,), for several outputs (n_rows, n_outputs)."""
-        outputs = self.decision_function(X)
+        if self.leaf_weights is None:
+            return self._leaf_predictions[self.apply(X) - self.n_splits]
+        return self._decide(self.decision_function(X))
+
+    def _decide(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions from the outputs of `decision_function`."""
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.
@@ -421,7 +437,7 @@ class ObliqueTree(OutputMethods, Questions):
         """Whether both trees hold exactly the same numbers, labels and names (dense and CSR may be equal)."""
         if not isinstance(other, ObliqueTree):
             return NotImplemented
-        if (self.link, self.feature_names) != (other.link, other.feature_names):
+        if (self.link, self.feature_names, self.observed) != (other.link, other.feature_names, other.observed):
             return False
         names = ("biases", "children", "values", "leaf_weights", "classes", *check.NODE_COUNTS, "spreads")
         mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
@@ -443,11 +459,11 @@ class ObliqueTree(OutputMethods, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None, X: Any = None) -> ObliqueTree:
         """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator, feature_names=feature_names)
+        return from_sklearn(estimator, feature_names=feature_names, X=X)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:

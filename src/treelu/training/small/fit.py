@@ -64,6 +64,7 @@ from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
@@ -166,7 +167,8 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     too_few = len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0
     if not too_few and not limits.can_train(rows):
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
-    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight)}
+    seen = Observed.of(prepared.data.X, labels.get("missing"))
+    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight), "observed": seen}
     with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
