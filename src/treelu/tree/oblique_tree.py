@@ -132,12 +132,19 @@ class ObliqueTree(OutputMethods, Questions):
         return rows.Terms.of(self.weights)
 
     @cached_property
+    def _leaf_terms(self) -> rows.Terms:
+        """The same of linear leaves, with a row for each leaf and output."""
+        assert self.leaf_weights is not None
+        return rows.Terms.of(self.leaf_weights.reshape(-1, self.n_features))
+
+    @cached_property
     def _leaf_predictions(self) -> np.ndarray:
         """The prediction of each leaf whose value is a constant."""
         return self._decide(self.values[:, 0] if self.link == "logistic" else self.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_terms", "_leaf_predictions")}
+        cached = ("_terms", "_leaf_terms", "_leaf_predictions")
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     # Shape
 
@@ -323,9 +330,10 @@ class ObliqueTree(OutputMethods, Questions):
         """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
         X = self.read_rows(X)
         leaves = rows.route(X, self.weights, self._terms, self.biases, self.children) - self.n_splits
-        outputs = self.values[leaves]
-        if self.leaf_weights is not None:
-            outputs += rows.linear_outputs(X, leaves, self.leaf_weights)
+        if self.leaf_weights is None:
+            outputs = self.values[leaves]
+        else:
+            outputs = rows.linear_outputs(X, leaves, self.values, self.leaf_weights, self._leaf_terms)
         return outputs[:, 0] if self.link == "logistic" else outputs
 
     def predict_proba(self, X: Any) -> np.ndarray:
