@@ -19,6 +19,7 @@ any number of workers, and what a lost worker had is done again by another.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, NamedTuple, Self
@@ -55,6 +56,7 @@ from treelu.training import learning_rate_factor
 from treelu.training.config import draw_seeds
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.small.leaves import LeafSums
+from treelu.tree.observed import Observed
 
 try:
     import dask
@@ -195,6 +197,10 @@ class _DaskNetwork(_DaskEstimator):
         held_out = client.submit(_stacked, client.map(_held_out, parts, numbers, draw=draw, pure=False), pure=False)
         self.local_, is_better = client.submit(_finish, local, start, weights, sample, held_out, pure=False).result()
         self.n_rounds_ = n_rounds
+        here = client.submit(_same, self.local_, pure=False)
+        for seen in client.gather(client.map(_observed_rows, parts, start=here, pure=False)):
+            reading = self.local_.fitted_.reading.joined(observed=seen)
+            self.local_.fitted_ = replace(self.local_.fitted_, reading=reading)
         if not is_better:
             warn_of_worse()
 
@@ -364,6 +370,11 @@ def _fit_sample(local: Any, sample: Window) -> Any:
 
 def _leaf_sums(part: Window, *, start: Any) -> LeafSums | None:
     return leaf_sums_of(start, part.X, part.y, part.weight) if len(part.y) else None
+
+
+def _observed_rows(part: Window, *, start: Any) -> Observed | None:
+    """The ranges of a partition's rows."""
+    return Observed.of(start._rows(part.X), start.fitted_.reading.missing) if len(part.y) else None
 
 
 def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any:

@@ -36,7 +36,7 @@ from treelu.training.small.fit import chosen_row
 from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
-from treelu.tree.saved import describe_tree, restore_tree
+from treelu.tree.saved import describe_tree, put_observed, restore_tree, take_observed
 from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class NetworkState(SaveMixin, BaseEstimator):
         fitted = self.fitted_
         put_scaling(fitted.reading.scaling, arrays.under("scaling"))
         put_missing(fitted.reading.missing, arrays)
+        put_observed(fitted.reading.observed, arrays)
         if isinstance(fitted, FittedLabels):
             members = enumerate(fitted.estimators)
             return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
@@ -71,15 +72,16 @@ class NetworkState(SaveMixin, BaseEstimator):
         missing = take_missing(shared.missing, n_features, fields, arrays, columns_of(self))
         n_columns = n_features if missing is None else missing.n_columns
         scaling = take_scaling(arrays.under("scaling"), n_columns)
+        observed = take_observed(arrays, n_columns)
         if "members" in fields:
             described = enumerate(fields.inners("members"))
             members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
             self._check_labels(members, fields)
             encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
-            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing))
+            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing, observed))
             return
         encoding = _restore_encoding(self, fields, arrays)
-        reading = Reading(encoding, scaling, missing)
+        reading = Reading(encoding, scaling, missing, observed)
         history = restore_history(fields.inner("history")) if "history" in fields else None
         self.fitted_ = self._load_model(fields, arrays, reading, history, arrays.floats("spread", n_columns))
 

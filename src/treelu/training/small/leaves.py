@@ -13,6 +13,7 @@ from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, reached_rows, weighted_sums
+from treelu.tree.observed import Observed
 from treelu.tree.rows import leaf_counts
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -34,11 +35,14 @@ class LeafSums:
         The weight of the rows.
     counts : array of shape (leaves,)
         The number of rows with a positive weight.
+    observed : Observed or None
+        The ranges of the rows, where they were looked at.
     """
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
     counts: NDArray[np.float64]
+    observed: Observed | None = None
 
     @classmethod
     def of(
@@ -50,7 +54,9 @@ class LeafSums:
         return cls(*weighted_sums(leaf, target, weight, n_leaves), counts)
 
     def __add__(self, other: LeafSums) -> LeafSums:
-        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts)
+        known = self.observed is not None and other.observed is not None
+        observed = self.observed.joined(other.observed) if known else None  # type: ignore[union-attr, arg-type]
+        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts, observed)
 
 
 def shrunk_means(
