@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from treelu import ObliqueTree
+from treelu.tree.to_read import numbers_to_read as tree_numbers
 
 LEAST = 1e-6  # probabilities are clipped to this before their logarithm is taken
 
@@ -50,6 +51,7 @@ def numbers_to_read(model: Any) -> dict[str, float]:
 
     A split of one term counts its threshold, one of several its weights and its threshold. A leaf counts its value, the
     probability of one of two classes, or those of all of more; a linear leaf its non-zero coefficients and constants.
+    Coefficients that several splits or leaves share count once (`treelu.tree.to_read`).
     A linear model counts coefficients and constants, EBM the scores of its bins and its constants, Cubist the
     thresholds of its rules and the non-zero coefficients and constants of their formulas.
     """
@@ -63,11 +65,7 @@ def numbers_to_read(model: Any) -> dict[str, float]:
 
 def _oblique(model: Any) -> dict[str, float]:
     tree: ObliqueTree = model.tree_
-    terms = np.asarray((tree.weights != 0).sum(axis=1)).ravel()
-    splits = int(np.where(terms > 1, terms + 1, 1).sum())
-    if tree.leaf_weights is None:
-        return {"leaves": tree.n_leaves, "numbers": splits + tree.n_leaves * _leaf_width(tree.classes)}
-    return {"leaves": tree.n_leaves, "numbers": splits + np.count_nonzero(tree.leaf_weights) + tree.values.size}
+    return {"leaves": tree.n_leaves, "numbers": tree_numbers(tree)}
 
 
 def _leaf_width(classes: Any) -> int:

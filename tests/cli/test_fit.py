@@ -663,10 +663,10 @@ def test_cart_beside_a_small_tree_has_no_more_leaves(leaves: int, tmp_path: Path
     assert typed.code == 0, typed.err
     model = treelu.load(tmp_path / "m")
     ((tree,), (named,)) = model.trees, model.baselines
-    assert list(named) == ["CART", "CART, as small", "logistic regression"]
-    cart, small = named["CART"], named["CART, as small"]
+    assert list(named) == ["CART", "small CART", "logistic regression"]
+    cart, small = named["CART"], named["small CART"]
     assert 2 <= small.n_leaves <= max(2, tree.n_leaves) <= leaves
-    assert f"CART: {cart.n_leaves} leaves; CART, as small: {small.n_leaves} leaves\n" in typed.out
+    assert f"CART: {cart.n_leaves} leaves; small CART: {small.n_leaves} leaves\n" in typed.out
 
 
 def test_training_rows_are_not_called_hold_out(table: Path, tmp_path: Path, type_: Type) -> None:

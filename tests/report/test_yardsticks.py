@@ -81,7 +81,7 @@ def test_many_rows_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_too_few_rows_for_folds() -> None:
     assert list(fit_yardsticks(np.arange(3.0)[:, None], list("aab"), classifier=True, max_leaf_nodes=1)) == [
-        "CART", "CART, as small", "logistic regression",
+        "CART", "small CART", "logistic regression",
     ]  # fmt: skip
     assert list(fit_yardsticks([[1.0], [2.0]], [3.0, 3.0], classifier=False)) == ["CART"]
     assert fit_linear([[1.0]], [3.0], classifier=False).predict([[5.0]]).tolist() == [3.0]
@@ -101,12 +101,12 @@ def test_verdicts_say_who_does_better_and_whether_it_may_be_chance() -> None:
     own = entry("small tree", 0, 0, auc=0.77, log_loss=0.4, accuracy=0.8)
     better = entry("logistic regression", -0.08, -0.02, auc=0.82, log_loss=0.45, accuracy=0.801)
     perhaps = entry("CART", -0.08, 0.02, auc=0.75, log_loss=0.40, accuracy=0.83)
-    worse = entry("CART, as small", 0.02, 0.08, auc=0.7, log_loss=0.5, accuracy=0.7)
+    worse = entry("small CART", 0.02, 0.08, auc=0.7, log_loss=0.5, accuracy=0.7)
     assert verdicts({"models": [own, better, perhaps, worse]}) == [
         "A logistic regression ranks these rows better: AUC 0.82 : 0.77.",
         "CART predicts more of these rows right: 83% : 80% (the difference may be chance).",
     ]
-    assert verdicts({"models": [own, worse]}) == ["CART as small as this tree does not predict these rows better."]
+    assert verdicts({"models": [own, worse]}) == ["A CART as small as this tree does not predict these rows better."]
     assert verdicts({"models": [own, worse, worse]}) == ["None of the models beside it predicts these rows better."]
     assert verdicts({"models": [own]}) == []
 
@@ -122,7 +122,7 @@ def test_a_lower_log_loss_wins_for_sure_only_where_its_interval_does() -> None:
 def test_a_report_says_which_model_does_better() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     yardsticks = fit_yardsticks(X[::2], y[::2], classifier=True, max_leaf_nodes=2)
-    stump = yardsticks["CART, as small"]
+    stump = yardsticks["small CART"]
     summary = summarize(stump, X=X[1::2], y=y[1::2], baselines=yardsticks)
     scores = {model["name"]: model["scores"]["auc"]["value"] for model in summary["models"]}
     assert scores["logistic regression"] > scores["Tree"] + 0.01

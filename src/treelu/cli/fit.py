@@ -119,6 +119,8 @@ def _report(fitted: Fitted, files: dict[str, bytes], options: FitOptions) -> Non
 
 def _check_threshold(options: FitOptions, table: Prepared) -> None:
     two = table.task == "classification" and len(set(table.training.y.tolist())) == 2
+    if options.model.positive is not None and not two:
+        raise InputError("--positive is for a target of two classes; leave it out")
     if options.model.threshold is not None and not two:
         raise InputError("--threshold is for a target of two classes; leave it out")
 

@@ -117,6 +117,13 @@ _within = partial(
     default=(),
     metavar="RANGE",
 )
+_anywhere = partial(
+    flag, "Also look beyond what the training rows held: outside their ranges, between integers.", "--anywhere"
+)
+_positive = partial(
+    option, "Of two classes, the one that recall, precision and --threshold speak of; by default one named like a yes, "
+    "else the rarer one.", metavar="CLASS",
+)  # fmt: skip
 _whole = partial(columns, "Columns that take integers only (a,b,c).")
 
 
@@ -202,6 +209,7 @@ class ModelOptions:
     balanced: bool = flag(
         "Give each class the same total weight; a rare one of two is predicted from its frequency on.", "--balanced"
     )
+    positive: str | None = _positive()
     threshold: float | None = option("Probability at which the positive of two classes is predicted.", min=0.0, max=1.0)
     early_stopping: bool = flag(
         "Stop when the score on a tenth of the training rows stops improving.", "--early-stopping"
@@ -332,6 +340,7 @@ class AskOptions:
     at_most: float | None = option("Highest value wanted, or highest probability of --want.")
     keep: list[str] = columns("Columns that stay as they are (a,b,c).")
     within: list[str] = _within()
+    anywhere: bool = _anywhere()
     rise: list[str] = columns("Columns that may only rise (a,b,c).")
     fall: list[str] = columns("Columns that may only fall (a,b,c).")
     whole: list[str] = _whole()
@@ -346,13 +355,18 @@ class AskOptions:
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
     model: Path = _model()
+    data: str | None = argument("Table whose rows a counterexample starts from, if it can.", "[DATA]", default=None)
     rises: list[str] = columns("The prediction never falls when these columns rise (a,b,c).")
     falls: list[str] = columns("The prediction never rises when these columns rise (a,b,c).")
     independent: list[str] = columns("The answer never depends on these columns (a,b,c).")
     at_most: float | None = option("The prediction is never above this.")
     at_least: float | None = option("The prediction is never below this.")
-    want: str | None = option("Class whose probability is checked; by default the second of two.")
+    want: str | None = option("Class whose probability is checked; of two by default the positive one.")
     within: list[str] = _within()
+    anywhere: bool = _anywhere()
     whole: list[str] = _whole()
     label: str | None = _label()
+    out: Path | None = option("CSV file for the rows that refute, as `treelu predict` reads them.", metavar="FILE")
+    reading: ReadOptions = ReadOptions()
+    force: bool = _force()
     as_json: bool = _as_json()

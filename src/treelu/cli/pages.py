@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
-from treelu.cli.model import QueriedModel, discrete_features
+from treelu.cli.model import QueriedModel
 from treelu.cli.prepare import TableRows
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
@@ -103,7 +103,7 @@ def summarize_target(
     if rows is None:
         options["predictions"] = options["scored"] = None
         return summarize(tree, estimator=member, **options)
-    options["row_names"], options["groups"] = rows.names, rows.groups
+    options["row_names"], options["groups"] = rows.names or rows.labels, rows.groups
     options["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
     return summarize(tree, X=rows.X, y=rows.y, estimator=member, **options)
 
@@ -208,9 +208,8 @@ def page_queries(
     limits = columns.options()
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(
-            before, after, discrete_features(limits), _same_answer(decides, queried.output, before, after)
-        )
+        around, same = queried.around(before, limits), _same_answer(decides, queried.output, before, after)
+        row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
@@ -287,7 +286,7 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
     if tree.n_leaves == 1:
-        return "1 leaf: no question was found to help"
+        return "1 leaf: nothing found that helps on rows held out"
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"
 
 

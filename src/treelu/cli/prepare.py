@@ -27,6 +27,7 @@ from treelu.tables.layout import split_names
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
+from treelu.tables.row_names import row_names
 from treelu.tables.suspects import far_values, total_row
 from treelu.tables.targets import suspicious_classes
 
@@ -63,13 +64,17 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
 
 @dataclass(frozen=True)
 class TableRows:
-    """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups."""
+    """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups.
+
+    `labels` are their names by a column that is no feature.
+    """
 
     X: Any
     y: NDArray[Any]
     names: list[str] | None = None
     numbers: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
+    labels: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -180,7 +185,7 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
     if totals := total_row(frame):
         notes.warn(f"{totals}; remove it if it is no row of its own")
     y = read_targets(frame, names, options.task, notes, decimal=options.reading.decimal)
-    table = _Table(frame, y, _read_groups(frame, options, y.rows, notes))
+    table = _Table(frame, y, _read_groups(frame, options, y.rows, notes), names)
     warning = suspicious_classes(names[0], y.y)
     if warning is not None:
         notes.warn(warning)
@@ -268,6 +273,7 @@ class _Table:
     frame: pd.DataFrame
     y: TableTargets
     groups: NDArray[np.int64] | None = None
+    targets: Sequence[str] = ()
 
     @property
     def features(self) -> pd.DataFrame:
@@ -289,9 +295,8 @@ class _Table:
         check_columns(targets, frame, option=path)
         known = styles if styles and task == "regression" else None
         quiet = Notes(quiet=True)
-        return cls(
-            frame, read_targets(frame, targets, task, quiet, varied=False, decimal=reading.decimal, styles=known)
-        )
+        y = read_targets(frame, targets, task, quiet, varied=False, decimal=reading.decimal, styles=known)
+        return cls(frame, y, targets=targets)
 
     def part(self, rows: NDArray[np.int64]) -> _Table:
         """Some of the rows that have targets."""
@@ -300,7 +305,8 @@ class _Table:
 
     def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> TableRows:
         """Features and targets of these rows, less those with an unreadable SMILES."""
-        check_columns([column.name for column in encoder.columns], self.frame, option=path)
+        used = [column.name for column in encoder.columns]
+        check_columns(used, self.frame, option=path)
         # A text among numbers that no training row has counts as missing, as it would in a training row.
         encoded = encoder.encode(self.features, note=notes, lenient=True)
         if not len(encoded.rows):
@@ -313,7 +319,8 @@ class _Table:
         texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
         numbers = self.y.rows[encoded.rows]
         groups = None if self.groups is None else self.groups[numbers]
-        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups)
+        labels = row_names(self.features.iloc[encoded.rows], {*used, *self.targets})
+        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups, labels)
 
 
 def _read_groups(

@@ -28,6 +28,7 @@ from treelu.tables import Task
 from treelu.training import Settings
 from treelu.training.config import plan_training
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.rows import is_frame, take_rows
 
 FAMILIES = {"tree": "ObliqueTree", "stacked": "Stacked"}  # of estimators; the others are the method in capitals
@@ -194,6 +195,16 @@ def _fit_baselines(model: TableModel, training: TableRows) -> tuple[dict[str, Ob
     return tuple(baselines)
 
 
+def _positive(estimator: Any, y: Any, given: str | None) -> int:
+    """Of two classes, the number of the one that --positive names, or else the one that scores speak of."""
+    if given is None:
+        return positive_class(estimator.classes_, y == estimator.classes_[1])
+    names = [str(label) for label in estimator.classes_.tolist()]
+    if given not in names:
+        raise InputError(f"--positive {given}: the classes are {' and '.join(map(shown_name, names))}")
+    return names.index(given)
+
+
 # --balanced and --threshold: classes get the same weight in training, probabilities are corrected, a threshold decides.
 
 
@@ -204,7 +215,7 @@ def _decided(estimator: Any, table: Prepared, options: FitOptions, like: TableMo
     if like is not None:
         positive, threshold = like.positive, like.threshold
     else:
-        positive = positive_class(estimator.classes_, y == estimator.classes_[1]) if two else 1
+        positive = _positive(estimator, y, options.model.positive) if two else 1
         threshold = 0.5 if options.model.threshold is None else options.model.threshold
     if not options.model.balanced:
         return positive, threshold

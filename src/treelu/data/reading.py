@@ -23,6 +23,7 @@ from treelu.data.scaling import Scaling, check_scaled, fit_scaling
 from treelu.data.targets import Targets
 from treelu.nn import Table
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 
 BLOCK = 2**21  # entries that are scaled at once
 
@@ -123,6 +124,7 @@ class Reading:
     encoding: ClassEncoding | ValueEncoding
     scaling: Scaling  # of the features and the indicators of missing values
     missing: MissingValues | None = None  # what fills missing values
+    observed: Observed | None = None  # of the filled rows: ranges, integers; None in models of version 0.1
 
     @classmethod
     def learn(
@@ -130,7 +132,15 @@ class Reading:
     ) -> Reading:
         """Learn from validated rows that count; `missing` is the parameter, or what was learned before."""
         values = learned_missing(X, missing)
-        return cls(encoding, fit_scaling(X if values is None else values.fill(X), standardize), values)
+        X = X if values is None else values.fill(X)
+        return cls(encoding, fit_scaling(X, standardize), values, Observed.of(X, values))
+
+    def joined(self, X: Any = None, observed: Observed | None = None) -> Reading:
+        """The same after more validated rows, or rows of which it is known what they held, were looked at."""
+        more = observed if X is None else Observed.of(self.filled(X), self.missing)
+        if self.observed is None or more is None or len(more) != len(self.observed):
+            return self
+        return replace(self, observed=self.observed.joined(more))
 
     def filled(self, X: Any) -> Any:
         """Validated rows with missing values filled and marked."""

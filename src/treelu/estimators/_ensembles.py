@@ -186,7 +186,7 @@ class SummedEnsemble(NetworkEnsemble):
         reading = (
             Reading.learn(X, known, shared.standardize, missing_of_numbers(self, shared.missing))
             if fitted is None
-            else fitted.reading
+            else fitted.reading.joined(X)
         )
         config = replace(self._config(), n_estimators=1 if fitted is None else len(fitted.ensemble) + 1)
         dataset, (seed,) = Dataset(reading.table(X), targets), draw_seeds(self.random_state, 1)

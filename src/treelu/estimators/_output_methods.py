@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from treelu.tree import ObliqueTree
@@ -151,8 +152,27 @@ class SaveMixin:
 class PathMixin:
     """Gives an estimator with a path of sizes its picture."""
 
-    path_: pd.DataFrame
+    _path: dict[str, Any]  # the columns of path_, as plain arrays and lists
     path_trees_: PathTrees | list[ObliqueTree]
+
+    @property
+    def path_(self) -> pd.DataFrame:
+        """What decides the size: a row for each."""
+        import pandas as pd
+
+        try:
+            return pd.DataFrame(self._path)
+        except AttributeError:
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first") from None
+
+    @path_.setter
+    def path_(self, path: pd.DataFrame) -> None:
+        self._path = {
+            name: column.tolist()
+            if column.dtype.kind == "O" or str(column.dtype) == "str"
+            else column.to_numpy().copy()
+            for name, column in path.items()
+        }
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.

@@ -36,7 +36,8 @@ from treelu.training.small.fit import chosen_row
 from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
-from treelu.tree.saved import describe_tree, restore_tree
+from treelu.tree.saved import describe_tree, put_observed, restore_tree, take_observed
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -56,6 +57,7 @@ class NetworkState(SaveMixin, BaseEstimator):
         fitted = self.fitted_
         put_scaling(fitted.reading.scaling, arrays.under("scaling"))
         put_missing(fitted.reading.missing, arrays)
+        put_observed(fitted.reading.observed, arrays)
         if isinstance(fitted, FittedLabels):
             members = enumerate(fitted.estimators)
             return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
@@ -70,15 +72,16 @@ class NetworkState(SaveMixin, BaseEstimator):
         missing = take_missing(shared.missing, n_features, fields, arrays, columns_of(self))
         n_columns = n_features if missing is None else missing.n_columns
         scaling = take_scaling(arrays.under("scaling"), n_columns)
+        observed = take_observed(arrays, n_columns)
         if "members" in fields:
             described = enumerate(fields.inners("members"))
             members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
             self._check_labels(members, fields)
             encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
-            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing))
+            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing, observed))
             return
         encoding = _restore_encoding(self, fields, arrays)
-        reading = Reading(encoding, scaling, missing)
+        reading = Reading(encoding, scaling, missing, observed)
         history = restore_history(fields.inner("history")) if "history" in fields else None
         self.fitted_ = self._load_model(fields, arrays, reading, history, arrays.floats("spread", n_columns))
 
@@ -158,6 +161,7 @@ def restore_fitted_network(
 
 _STEPS = ("leaves", "terms", "score", "std_error")
 _DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
+_LEAVES = ("leaf_terms", "numbers")  # since trees may have linear leaves
 
 
 class PathState:
@@ -171,7 +175,7 @@ class PathState:
             replace(tree, missing=None, columns=None) for tree in estimator.path_trees_
         )  # the estimator has it
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE, *_LEAVES)},
             "starts": path["start"].tolist(),
             "chosen": chosen_row(path),
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -188,7 +192,7 @@ class PathState:
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
         path = fields.inner("path")
-        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        names = (*_STEPS, *(name for name in (*_DECIDE, *_LEAVES) if name in path))
         columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
@@ -199,7 +203,10 @@ class PathState:
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
+        table["leaf_terms"] = table["leaf_terms"].fillna(0)
+        table["numbers"] = table["numbers"].fillna(pd.Series([numbers_to_read(tree) for tree in trees]))
+        whole = dict.fromkeys(("leaves", "terms", "leaf_terms", "numbers"), np.int64)
+        table = table.astype({**whole, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")

@@ -112,7 +112,10 @@ def tree_of(estimator: Any, network: Any, spread: NDArray[np.float64], visited_b
         max_depth=MAX_DEPTH,
         **estimator._tree_settings(),
     )
-    return replace(tree, spreads=spread, missing=missing_of(estimator), columns=columns_of(estimator))
+    observed = estimator.fitted_.reading.observed
+    return replace(
+        tree, spreads=spread, observed=observed, missing=missing_of(estimator), columns=columns_of(estimator)
+    )
 
 
 def tree_features(estimator: Any) -> list[str] | None:

@@ -48,6 +48,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "max_depth": [None, Interval(Integral, 1, None, closed="left")],
         "max_terms": [None, Interval(Integral, 1, None, closed="left")],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "leaves": [StrOptions({"auto", "constant", "linear"})],
         "selection": [StrOptions({"smallest", "best", "largest"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
@@ -66,6 +67,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     max_depth: int | None = None
     max_terms: int | None = None
     min_samples_leaf: int = 2
+    leaves: str = "auto"
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
@@ -106,15 +108,26 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self
         """
         with unchanged_by_failure(self):
-            if self.linear_leaves and self.monotonic_cst is not None:
-                raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
+            leaves = self._kind_of_leaves()
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig), title=type(self).__name__)
+            given = {**parameters_of(self, SmallTreeConfig), "leaves": leaves}
+            config = SmallTreeConfig(**given, title=type(self).__name__)
             self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
+
+    def _kind_of_leaves(self) -> str:
+        """`leaves` of the configuration: `linear_leaves=True` of the regressor is another word for "linear"."""
+        if self.linear_leaves and self.leaves == "constant":
+            raise ValueError("leaves='constant' and linear_leaves=True contradict each other; leave one out")
+        leaves = "linear" if self.linear_leaves else self.leaves
+        if leaves == "linear" and self.monotonic_cst is not None:
+            raise ValueError(
+                "leaves='linear' and monotonic_cst cannot be combined; leaves='auto' takes constant leaves there"
+            )
+        return leaves
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
@@ -186,11 +199,19 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         The most features in a split; 1 is an ordinary tree. None: any number, and as few as are needed.
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
+    leaves : {"auto", "constant", "linear"}
+        What the leaves hold.
+
+        - "constant": class frequencies.
+        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` features:
+          logistic or softmax regression, with slopes that all leaves share or that are shrunk towards those of the
+          parent.
+        - "auto": whichever has the least held-out log-loss for its numbers to read; constant with `monotonic_cst`.
     selection : {"smallest", "best", "largest"}
         Which size on the path is taken.
 
-        - "best": the one with the least cross-validated loss, of equals the one with the fewest numbers to read,
-          ``(leaves - 1) * terms + leaves``.
+        - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
+          weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
           or 4 % of the best loss, whichever is larger.
@@ -235,8 +256,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
         - `leaves`, `terms`: leaves, and the most terms of a split: of the chosen row those of `tree_`, of others those
           of the folds' trees in the median
+        - `leaf_terms`: features in the formulas of linear leaves; 0 for constant ones
+        - `numbers`: numbers to read in the folds' trees, in the median
         - `score`, `std_error`: accuracy and its standard error
-        - `loss`: half the error rate and half the Brier score (summed over the classes)
+        - `loss`: log-loss
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
         - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
         - `start`: where its training started ("scores": one linear model, followed as it is)
@@ -283,14 +306,14 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
 
     Parameters
     ----------
-    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
+    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
-        A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
-        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too, and
-        are drawn a tenth as much. The regions of small locally linear networks are compared with trained splits
-        (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
+        The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
+        towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the
+        teacher, these functions do too, and are shrunk a tenth as much. The regions of small locally linear networks
+        are compared with trained splits (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
 
     Attributes
     ----------

@@ -104,7 +104,8 @@ def _fitted(X: Rows, y: NDArray[Any], classifier: bool, class_weight: Any) -> An
     if not classifier:
         if n_folds < 2:
             return Ridge().fit(X, y)
-        return RidgeCV(PENALTIES, cv=n_folds if sparse.issparse(X) else None).fit(X, y)
+        how: dict[str, Any] = {"cv": n_folds, "scoring": "neg_mean_squared_error"} if sparse.issparse(X) else {}
+        return RidgeCV(PENALTIES, **how).fit(X, y)  # each row held out once where rows are dense
     if n_folds < 2:
         return LogisticRegression(class_weight=class_weight, max_iter=MAX_ITER).fit(X, y)
     with warnings.catch_warnings():

@@ -234,7 +234,7 @@ class _RowAnswers:
             then = _now(self.asking, found.row)
             instead = "" if tree.is_classifier else f" instead of {_shown(now)}"
             return f"would be {_shown(then)}{instead} if {words}"
-        where = "whatever may change" if self.goals[now] else "wherever it lies"
+        where = "whatever may change" if self.goals[now] else "whatever its values"
         near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
         return f"is predicted {near}{_shown(now)} {where}"
 

@@ -152,6 +152,18 @@ def typical(X: Rows) -> Floats:
     return result
 
 
+def value_ranges(X: Rows) -> dict[str, list[Any]]:
+    """``low`` and ``high`` of each feature, and whether all its values are integers (``whole``)."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        low, high, columns = low.toarray().ravel(), high.toarray().ravel(), sparse.csc_array(X)
+        parts = np.split(columns.data == np.round(columns.data), columns.indptr[1:-1])
+        whole = np.array([part.all() for part in parts])
+    else:
+        whole = (np.round(X) == X).all(axis=0)
+    return {name: np.asarray(v).tolist() for name, v in (("low", low), ("high", high), ("whole", whole))}
+
+
 def sample_rows(
     rows: HoldOut,
     usual: Floats,

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu import __version__
+from treelu.report.columns import column_overview
 from treelu.report.nodes import describe_tree
 from treelu.report.predictions import Scoring, add_predictions, as_list
-from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical
+from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical, value_ranges
 from treelu.report.scores import positive_class
 from treelu.report.yardsticks import verdicts
 from treelu.tree import ObliqueTree
@@ -152,6 +153,7 @@ def summarize(
         "threshold": options.get("threshold", 0.5),
         "baseline": None,
         "verdicts": [],
+        "overview": [],
         "classes": None if classes is None else [str(label) for label in classes],
         "n_rows": None if rows is None else len(rows.numbers),
         "features": features,
@@ -171,6 +173,8 @@ def summarize(
         found = add_predictions(summary, predicting, options.get("predictions") or {}, scoring)
         found += [TRAINING_ROWS] if rows_are == "training" else []
         summary["verdicts"] = verdicts(summary)
+        missing = None if tree is None else tree.missing
+        summary["overview"] = column_overview(rows, summary["columns"], features["names"], missing)
         summary["warnings"] += [line for line in found if line not in summary["warnings"]]
     draw_feature = options.get("draw_feature")
     if draw_feature is not None:
@@ -199,7 +203,8 @@ def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) ->
     if tree is not None and tree.spreads is not None:
         scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
-    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}}
+    ends = value_ranges(rows.X) if rows is not None else {}
+    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}} | ends
 
 
 def _entries(

@@ -12,7 +12,7 @@ from treelu.report.linear import fit_linear
 from treelu.tree import ObliqueTree
 
 CART = "CART"
-CAPPED = "CART, as small"
+CAPPED = "small CART"
 LOGISTIC = "logistic regression"
 RIDGE = "ridge regression"
 
@@ -44,7 +44,7 @@ def fit_yardsticks(
     Returns
     -------
     dict of str to ObliqueTree
-        ``"CART"`` (:func:`fit_cart`), ``"CART, as small"``, and ``"logistic regression"`` or ``"ridge regression"``
+        ``"CART"`` (:func:`fit_cart`), ``"small CART"``, and ``"logistic regression"`` or ``"ridge regression"``
         (:func:`fit_linear`), which is left out where all targets are the same. For ``baselines`` of :func:`summarize`.
 
     Examples
@@ -54,7 +54,7 @@ def fit_yardsticks(
     >>> for name, tree in fit_yardsticks(X, y, classifier=False, max_leaf_nodes=3).items():
     ...     print(name, tree.n_leaves)
     CART 6
-    CART, as small 3
+    small CART 3
     ridge regression 1
     """
     limits = {CART: None} if max_leaf_nodes is None else {CART: None, CAPPED: max(2, max_leaf_nodes)}
@@ -120,5 +120,5 @@ def _subject(entry: Mapping[str, Any]) -> str:
     if name in (LOGISTIC, RIDGE):
         return f"A {name}"
     if name == CAPPED:
-        return "CART as small as this tree"
+        return "A CART as small as this tree"
     return f"{name} of {len(tree['leaves']):,} leaves" if name == CART and tree else name

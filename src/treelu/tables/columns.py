@@ -50,6 +50,7 @@ class NumberColumn:
     style: NumberFormat = PLAIN  # how they are written
     binary: bool = False  # whether all numbers of the training rows are 0 or 1, truth values too
     limits: Range | None = None  # the range of the training rows; older models do not have it
+    integers: bool = False  # whether all numbers of the training rows are integers
 
     @property
     def features(self) -> list[str]:
@@ -69,7 +70,8 @@ class NumberColumn:
         _note_missing(column.name, missing, f"the median {median:.6g}", note)
         binary = bool(np.isin(values[~missing], (0.0, 1.0)).all())
         limits = _range(values)
-        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style, binary, limits)
+        integers = bool((values[~missing] == np.rint(values[~missing])).all())
+        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style, binary, limits, integers)
 
     def encode(
         self, column: pd.Series, note: Note, unseen: UnseenValues, *, lenient: bool, first_row: int
@@ -116,7 +118,7 @@ class NumberColumn:
         recipe: dict[str, Any] = {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
         recipe |= {} if self.style.is_plain else {"style": self.style.to_dict()}
         recipe |= {} if self.limits is None else {"range": list(self.limits)}
-        return recipe | ({"binary": True} if self.binary else {})
+        return recipe | {name: True for name in ("binary", "integers") if getattr(self, name)}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
@@ -125,8 +127,8 @@ class NumberColumn:
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        binary, limits = data.get("binary") is True, _read_range(name, data)
-        return cls(name, float(median), indicator, _texts(data["strays"]), style, binary, limits)
+        binary, limits, integers = data.get("binary") is True, _read_range(name, data), data.get("integers") is True
+        return cls(name, float(median), indicator, _texts(data["strays"]), style, binary, limits, integers)
 
 
 @dataclass(frozen=True)

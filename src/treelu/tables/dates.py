@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DateOrder = Literal["day-first", "month-first"]
-PARTS = ("year", "month", "day of week", "hour", "days since 1970")  # Monday is 1; the last one has decimals
+DAYS = "days since 1970"  # with decimals
+PARTS = ("year", "month", "day of week", "hour", DAYS)  # Monday is 1
 _DAYS = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y",
     "%d-%b-%Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y",

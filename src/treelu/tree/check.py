@@ -9,6 +9,7 @@ from scipy import sparse
 
 from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 
 LINKS = ("identity", "logistic", "softmax", "probability")
 NODE_COUNTS = ("n_samples", "weighted_n_samples")  # the fields that follow from rows at the nodes
@@ -229,6 +230,17 @@ def feature_spreads(spreads: Any, n_features: int) -> np.ndarray | None:
         feature = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"spreads must not be negative, got {array[feature]} at index {feature}")
     return array
+
+
+def observed_rows(observed: Any, n_features: int) -> Observed | None:
+    """What the training rows held, checked against the number of features."""
+    if observed is None:
+        return None
+    if not isinstance(observed, Observed):
+        raise TypeError(f"observed must be an Observed or None, got {type(observed).__name__}")
+    if len(observed) != n_features:
+        raise ValueError(f"observed must have {n_features} features, as the tree, got {len(observed)}")
+    return observed
 
 
 def missing_values(missing: Any, n_features: int) -> MissingValues | None:

@@ -35,7 +35,10 @@ def signed_number(value: float, digits: int) -> str:
     >>> signed_number(1473.2, 3), signed_number(-0.5, 3), signed_number(0.0, 3)
     ('+1,470', '-0.5', '+0')
     """
-    text = shown_number(value, digits)
+    return _signed(shown_number(value, digits))
+
+
+def _signed(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 
@@ -66,3 +69,14 @@ def short_number(value: float, digits: int | None = None) -> str:
         return shown_number(value, digits)
     text = shown_number(value)
     return text if float(text.replace(",", "")) == value else shown_number(value, 3)
+
+
+def signed_short(value: float, digits: int | None = None) -> str:
+    """The same with a plus sign where it is not negative.
+
+    Examples
+    --------
+    >>> signed_short(52348.5), signed_short(-2.0)
+    ('+52,348.5', '-2')
+    """
+    return _signed(short_number(value, digits))

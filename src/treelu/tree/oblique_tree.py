@@ -12,6 +12,7 @@ from scipy import sparse
 from treelu.tree import check, rows
 from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -49,6 +50,9 @@ class ObliqueTree(OutputMethods, Questions):
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a split's terms by |weight| × spread, their effect.
+    observed : Observed, optional
+        What the training rows held: ranges, integers, one-hot groups. Not used to predict: queries that look for rows
+        stay within it unless ``limits=None`` is given.
     missing : MissingValues, optional
         How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
         missing values, computed from the columns before them: rows are given either with these columns alone, in
@@ -85,6 +89,7 @@ class ObliqueTree(OutputMethods, Questions):
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
     weighted_n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
+    observed: Observed | None = field(default=None, kw_only=True)
     missing: MissingValues | None = field(default=None, kw_only=True)
     columns: FrameColumns | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
@@ -113,6 +118,7 @@ class ObliqueTree(OutputMethods, Questions):
             "n_samples": n_samples,
             "weighted_n_samples": weighted,
             "spreads": check.feature_spreads(self.spreads, n_features),
+            "observed": check.observed_rows(self.observed, n_features),
             "missing": check.missing_values(self.missing, n_features),
             "columns": check.frame_columns(self.columns, n_features, self.missing),
             "notes": tuple(self.notes),
@@ -414,7 +420,7 @@ class ObliqueTree(OutputMethods, Questions):
         """Whether both trees hold exactly the same numbers, labels and names (dense and CSR may be equal)."""
         if not isinstance(other, ObliqueTree):
             return NotImplemented
-        if (self.link, self.feature_names) != (other.link, other.feature_names):
+        if (self.link, self.feature_names, self.observed) != (other.link, other.feature_names, other.observed):
             return False
         names = ("biases", "children", "values", "leaf_weights", "classes", *check.NODE_COUNTS, "spreads")
         mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
@@ -436,11 +442,11 @@ class ObliqueTree(OutputMethods, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None, X: Any = None) -> ObliqueTree:
         """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator, feature_names=feature_names)
+        return from_sklearn(estimator, feature_names=feature_names, X=X)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:

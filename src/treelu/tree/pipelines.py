@@ -21,6 +21,7 @@ from scipy import sparse
 
 from treelu.tree.missing import MissingValues
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 ROUNDING = 8 * np.finfo(np.float64).eps  # of a folded sum, relative to its parts
 
@@ -164,6 +165,7 @@ def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list
         leaf_weights=leaf_weights,
         feature_names=tuple(missing.names(given)) if missing is not None and len(gaps) else given,
         spreads=_raw_spreads(tree.spreads, matrix, kept),
+        observed=_raw_observed(tree.observed, columns, kept),
         missing=missing,
         columns=None,
         notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
@@ -178,6 +180,39 @@ def _raw_spreads(spreads: np.ndarray | None, matrix: sparse.csr_array, kept: np.
     raw = np.zeros(matrix.shape[1])
     raw[source] = spreads / np.abs(factor)
     return raw[kept]
+
+
+def _raw_observed(observed: Observed | None, columns: Columns, kept: np.ndarray) -> Observed | None:
+    """Ranges of the raw columns, where each column comes from one of them; infinite for those that are not read.
+
+    The steps round, so ends are given with 12 digits, and a raw column of integers is known only where the
+    steps left it as it was.
+    """
+    source, factor = single_terms(columns.weights)
+    if observed is None or (source < 0).any():
+        return None
+    ends = [(end - columns.offsets) / factor for end in (observed.low, observed.high)]
+    same = (factor == 1) & (columns.offsets == 0)
+    size = np.where(np.isfinite(ends[0]), np.maximum(np.abs(ends[0]), np.abs(ends[1])), 1.0)
+    low, high = (np.where(same, end, _to_digits(end, size)) for end in np.sort(ends, axis=0))
+    n_raw = columns.weights.shape[1]
+    raw_low, raw_high, integers = np.full(n_raw, -np.inf), np.full(n_raw, np.inf), np.zeros(n_raw, dtype=bool)
+    np.maximum.at(raw_low, source, low)
+    np.minimum.at(raw_high, source, high)
+    integers[source[same]] = observed.integers[same]
+    raw_low[len(columns.fills) :] = np.maximum(raw_low[len(columns.fills) :], 0.0)
+    raw_high[len(columns.fills) :] = np.minimum(raw_high[len(columns.fills) :], 1.0)
+    integers[len(columns.fills) :] = True
+    place = {int(j): k for k, j in enumerate(kept)}
+    groups = tuple(tuple(place[int(source[j])] for j in group) for group in observed.groups
+                   if same[list(group)].all() and len({int(source[j]) for j in group}) == len(group))  # fmt: skip
+    return Observed(raw_low[kept], raw_high[kept], integers[kept], groups)
+
+
+def _to_digits(ends: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The numbers with the 12 digits that the steps' rounding leaves, relative to a size."""
+    unit = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-290))) - 11)
+    return np.array([float(f"{end:.12g}") for end in np.rint(ends / unit) * unit + 0.0])
 
 
 # The steps

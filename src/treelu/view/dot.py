@@ -8,18 +8,19 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.numbers import short_number
+from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, text_color
 from treelu.view.labels import (
     MAX_LEAVES,
     Top,
     check_scale,
     cut,
-    feature_label,
+    formula_terms,
     hidden_words,
     leaf_words,
     leaves_below,
     rows_words,
-    strongest_terms,
+    term_words,
 )
 from treelu.view.score_card import Cards
 
@@ -69,6 +70,7 @@ def export_graphviz(
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
         '  edge [fontname="Helvetica"];',
     ]
+    tree = pairs_as_one_term(tree, one_hot_groups(tree))
     max_depth, note = cut(tree, max_depth, max_leaves)
     if note:
         lines.append(f'  graph [label={_quoted(note)}, labelloc=t, fontname="Helvetica"];')
@@ -101,16 +103,12 @@ def export_graphviz(
 def _split_words(tree: ObliqueTree, node: int, top: Top, digits: int | None, scale: np.ndarray) -> str:
     """The terms of a node's split, one on each line."""
     weights = tree.node_weights(node)
-    named = strongest_terms(weights, scale, top)
-    terms: list[str] = []
-    for feature in named:
-        number = short_number(weights[feature], digits)
-        sign = {"1": "", "-1": "-"}.get(number, f"{number}·")
-        terms.append(("" if not terms or weights[feature] < 0 else "+") + sign + feature_label(tree, feature))
-    rest = int((weights != 0).sum()) - len(named)
-    if rest > 0:
-        terms.append(f"+ ({rest:,} more)")
-    return "\n".join(terms)
+    terms, rest = formula_terms(tree, weights, scale, top)
+    lines: list[str] = []
+    for term in terms:
+        words, negative = term_words(term, weights, digits)
+        lines.append(("-" if negative else "+" if lines else "") + words)
+    return "\n".join([*lines, *([f"+ ({rest:,} more)"] if rest > 0 else [])])
 
 
 def _quoted(text: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import SAME_WEIGHT, float_array
-from treelu.tree.names import LONGEST, shown_apart, shown_class
-from treelu.tree.numbers import short_number, shown_number
+from treelu.tree.names import LONGEST, shown_apart, shown_class, shown_name
+from treelu.tree.numbers import short_number, shown_number, signed_short
+from treelu.tree.one_hot import group_name, one_hot_groups
 from treelu.tree.rows import node_totals
 from treelu.view.formulas import leaf_formulas
 from treelu.view.layout import depth_that_fits
@@ -35,14 +37,68 @@ def strongest_terms(weights: np.ndarray, scale: np.ndarray, top: Top = None) -> 
     [0, 1]
     """
     used = np.flatnonzero(weights)
-    if top is None:
-        top = FEW if len(used) <= FEW else STRONGEST
-    elif top == "all":
-        top = len(used)
-    elif isinstance(top, str):
-        raise ValueError(f'top must be a number of terms, "all" or None, got {top!r}')
     order = np.argsort(-np.abs(weights[used]) * scale[used], kind="stable")
-    return [int(feature) for feature in used[order][: max(0, top)]]
+    return [int(feature) for feature in used[order][: most_terms(top, len(used))]]
+
+
+def most_terms(top: Top, n_terms: int) -> int:
+    """How many of a formula's terms are shown."""
+    if top is None:
+        return FEW if n_terms <= FEW else STRONGEST
+    if top == "all":
+        return n_terms
+    if isinstance(top, str):
+        raise ValueError(f'top must be a number of terms, "all" or None, got {top!r}')
+    return max(0, top)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A feature of a formula, or the categories of a column that carry weights in it.
+
+    Attributes
+    ----------
+    features : tuple of int
+        One feature; of a group the categories, the largest |weight| first.
+    name : str
+        The feature's name, or the column's.
+    categories : tuple of str
+        Names of a group's categories; empty for a feature alone.
+    effect : float
+        The sum of |weight| × scale.
+    """
+
+    features: tuple[int, ...]
+    name: str
+    categories: tuple[str, ...]
+    effect: float
+
+
+def formula_terms(
+    tree: ObliqueTree, weights: np.ndarray, scale: np.ndarray, top: Top = None, longest: int = LONGEST
+) -> tuple[list[Term], int]:
+    """The strongest terms of a formula, and how many more there are; categories of one column are one term.
+
+    Examples
+    --------
+    >>> names = ["age", "colour=red", "colour=blue", "colour=green"]
+    >>> tree = ObliqueTree([[0.5, 2.0, -3.0, 0.0]], [0], [[1, 2]], [[0], [1]], feature_names=names)
+    >>> [term.name for term in formula_terms(tree, tree.weights[0], np.ones(4))[0]]
+    ['colour=blue', 'colour=red', 'age']
+    """
+    waiting = set(np.flatnonzero(weights).tolist())
+    effects, terms = np.abs(weights) * scale, []
+    for group in one_hot_groups(tree):
+        members = sorted(waiting.intersection(group), key=lambda j: (-abs(weights[j]), j))
+        named = group_name([tree.feature_name(j) for j in members]) if len(members) > 1 else None
+        if named is not None:
+            waiting -= set(members)
+            categories = tuple(shown_apart(name, named[1], longest) for name in named[1])
+            terms.append(Term(tuple(members), shown_name(named[0], longest), categories, float(effects[members].sum())))
+    terms += [Term((j,), feature_label(tree, j, longest), (), float(effects[j])) for j in waiting]
+    terms.sort(key=lambda term: (-term.effect, term.features))
+    most = most_terms(top, len(terms))
+    return terms[:most], max(0, len(terms) - most)
 
 
 def feature_label(tree: ObliqueTree, feature: int, most: int = LONGEST) -> str:
@@ -74,14 +130,34 @@ def linear_form(
     '-4·x1 + x0 + (1 more) + 2'
     """
     text = ""
-    named = strongest_terms(weights, tree.effect_scale() if scale is None else scale, top)
-    for feature in named:
-        size, name = short_number(abs(weights[feature]), digits), feature_label(tree, feature)
-        text = _append(text, name if size == "1" else f"{size}·{name}", weights[feature] < 0)
-    rest = int(np.count_nonzero(weights)) - len(named)
+    terms, rest = formula_terms(tree, weights, tree.effect_scale() if scale is None else scale, top)
+    for term in terms:
+        words, negative = term_words(term, weights, digits)
+        text = _append(text, words, negative)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
     return text if constant is None else append_constant(text, constant, digits)
+
+
+def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tuple[str, bool]:
+    """A term without its sign, and whether that is minus; a group's points keep their own.
+
+    Examples
+    --------
+    >>> term_words(Term((1,), "age", (), 1.0), np.array([0.0, -2.5])), term_words(Term((0,), "x", (), 1.0), np.ones(1))
+    (('2.5·age', True), ('x', False))
+    >>> term_words(Term((1, 0), "colour", ("red", "blue"), 1.0), np.array([-1.0, 2.0]))
+    ('(colour: red +2, blue -1)', False)
+    """
+    if term.categories:
+        points = [
+            f"{name} {signed_short(weights[j], digits)}" for name, j in zip(term.categories, term.features, strict=True)
+        ]
+        more = len(points) - FEW
+        return f"({term.name}: {', '.join(points[:FEW])}{f', {more:,} more' if more > 0 else ''})", False
+    weight = weights[term.features[0]]
+    size = short_number(abs(weight), digits)
+    return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
 
 
 def append_constant(text: str, constant: float, digits: int | None = None) -> str:

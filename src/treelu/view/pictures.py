@@ -9,19 +9,20 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.tree.numbers import short_number
+from treelu.tree.numbers import short_number, signed_short
+from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
 from treelu.view.formulas import leaf_formulas
 from treelu.view.labels import (
+    FEW,
     Top,
     check_scale,
     cut,
-    feature_label,
+    formula_terms,
     hidden_words,
     leaves_below,
     listed,
     rows_words,
-    strongest_terms,
 )
 from treelu.view.layout import layout
 from treelu.view.score_card import Cards
@@ -36,6 +37,7 @@ _LINE, _PAD, _GAP = 0.155, 0.05, 0.10
 _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
 _LETTER = 0.052  # of a band's words beside its branch
 _FORMULAS = 4  # drawn of a linear leaf
+_NAME = 19  # letters of a name
 _CAPTION = 0.25
 _FONT = 7.5  # points
 _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
@@ -143,6 +145,7 @@ class _Picture:
         """The picture of a tree, cut at a depth or where so many ends of branches fit."""
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be at least 0, got {max_depth}")
+        tree = pairs_as_one_term(tree, one_hot_groups(tree))
         max_depth, note = cut(tree, max_depth, max_leaves)
         return cls(tree, top, max_depth, check_scale(tree, scale), note)
 
@@ -273,23 +276,29 @@ class _Line:
 
 def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) -> list[_Line]:
     """The strongest terms of a formula, and how much of the effect the others have."""
-    effects = np.abs(weights) * scale
-    features = strongest_terms(weights, scale, top)
-    shares = effects / (effects.sum() or 1.0)
+    whole = float((np.abs(weights) * scale).sum()) or 1.0
+    terms, more = formula_terms(tree, weights, scale, top, _NAME)
     lines = []
-    for feature in features:
-        weight = float(weights[feature])
-        color = _PLUS if weight > 0 else _MINUS
-        lines.append(_Line(feature_label(tree, feature, 19), _signed(weight), float(shares[feature]), color=color))
-    if more := int(np.count_nonzero(weights)) - len(features):
-        others = max(0.0, 1.0 - float(shares[features].sum()))
+    for term in terms:
+        share = term.effect / whole
+        points = [_points(float(weights[feature])) for feature in term.features]
+        if not term.categories:
+            lines.append(_Line(term.name, points[0][0], share, color=points[0][1]))
+            continue
+        lines.append(_Line(term.name, "", share, color=_PALE))
+        for name, (text, color) in list(zip(term.categories, points, strict=True))[:FEW]:
+            lines.append(_Line(f"    {name}", text, color=color))
+        if len(points) > FEW:
+            lines.append(_Line(f"    {len(points) - FEW:,} more", "", ink=_PALE))
+    if more:
+        others = max(0.0, 1.0 - sum(term.effect for term in terms) / whole)
         lines.append(_Line(f"{more:,} more", f"{others:.0%} of the effect", ink=_PALE))
     return lines
 
 
-def _signed(weight: float) -> str:
-    text = short_number(weight)
-    return text if text.startswith("-") else f"+{text}"
+def _points(weight: float) -> tuple[str, str]:
+    """A weight as it is written, and its colour."""
+    return signed_short(weight), _PLUS if weight > 0 else _MINUS
 
 
 def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
@@ -306,7 +315,7 @@ def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray) -> list
     for formula in formulas[:_FORMULAS]:
         lines += _terms(tree, formula.weights, top, scale)
         if formula.constant or not formula.weights.any():
-            lines.append(_Line("constant", _signed(formula.constant), ink=_PALE))
+            lines.append(_Line("constant", signed_short(formula.constant), ink=_PALE))
         lines.append(_Line(f"= {formula.title(16)}", "", bold=True))
     more = len(formulas) - _FORMULAS
     if more > 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.numbers import short_number
+from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.labels import (
     MAX_LEAVES,
     Top,
@@ -85,6 +86,7 @@ def export_text(
     ├─ 1 to below 3: leaf 3: value 1
     └─ 3 or more:    leaf 4: value 2
     """
+    tree = pairs_as_one_term(tree, one_hot_groups(tree))
     max_depth, note = cut(tree, max_depth, max_leaves)
     lines = _Lines(tree, top, max_depth, digits, check_scale(tree, scale)).written()
     return "\n".join([*lines, "", note] if note else lines)

@@ -34,7 +34,7 @@ class SmallTreeConfig:
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
     round_weights: float | None = None
-    linear_leaves: bool = False
+    leaves: str = "auto"
     teacher: Any = "auto"
     n_jobs: int | None = None
     verbose: bool | int = False

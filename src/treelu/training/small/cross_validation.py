@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +27,7 @@ from treelu.training.small.leaves import (
     mean_loss,
     row_losses,
 )
+from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
 from treelu.training.small.progress import candidate_text
 from treelu.training.small.rows import TrainingRows
@@ -41,19 +44,26 @@ class HeldOutLoss:
     Attributes
     ----------
     losses, errors : lists of arrays
-        The loss of each held-out row, and whether its class is wrong (or its squared error). Where rows come in groups,
-        means of the groups: their rows are not independent, and standard errors must not count them as if they were.
+        The loss of each held-out row by which candidates are ranked, and whether its class is wrong (none for values).
+        Where rows come in groups, means of the groups: their rows are not independent, and standard errors must not
+        count them as if they were.
     weights : list of arrays
-    by_strength : array of shape (strengths,)
-        The total loss with each strength of shrinkage.
+    scores : list of arrays of shape (strengths, rows)
+        The log-loss, or squared error, with each strength of shrinkage.
     trees : list of SoftTree
+    numbers : list of int
+        Numbers to read in the folds' trees.
+    strengths : sequence of float, or of Ridge
+        Of the shrinkage, or of linear leaves.
     """
 
     losses: list[NDArray[np.float64]]
     errors: list[NDArray[np.float64]]
     weights: list[NDArray[np.float64]]
-    by_strength: NDArray[np.float64]
+    scores: list[NDArray[np.float64]]
     trees: list[SoftTree] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    strengths: Sequence[Any] = STRENGTHS
 
     @property
     def typical_size(self) -> tuple[int, int]:
@@ -62,6 +72,22 @@ class HeldOutLoss:
         terms = np.median([tree.max_terms for tree in self.trees])
         return int(np.ceil(leaves)), int(np.ceil(terms))
 
+    @cached_property
+    def best_strength(self) -> int:
+        """The position of the strength with the least log-loss or squared error."""
+        totals = sum(scores @ weight for scores, weight in zip(self.scores, self.weights, strict=True))
+        return int(np.argmin(totals))
+
+    @property
+    def strength(self) -> Any:
+        """The strength with the least log-loss or squared error."""
+        return self.strengths[self.best_strength]
+
+    def score(self) -> NDArray[np.float64]:
+        """Log-losses or squared errors with the best strength, times weights of mean 1."""
+        weight = np.concatenate(self.weights)
+        return np.concatenate([scores[self.best_strength] for scores in self.scores]) * weight / weight.mean()
+
     def loss(self) -> NDArray[np.float64]:
         """Losses times weights of mean 1."""
         weight = np.concatenate(self.weights)
@@ -69,6 +95,8 @@ class HeldOutLoss:
 
     def error(self) -> NDArray[np.float64]:
         """Wrong classes, or squared errors, times weights of mean 1."""
+        if not self.errors:
+            return self.score()
         weight = np.concatenate(self.weights)
         return np.concatenate(self.errors) * weight / weight.mean()
 
@@ -168,27 +196,34 @@ def trial_loss(trials: Losses, candidate: Candidate) -> float:
 
 def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:
     """Add a fold's tree and its losses on the rows held out."""
-    outputs, by_strength = held_out_outputs(tree, train, held_out)
-    error, squared = row_losses(outputs, held_out)
-    found = losses.setdefault(size, HeldOutLoss([], [], [], np.zeros(len(STRENGTHS))))
+    outputs, scores = held_out_outputs(tree, train, held_out)
+    found = losses.setdefault(size, HeldOutLoss([], [], [], []))
+    record(found, tree, outputs, scores, held_out)
+    found.numbers.append(numbers_of(tree, train.target.shape[1], is_classifier=train.is_classifier))
+
+
+def record(
+    found: HeldOutLoss, tree: SoftTree, outputs: NDArray[np.float64], scores: NDArray[np.float64], rows: TrainingRows
+) -> None:
+    """Add a fold's outputs (n, K), and scores (strengths, n), for the rows held out."""
+    error, squared = row_losses(outputs, rows)
+    *scores_and_losses, weight = means_by_group([combined(error, squared), error, *scores], rows)
     found.trees.append(tree)
-    loss, error, weight = means_by_group(combined(error, squared), error, held_out)
-    found.losses.append(loss)
-    found.errors.append(error)
+    found.losses.append(scores_and_losses[0])
+    if rows.is_classifier:
+        found.errors.append(scores_and_losses[1])
+    found.scores.append(np.array(scores_and_losses[2:]))
     found.weights.append(weight)
-    found.by_strength += by_strength
 
 
-def means_by_group(
-    loss: NDArray[np.float64], error: NDArray[np.float64], rows: TrainingRows
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted means of two losses in each group, and the groups' weights; those of rows where there are no groups."""
+def means_by_group(losses: Sequence[NDArray[np.float64]], rows: TrainingRows) -> list[NDArray[np.float64]]:
+    """Weighted means of losses in each group, and the groups' weights; those of rows where there are no groups."""
     weight = rows.weight.astype(np.float64)
     if rows.groups is None:
-        return loss, error, weight
+        return [*losses, weight]
     number = np.unique(rows.groups, return_inverse=True)[1]
     mass = np.bincount(number, weight).astype(np.float64)
-    return np.bincount(number, weight * loss) / mass, np.bincount(number, weight * error) / mass, mass
+    return [*(np.bincount(number, weight * loss) / mass for loss in losses), mass]
 
 
 def no_worse_than_held_out(

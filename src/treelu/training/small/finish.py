@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.training.small.config import SmallTreeConfig
-from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
+from treelu.training.small.formulas import formula_models
+from treelu.training.small.leaves import STRENGTH, in_order, linear_leaves, shrunk_means
+from treelu.training.small.path import Formula
 from treelu.training.small.redundant import without_redundant_terms
 from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, weighted_sums
@@ -25,21 +27,30 @@ ROUNDING = 1e-6  # the relative error of weights in float32
 
 
 def finished_tree(
-    tree: SoftTree, prepared: PreparedData, leaf_rows: TrainingRows, config: SmallTreeConfig, strength: float
+    tree: SoftTree,
+    prepared: PreparedData,
+    leaf_rows: TrainingRows,
+    config: SmallTreeConfig,
+    strength: Any,
+    formula: Formula | None = None,
 ) -> ObliqueTree:
     """The tree on the raw features: rounded, with leaf values and counts of all rows, in the units of the targets.
 
-    `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage.
+    `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage, or the ridge of a formula.
     """
     data, scale = prepared.data, prepared.scale
     raw = raw_tree(tree, scale, data.X)
     if config.round_weights is not None:
         raw = rounded(raw, data.X, config.round_weights)
     raw = without_small_leaves(raw, data.X, config.min_samples_leaf)
-    raw = with_leaf_values(raw, data.X, data.target, data.weight, strength, data.is_classifier, data.signs)
-    if leaf_rows.linear:
-        values, weights = linear_outputs(raw, data.X, leaf_rows, scale, strength)
-        raw = replace(raw, values=values, leaf_weights=weights)
+    shrinkage = STRENGTH if formula is not None else strength
+    raw = with_leaf_values(raw, data.X, data.target, data.weight, shrinkage, data.is_classifier, data.signs)
+    if formula is not None:
+        models = formula_models(prepared.rows, raw.apply(data.X) - raw.n_splits, raw.children, formula, strength)
+        raw = with_models(raw, models, scale, data.is_classifier)
+    elif leaf_rows.linear:
+        models = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, strength)
+        raw = with_models(raw, models, scale, data.is_classifier)
     return prepared.decoded(raw)
 
 
@@ -158,15 +169,22 @@ def values_of_sums(
     return in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
 
 
-def linear_outputs(
-    tree: ObliqueTree, X: Any, rows: TrainingRows, scale: FeatureScale, strength: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values (leaves, K) and weights (leaves, K, n_features) of linear leaves, on the raw features."""
-    models = linear_leaves(tree.children, tree.apply(X) - tree.n_splits, rows, strength)
+def with_models(
+    tree: ObliqueTree, models: NDArray[np.float64], scale: FeatureScale, is_classifier: bool
+) -> ObliqueTree:
+    """The tree with linear leaves: models (leaves, K, D + 1) of the scaled features, on the raw ones.
+
+    Scores of classes get their link, and numbers for the names of the classes.
+    """
     coefficients = models[:, :, :-1] / scale.spread
     weights = np.zeros((*coefficients.shape[:2], scale.n_features))
     weights[:, :, scale.columns] = coefficients
-    return models[:, :, -1] - coefficients @ scale.mean, weights
+    values = models[:, :, -1] - coefficients @ scale.mean
+    if not is_classifier:
+        return replace(tree, values=values, leaf_weights=weights)
+    n_scores = values.shape[1]
+    link, classes = ("logistic", np.arange(2)) if n_scores == 1 else ("softmax", np.arange(n_scores))
+    return replace(tree, values=values, leaf_weights=weights, link=link, classes=classes)
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:

@@ -31,7 +31,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,14 +53,17 @@ from treelu.training.small.cross_validation import (
 )
 from treelu.training.small.distillation import all_targets
 from treelu.training.small.finish import finished_tree
+from treelu.training.small.formulas import USUAL_RIDGE, with_formulas
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
-from treelu.training.small.path import CONSTANT, OWN, TRAINED, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, TRAINED, Formula, PathJob, TreeSize, train_path
 from treelu.training.small.progress import show_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
 from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,28 +154,36 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     **labels
         What the trees know beside their splits: `link`, `classes`, `feature_names`, `missing` of `ObliqueTree`.
     """
-    prepared = PreparedData.of(data, linear_leaves=bool(config.linear_leaves))
+    prepared = PreparedData.of(data, linear_leaves=config.leaves == "linear" and not data.is_classifier)
     rows, limits = prepared.rows, config.limits(prepared.rows)
     losses: Losses = {}
     targets: Targets = {OWN: rows}
     too_few = len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0
     if not too_few and not limits.can_train(rows):
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
-    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight)}
+    seen = Observed.of(prepared.data.X, labels.get("missing"))
+    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight), "observed": seen}
     with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
+            if config.leaves == "linear" and rows.is_classifier:
+                size = size._replace(formula=Formula(min(limits.max_terms, rows.n_features), own=True))
             sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
             losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads, config.show)
-            sizes = {size: found.typical_size for size, found in losses.items()}
+            if rows.is_classifier and config.leaves != "constant" and rows.signs is None:
+                losses |= with_formulas(losses, folds, limits.max_terms)
+            compared = [size for size in losses if size.formula or config.leaves != "linear"] or list(losses)
+            sizes = {size: losses[size].typical_size for size in compared}
     training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
     table = path_table(losses, sizes, config.selection)
     steps = [list(sizes)[step] for step in table.pop("step")]
     chosen = chosen_row(table)
     tree = training.tree(steps[chosen])
     table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
+    if not losses:
+        table["numbers"] = numbers_to_read(tree)
     show_path(config.show, table)
     return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
 
@@ -209,6 +220,8 @@ class FinalTraining:
         Fields of `ObliqueTree` beside splits and leaves.
     losses : Losses
         From the cross-validation; empty where nothing was compared.
+    trained : dict of TreeSize to SoftTree
+        Splits that several kinds of leaves share.
     """
 
     prepared: PreparedData
@@ -218,23 +231,31 @@ class FinalTraining:
     config: SmallTreeConfig
     labels: Mapping[str, Any]
     losses: Losses
+    trained: dict[TreeSize, SoftTree] = field(default_factory=dict)
 
     def tree(self, size: TreeSize) -> ObliqueTree:
         """The tree of a size, trained on all rows, on the raw features."""
         with threadpool_limits(1, user_api="blas"):  # as in the cross-validation
             found = self.losses.get(size)
-            soft = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
-            if found is not None and size != CONSTANT:
-                soft = no_worse_than_held_out(soft, found, self.targets[OWN], self.targets[size.candidate.targets])
+            soft = one_leaf(self.targets[OWN]) if size.splits == CONSTANT else self._trained(size.splits)
             rows = leaf_rows(self.targets, size.candidate)
-            tree = finished_tree(soft, self.prepared, rows, self.config, shrinkage(self.config, found))
-            return replace(tree, **self.labels)
+            strength: Any = shrinkage(self.config, found) if found or not size.formula else USUAL_RIDGE
+            tree = finished_tree(soft, self.prepared, rows, self.config, strength, size.formula)
+            link = {} if size.formula is None or not tree.is_classifier else {"link": tree.link}
+            return replace(tree, **{**self.labels, **link})
 
     def _trained(self, size: TreeSize) -> SoftTree:
+        """The splits of a size, trained on all rows."""
+        if size in self.trained:
+            return self.trained[size]
         rows, starts = self.targets[size.candidate.targets], StartTrees(self.limits, self.seed)
         job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=size)
         with closing(in_order(dict, [train_path(job)], 1)) as paths:  # in a thread, which Ctrl-C ends
-            return next(paths)[size]
+            tree: SoftTree = next(paths)[size]
+        if (found := self.losses.get(size)) is not None:
+            tree = no_worse_than_held_out(tree, found, self.targets[OWN], rows)
+        self.trained[size] = tree
+        return tree
 
 
 def largest_size(rows: TrainingRows, limits: TreeLimits) -> TreeSize:
@@ -245,9 +266,9 @@ def largest_size(rows: TrainingRows, limits: TreeLimits) -> TreeSize:
 
 def shrinkage(config: SmallTreeConfig, found: HeldOutLoss | None) -> float:
     """The strength of shrinkage, as given or with the least held-out loss."""
-    if not isinstance(config.shrinkage, str):
+    if not isinstance(config.shrinkage, str) and (found is None or found.strengths is STRENGTHS):
         return float(config.shrinkage)
-    return STRENGTH if found is None else STRENGTHS[int(found.by_strength.argmin())]
+    return STRENGTH if found is None else found.strength
 
 
 def chosen_row(path: pd.DataFrame) -> int:

@@ -54,12 +54,25 @@ class Candidate(NamedTuple):
     targets: str = OWN
 
 
+class Formula(NamedTuple):
+    """The kind of linear leaves: the features in their formulas, and whether each leaf has slopes of its own."""
+
+    terms: int
+    own: bool = False
+
+
 class TreeSize(NamedTuple):
-    """A step of a candidate's path: the most leaves and terms."""
+    """A step of a candidate's path: the most leaves and terms; and the formula of its leaves, unless constant."""
 
     candidate: Candidate
     leaves: int
     terms: int
+    formula: Formula | None = None
+
+    @property
+    def splits(self) -> TreeSize:
+        """The same splits with constant leaves."""
+        return self._replace(formula=None)
 
 
 CONSTANT = TreeSize(Candidate("constant"), 1, 0)  # the tree without splits
@@ -102,7 +115,7 @@ class PathJob:
 
     def wants(self, leaves: int, terms: int) -> bool:
         """Whether a step of the path is asked for."""
-        return self.only is None or self.only[1:] == (leaves, terms)
+        return self.only is None or self.only[1:3] == (leaves, terms)
 
     def parts(self) -> list[PathJob]:
         """Independent jobs, for threads, that are this one together: one for each size that is trained."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,17 +15,17 @@ from treelu.training.small.path import CONSTANT, TreeSize
 NEGLIGIBLE = 0.005  # a difference of losses, which are about 0 to 1, for which a smaller tree is always taken
 NOTICEABLE = 0.01  # one for which it may be, where the rows cannot tell the two apart
 MOST_WORSE = 0.04  # the same relative to the best tree's loss, where that is more
-COLUMNS = ["leaves", "terms", "score", "std_error", "loss", "loss_difference", "difference_std_error", "eligible",
-           "chosen", "start"]  # fmt: skip
+GUARD = 0.01  # by how much the accuracy may be below that of the tree with the fewest errors
+COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
+           "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
 
 
 def path_table(
     losses: Mapping[TreeSize, HeldOutLoss], sizes: Mapping[TreeSize, tuple[int, int]], rule: str
 ) -> pd.DataFrame:
-    """The table from which a size is selected: a row for each number of leaves and terms.
+    """The table from which a size is selected: a row for each number of leaves and terms, and kind of leaves.
 
-    With ``numbers = (leaves - 1) * terms + leaves``, the numbers to read in the tree, and "best" for the row with the
-    least `loss` (of equals the fewest numbers):
+    With "best" for the row with the least log-loss or squared error (of equals the fewest numbers to read):
 
         tolerance = CLEARLY * difference_std_error, but from NEGLIGIBLE to max(NOTICEABLE, MOST_WORSE * best loss)
         eligible  = loss_difference <= tolerance
@@ -45,17 +46,25 @@ def path_table(
     DataFrame
         The columns `COLUMNS`, and `step`, the position of the row's size in `sizes`; ordered by leaves and terms.
     """
-    row_losses = {size: found.loss() for size, found in losses.items()}
+    row_losses = {size: losses[size].score() for size in sizes if size in losses}
     records = []
     for step, (size, (leaves, terms)) in enumerate(sizes.items()):
-        if leaves == 1 and size != CONSTANT and CONSTANT in sizes:
+        if leaves == 1 and size.splits != CONSTANT and CONSTANT in sizes:
             continue
-        error, loss = (losses[size].error(), row_losses[size]) if losses else (np.full(1, np.nan), np.full(1, np.nan))
+        found = losses.get(size)
+        error, loss = (found.error(), row_losses[size]) if found else (np.full(1, np.nan), np.full(1, np.nan))
+        numbers = (
+            math.ceil(np.median(found.numbers)) if found and found.numbers else (leaves - 1) * (terms + 1) + leaves
+        )
+        formula = size.formula or (0, False)
         score, std_error = 1 - error.mean(), error.std() / np.sqrt(len(error))
-        records.append((leaves, terms, score, std_error, loss.mean(), size.candidate.start, step))
-    table = pd.DataFrame(records, columns=["leaves", "terms", "score", "std_error", "loss", "start", "step"])
-    table = table.sort_values(["leaves", "terms", "loss"], kind="stable").drop_duplicates(["leaves", "terms"])
-    table["numbers"] = (table["leaves"] - 1) * table["terms"] + table["leaves"]
+        values = (*formula, numbers, score, std_error, loss.mean(), size.candidate.start, step)
+        records.append((leaves, terms, *values))
+    names = ["leaves", "terms", "leaf_terms", "own", "numbers", "score", "std_error", "loss", "start", "step"]
+    table = pd.DataFrame(records, columns=names)
+    kinds = ["leaves", "terms", "leaf_terms", "own"]
+    table = table.sort_values([*kinds, "loss"], kind="stable").drop_duplicates(kinds)
+    table = table[(table["leaf_terms"] == 0) | ~_dominated(table)]
     by_loss = table.sort_values(["loss", "numbers", "leaves"], kind="stable")
     best = by_loss.index[0]
     steps = list(sizes)
@@ -72,6 +81,12 @@ def path_table(
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
+
+
+def _dominated(table: pd.DataFrame) -> pd.Series:
+    """Whether a row has a larger loss than one with no more numbers to read."""
+    order = table.sort_values(["numbers", "loss"], kind="stable")
+    return (order["loss"] > order["loss"].cummin()).reindex(table.index)
 
 
 def chosen_size(

@@ -165,12 +165,16 @@ class ColumnFeatures:
         scale: Any,
         *,
         everywhere: bool = False,
+        observed: bool = False,
     ) -> dict[str, Any]:
-        """Arguments of `read_limits`; with `everywhere` about all rows without missing numbers."""
-        fixed: Ranges = dict.fromkeys(self.truths, (0.0, 1.0))
+        """Arguments of `read_limits`; with `everywhere` about all rows without missing numbers.
+
+        Where the ranges of the training rows count (`observed`), they say what is 0 or 1.
+        """
+        fixed: Ranges = {} if observed else dict.fromkeys(self.truths, (0.0, 1.0))
         if everywhere:
             fixed |= dict.fromkeys(self.marks, (0.0, 0.0))
-        integers = [*self.numbers_of(whole, "whole"), *self.truths]
+        integers = [*self.numbers_of(whole, "whole"), *([] if observed else self.truths)]
         own = [self.features_of(group, "groups") for group in groups]
         return {
             "bounds": fixed | self.ranges(bounds),

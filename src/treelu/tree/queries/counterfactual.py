@@ -11,7 +11,7 @@ import numpy as np
 from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.queries.limits import values_of
-from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
+from treelu.tree.queries.words import apart, count, html_table, html_text, number, row_words, text_table
 
 if TYPE_CHECKING:
     from treelu.tree.queries.columns import ColumnFeatures
@@ -76,6 +76,8 @@ class Counterfactual:
     n_undecided : int
         Leaves in which no row was found and of which it is not proved that there is none: rounding decides there, or
         the search was given up or ran out of time.
+    within : str
+        Which rows were looked among, in words: "within the training ranges"; empty where these were no limit.
     """
 
     wanted: str
@@ -86,6 +88,7 @@ class Counterfactual:
     n_leaves: int
     n_solved: int
     n_undecided: int = 0
+    within: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -136,17 +139,18 @@ class Counterfactual:
     @property
     def _nearest(self) -> NearestRow:
         if not self.rows:
-            raise ValueError(f"no permitted row is predicted {self.wanted}; see the result's text")
+            raise ValueError(f"no {row_words(self.within)} is predicted {self.wanted}; see the result's text")
         return self.rows[0]
 
     def _heading(self) -> str:
         now = f"predicted {answer(self.before)}"
         if not self.rows:
+            row = row_words(self.within)
             proof = f"proved over {count(self.n_leaves, 'leaf')}"
             if not self.decided:
                 proof = f"not decided, {count(self.n_undecided, 'leaf')} of {self.n_leaves} left open"
-                return f"{now}; no permitted row predicted {self.wanted} was found: {proof}; narrower bounds may help"
-            return f"{now}; no permitted row is predicted {self.wanted}: {proof}"
+                return f"{now}; no {row} predicted {self.wanted} was found: {proof}; narrower bounds may help"
+            return f"{now}; no {row} is predicted {self.wanted}: {proof}"
         if not self.rows[0].changes:
             return f"{now}; that is as asked for ({self.wanted}), nothing has to change"
         return f"{now}; the nearest row predicted {self.wanted} is {number(self.distance, 4)} away ({self.norm}):"

@@ -39,6 +39,9 @@ class Verdict:
         Names of the features in which two rows differ, or of all features that the tree uses for one row.
     n_solved : int
         Programmes that were solved.
+    within : str
+        Which rows the property was proved for, or looked among, in words: "within the training ranges"; empty where
+        these were no limit.
     values : tuple of dict
         Of a tree that was fitted to a data frame: the rows in its columns.
     """
@@ -51,6 +54,7 @@ class Verdict:
     places: tuple[int, ...]
     n_solved: int
     decided: bool = True
+    within: str = ""
     values: tuple[dict[str, Any], ...] = ()
 
     def in_columns(self, columns: ColumnFeatures) -> Verdict:
@@ -63,10 +67,11 @@ class Verdict:
         return self.holds
 
     def __str__(self) -> str:
+        among = f", for rows {self.within}" if self.within else ""
         if self.holds:
-            return f"proved: {self.claim} ({count(self.n_solved, 'programme')})"
+            return f"proved: {self.claim}{among} ({count(self.n_solved, 'programme')})"
         if not self.decided:
-            return f"not decided: {self.claim} ({count(self.n_solved, 'programme')}); narrower bounds may help"
+            return f"not decided: {self.claim}{among} ({count(self.n_solved, 'programme')}); narrower bounds may help"
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
@@ -154,10 +159,12 @@ def limited(
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     found, n_solved, n_undecided = _beyond(limits, value, limit, sign, budget_seconds)
     if found is None:
-        return _unbroken(claim, tree.n_features, n_solved, n_undecided)
+        return _unbroken(claim, limits, n_solved, n_undecided)
     used = tree.used_features().tolist()
     names = tuple(tree.feature_name(j) for j in used)
-    return Verdict(claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved)
+    return Verdict(
+        claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved, within=limits.words
+    )
 
 
 def _beyond(
@@ -184,15 +191,17 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     """Search all pairs of rows and say what was found."""
     tree, rows = search.tree, search.find()
     if rows is None:
-        return _unbroken(claim, tree.n_features, search.budget.n_solved, search.n_undecided)
+        return _unbroken(claim, search.limits, search.budget.n_solved, search.n_undecided)
     differs = rows[0] != rows[1]
     shown = np.flatnonzero(search.limits.splits.used | differs)
     places = tuple(shown[np.argsort(~differs[shown], kind="stable")].tolist())  # those that differ come first
     names = tuple(tree.feature_name(j) for j in places)
-    return Verdict(claim, False, rows, tuple(map(plain, outputs(rows))), names, places, search.budget.n_solved)
+    shown_outputs, within = tuple(map(plain, outputs(rows))), search.limits.words
+    return Verdict(claim, False, rows, shown_outputs, names, places, search.budget.n_solved, within=within)
 
 
-def _unbroken(claim: str, n_features: int, n_solved: int, n_undecided: int) -> Verdict:
+def _unbroken(claim: str, limits: Limits, n_solved: int, n_undecided: int) -> Verdict:
     """No row breaks the property, as far as the search went."""
     decided = n_undecided == 0
-    return Verdict(claim, decided, np.zeros((0, n_features)), (), (), (), n_solved, decided)
+    none = np.zeros((0, limits.tree.n_features))
+    return Verdict(claim, decided, none, (), (), (), n_solved, decided, limits.words)

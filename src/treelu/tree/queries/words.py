@@ -23,6 +23,17 @@ def count(n: int, word: str) -> str:
     return f"{n:,} {word if n == 1 else plural}"
 
 
+def row_words(within: str) -> str:
+    """A row that a query permits, in words.
+
+    Examples
+    --------
+    >>> row_words("within the training ranges"), row_words("")
+    ('row within the training ranges', 'permitted row')
+    """
+    return f"row {within}" if within else "permitted row"
+
+
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Indented lines with aligned columns, the first one to the left, the others to the right."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))] if rows else []
