@@ -167,12 +167,10 @@ class PathMixin:
 
     @path_.setter
     def path_(self, path: pd.DataFrame) -> None:
-        self._path = {
-            name: column.tolist()
-            if column.dtype.kind == "O" or str(column.dtype) == "str"
-            else column.to_numpy().copy()
-            for name, column in path.items()
-        }
+        self._path = {}
+        for name, column in path.items():
+            numeric = column.dtype.kind in "biuf"
+            self._path[str(name)] = column.to_numpy().copy() if numeric else column.tolist()
 
     def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw what decides the size: how far each tree of `path_` is behind the best in held-out loss.
