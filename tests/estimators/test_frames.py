@@ -377,3 +377,14 @@ def test_several_labels_and_continued_training() -> None:
     assert pieces.predict(frame).shape == (N,)
     checked = LCNClassifier(**FAST).fit(frame, targets(frame, pieces), eval_set=(polars(frame), targets(frame, pieces)))
     assert checked.history_.metric is not None
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_skops_keeps_models_without_types_of_others(model: Any) -> None:
+    skops = pytest.importorskip("skops.io")
+    for frame in (table(), table()[["age", "income"]]):
+        fitted = clone(model).fit(frame, targets(table(), model))
+        content = skops.dumps(fitted)
+        unknown = skops.get_untrusted_types(data=content)
+        assert all(name.startswith("treelu.") for name in unknown), unknown
+        np.testing.assert_array_equal(answers(skops.loads(content, trusted=unknown), frame), answers(fitted, frame))

@@ -97,7 +97,7 @@ class TableEncoder:
         """The column of a name."""
         return next(column for column in self.columns if column.name == name)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, range]:
         """The features of each column, as places in X."""
         ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
