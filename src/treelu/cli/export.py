@@ -164,4 +164,5 @@ def _sql(program: Program, options: ExportOptions) -> str:
         words = "-- Self-test: the number of example rows that are not answered as expected, which must be 0."
         return f"{words}\n{to_sql(program, dialect=options.dialect, self_test=True)};\n"
     keep = [name.strip() for value in options.keep for name in value.split(",")]
-    return f"{to_sql(program, dialect=options.dialect, table=options.table.split('.'), keep=keep)};\n"
+    table, typed = options.table.split("."), options.typed
+    return f"{to_sql(program, dialect=options.dialect, table=table, keep=keep, typed=typed)};\n"

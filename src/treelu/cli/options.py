@@ -314,6 +314,9 @@ class ExportOptions:
     keep: list[str] = columns("Columns that --format sql copies to its output (a,b,c).")
     encoded: bool = flag("Take encoded features instead of the table's columns; for molecules.", "--encoded")
     single: bool = flag("Compute --format c or onnx in single precision.", "--single")
+    typed: bool = flag(
+        "Columns of numbers hold numbers only: a shorter query of --format sql --dialect sqlite.", "--typed"
+    )
     self_test: bool = flag(
         "Instead of the query of --format sql, write one that tests it on example rows.", "--self-test"
     )

@@ -71,7 +71,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
-    round_weights: float | None = None
+    round_weights: float | None = 0.0
     monotonic_cst: Any = None
     teacher: Any = "auto"
     missing: str = "auto"
@@ -223,7 +223,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
-        Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
+        Round the weights of splits to as few digits as send at most this share of the training rows to another leaf.
+        0.0, the default: no row; what is shown is what the tree computes with. None: do not round.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
         1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
         elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two

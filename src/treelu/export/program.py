@@ -313,8 +313,8 @@ def _on_features(tree: ObliqueTree, used: list[int]) -> ObliqueTree:
     weights: Any = tree.weights
     leaf_weights = None if tree.leaf_weights is None else tree.leaf_weights[:, :, used]
     spreads = None if tree.spreads is None else tree.spreads[used]
-    parts = {"weights": weights[:, used], "leaf_weights": leaf_weights, "spreads": spreads}
-    return replace(tree, **parts, feature_names=None, missing=None, columns=None, observed=None)
+    parts = {"weights": weights[:, used], "leaf_weights": leaf_weights, "spreads": spreads, "observed": None}
+    return replace(tree, **parts, feature_names=None, missing=None, columns=None)
 
 
 def as_program(model: ObliqueTree | Program, name: str | None = None, trained: str | None = None) -> Program:

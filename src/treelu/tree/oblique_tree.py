@@ -131,8 +131,13 @@ class ObliqueTree(OutputMethods, Questions):
         """The weights that are not 0, as the kernel takes them."""
         return rows.Terms.of(self.weights)
 
+    @cached_property
+    def _leaf_predictions(self) -> np.ndarray:
+        """The prediction of each leaf whose value is a constant."""
+        return self._decide(self.values[:, 0] if self.link == "logistic" else self.values)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_terms"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_terms", "_leaf_predictions")}
 
     # Shape
 
@@ -350,7 +355,12 @@ class ObliqueTree(OutputMethods, Questions):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; in regression values, of shape (n_rows,), for several outputs (n_rows, n_outputs)."""
-        outputs = self.decision_function(X)
+        if self.leaf_weights is None:
+            return self._leaf_predictions[self.apply(X) - self.n_splits]
+        return self._decide(self.decision_function(X))
+
+    def _decide(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions from the outputs of `decision_function`."""
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.

@@ -146,6 +146,7 @@ class OutputMethods(TreeMethods):
         table: str | Sequence[str] = "data",
         keep: Sequence[str] = (),
         self_test: bool = False,
+        typed: bool = False,
         name: str | None = None,
         trained: str | None = None,
     ) -> str:
@@ -153,8 +154,9 @@ class OutputMethods(TreeMethods):
         from treelu.export.sql import to_sql
 
         return to_sql(
-            self._tree, dialect=dialect, table=table, keep=keep, self_test=self_test, name=name, trained=trained
-        )
+            self._tree, dialect=dialect, table=table, keep=keep, self_test=self_test, typed=typed, name=name,
+            trained=trained,
+        )  # fmt: skip
 
     def sql_expressions(self, *, dialect: DialectName = "plain", table: str | None = None) -> dict[str, str]:
         """The tree as one SQL expression an answer; see :func:`treelu.export.sql.sql_expressions`."""
