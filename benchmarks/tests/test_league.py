@@ -80,7 +80,7 @@ def test_numbers_of_oblique_trees() -> None:
     # two weights and a threshold; a threshold; three values
     assert numbers_to_read(Fitted(tree)) == {"leaves": 3, "numbers": 3 + 1 + 3}
     leaf_weights = np.zeros((3, 1, 3))
-    leaf_weights[0, 0, :2] = 1.0
+    leaf_weights[:2, 0, :2] = 1.0, 2.0  # shared by two leaves
     linear = ObliqueTree(*splits, values, leaf_weights=leaf_weights)
     assert numbers_to_read(Fitted(linear)) == {"leaves": 3, "numbers": 3 + 1 + 3 + 2}
 

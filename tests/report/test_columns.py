@@ -9,6 +9,7 @@ from treelu.report import fit_linear, summarize
 from treelu.report.curves import value_counts
 from treelu.tables import TableEncoder
 from treelu.tables.row_names import row_names
+from treelu.tree import ObliqueTree
 
 
 def table(n_rows: int = 200) -> pd.DataFrame:
@@ -73,3 +74,15 @@ def test_rows_are_named_by_an_id_that_is_no_feature() -> None:
     assert row_names(frame[["age", "note", "weight"]], {"age"}) is None
     repeated = frame.assign(code=[f"K-{i % 150}" for i in range(200)])
     assert row_names(repeated[["code"]], set()) is None
+
+
+def test_linear_leaves_take_part_as_splits_do() -> None:
+    tree = ObliqueTree([[1.0, 0.0, 0.0]], [0.0], [[1, 2]], [[0.0], [0.0]],
+                       leaf_weights=[[[0.0, 1.0, 1.0]], [[0.0, 0.0, 4.0]]], spreads=[1.0, 1.0, 1.0])  # fmt: skip
+    X = np.array([[-1.0, 0, 0]] * 6 + [[1.0, 0, 0]] * 4)
+    (entry,) = summarize(tree, X=X)["models"]
+    found = {item["feature"]: item["share"] for item in entry["importances"]}
+    assert found == pytest.approx({0: 0.5, 1: 0.5 * 0.3, 2: 0.5 * 0.7})  # half the stations are leaves
+    alone = fit_linear(np.eye(3), [0.0, 1.0, 2.0], classifier=False)
+    (entry,) = summarize(alone, X=np.eye(3))["models"]
+    assert sum(item["share"] for item in entry["importances"]) == pytest.approx(1)

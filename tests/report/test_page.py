@@ -762,6 +762,7 @@ def test_a_linear_leaf_shows_its_formula_and_its_range(browser, tmp_path_factory
     assert "10 − 1 × age" in card.text
     assert f"mean {predicted.mean():.2f}"[:-1] in card.text
     card.click()
+    assert _all(browser, "#what-if-open")
     panel = _one(browser, "#panel").text
     assert "price = 10 − 1 × age" in panel
     assert re.search(r"the prediction goes from (\S+) to (\S+)\.", panel).group(1)[:4] == f"{predicted.min():.4f}"[:4]

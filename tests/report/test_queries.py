@@ -238,7 +238,7 @@ def test_the_page_in_a_browser(tmp_path):
         (tmp_path / "slow.html").write_text(render(summary), encoding="utf-8")
         open_report(page, tmp_path / "slow.html")
         section = page.find_element("id", "questions")
-        assert "5 of them are not computed: all together may take 20 s." in section.text
+        assert "5 answers are not computed: all together may take 20 s." in section.text
         assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
         assert "How far its values may be off without another answer is not computed." in section.text
         assert "What each column adds to the prediction is not computed." in section.text

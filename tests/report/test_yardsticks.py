@@ -1,5 +1,7 @@
 """CART of cross-validated size and a linear model as yardsticks, against scikit-learn's own search."""
 
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -7,14 +9,17 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from treelu import ObliqueTreeClassifier
 from treelu.report import fit_cart, fit_linear, fit_yardsticks, linear, summarize
 from treelu.report.cart import SIZES
+from treelu.report.notebook import report_page
 from treelu.report.yardsticks import verdicts
 
 
@@ -128,3 +133,23 @@ def test_a_report_says_which_model_does_better() -> None:
     assert scores["logistic regression"] > scores["Tree"] + 0.01
     line = next(line for line in summary["verdicts"] if line.startswith("A logistic regression"))
     assert f"AUC {scores['logistic regression']:.2f} : {scores['Tree']:.2f}" in line
+
+
+def test_training_rows_give_a_python_report_its_yardsticks() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 300), "job": rng.choice(["clerk", "cook"], 300)})
+    frame.loc[::7, "age"] = np.nan
+    y = np.where(frame["age"].fillna(40) + 9 * (frame["job"] == "cook") + rng.normal(0, 4, 300) > 44, "good", "bad")
+    model = ObliqueTreeClassifier(max_leaf_nodes=3, random_state=0).fit(frame[:200], y[:200])
+    page = model.report(frame[200:], y[200:], training=(frame[:200], y[:200]), questions=False)
+    summary = json.loads(re.search(r'id="report-data">(.*?)</script>', page.html).group(1))  # type: ignore[union-attr]
+    assert [entry["name"] for entry in summary["models"][1:]] == ["CART", "small CART", "logistic regression"]
+    assert summary["models"][3]["scores"]["auc"]["value"] > 0.8
+    assert summary["verdicts"]
+    assert [column["name"] for column in summary["overview"]] == ["age", "job"]  # the frame's own columns
+    pipeline = make_pipeline(PolynomialFeatures(), DecisionTreeRegressor(max_leaf_nodes=3))  # not affine
+    X, target = load_diabetes(return_X_y=True)
+    page = report_page(pipeline.fit(X[:200], target[:200]), X[200:], target[200:], training=(X[:200], target[:200]))
+    assert "ridge regression" in page.html
+    forest = RandomForestRegressor(5, random_state=0).fit(X[:200], target[:200])
+    assert "ridge regression" in report_page(forest, X[200:], target[200:], training=(X[:200], target[:200])).html

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +13,8 @@ from scipy import sparse
 
 from tests.tree.trees import KINDS, random_tree
 from treelu.tree import ObliqueTree
-from treelu.tree.one_hot import pairs_as_one_term
+from treelu.tree.observed import Observed
+from treelu.tree.one_hot import one_hot_pairs, pairs_as_one_term
 from treelu.view.labels import formula_terms, linear_form
 
 NAMES = ("age", "paid=yes", "paid=no", "sex=m", "sex=f", "colour=red", "colour=blue", "colour=green")
@@ -92,11 +92,18 @@ def test_a_category_is_one_group_of_points(with_groups):
 
 
 def test_groups_that_the_tree_remembers_are_used():
+    rows = one_hot_rows(np.random.default_rng(0), 200)
     tree = ObliqueTree([[0.0, 2, -1, 3, 5, 2, -1, 0]], [0], [[1, 2]], [[0], [1]], feature_names=NAMES)
     assert "paid=no" in tree.export_text()
-    object.__setattr__(tree, "observed", SimpleNamespace(groups=GROUPS))
-    try:
-        text = tree.export_text()
-    except TypeError:  # a field of the tree, checked
-        pytest.skip("observed is checked")
-    assert "paid=no" not in text
+    text = replace(tree, observed=Observed.of(rows)).export_text()
+    assert text.splitlines()[0] == "node 0: 3·paid=yes + (colour: red +2, blue -1) + 2·sex=f >= -2"
+
+
+@pytest.mark.parametrize("as_csr", [False, True])
+def test_pairs_are_found_in_rows(as_csr):
+    rows = one_hot_rows(np.random.default_rng(0), 200)
+    X = sparse.csr_array(rows) if as_csr else rows
+    assert one_hot_pairs(X, range(8)) == [(1, 2), (3, 4)]
+    assert one_hot_pairs(X, [1, 3, 4]) == [(3, 4)]
+    rows[0, 1:3] = 0
+    assert one_hot_pairs(sparse.csr_array(rows) if as_csr else rows, range(8)) == [(3, 4)]

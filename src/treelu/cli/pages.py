@@ -285,6 +285,8 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
+    if tree.n_leaves == 1 and tree.leaf_weights is not None:
+        return f"1 leaf: one formula of {count(int(np.count_nonzero(tree.leaf_weights)), 'term')} for all rows"
     if tree.n_leaves == 1:
         return "1 leaf: nothing found that helps on rows held out"
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"

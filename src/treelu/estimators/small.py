@@ -71,7 +71,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
-    round_weights: float | None = None
+    round_weights: float | None = 0.0
     monotonic_cst: Any = None
     teacher: Any = "auto"
     missing: str = "auto"
@@ -213,8 +213,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
-          or 4 % of the best loss, whichever is larger.
+          higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
+          or 2 % of the best loss, whichever is larger.
+
+          Neither takes a size whose accuracy (R²) is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows the class frequencies of an ancestor count for in the probabilities of a leaf; "auto" chooses it
@@ -223,7 +225,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
-        Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
+        Round the weights of splits to as few digits as send at most this share of the training rows to another leaf.
+        0.0, the default: no row; what is shown is what the tree computes with. None: do not round.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
         1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
         elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two

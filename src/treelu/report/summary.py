@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treelu import __version__
 from treelu.report.columns import column_overview
-from treelu.report.nodes import describe_tree
+from treelu.report.nodes import describe_tree, with_leaf_shares
 from treelu.report.predictions import Scoring, add_predictions, as_list
 from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical, value_ranges
 from treelu.report.scores import positive_class
@@ -138,7 +138,7 @@ def summarize(
     rows = _rows(X, y, tree, estimator, options)
     rows_are = options.get("rows_are") or ("training" if _counted_at_training(tree, rows) else "given")
     features = _features(tree, estimator, rows)
-    classes, columns, history = classes_of(tree, estimator), options.get("columns"), options.get("history")
+    classes, columns, history = classes_of(tree, estimator), _columns(tree, X, options), options.get("history")
     summary: dict[str, Any] = {
         "format": FORMAT,
         "treelu": __version__,
@@ -180,6 +180,14 @@ def summarize(
     if draw_feature is not None:
         features["drawings"] = _feature_drawings(summary["models"], draw_feature)
     return summary
+
+
+def _columns(tree: ObliqueTree | None, X: Any, options: SummaryOptions) -> Sequence[Mapping[str, Any]] | None:
+    """How a table's columns become features: as given, else as the tree of a data frame knows."""
+    given = options.get("columns")
+    if given is None and tree is not None and tree.columns is not None and (X is None or tree.columns.are_in(X)):
+        return tree.columns.to_dict()["columns"]
+    return given
 
 
 def _rows(X: Any, y: Any, tree: ObliqueTree | None, estimator: Any, options: SummaryOptions) -> HoldOut | None:
@@ -277,7 +285,7 @@ def _model_entry(
     importances = None
     if tree is not None and described is not None and (described["n"] or described["weight"]):
         counts = {"n_samples": described["n"], "weighted_n_samples": described["weight"]}
-        importances = replace(tree, **counts).feature_importances(scale)
+        importances = with_leaf_shares(tree, replace(tree, **counts).feature_importances(scale), described, scale)
     elif tree is None and hasattr(model, "feature_importances_"):
         importances = np.asarray(model.feature_importances_, dtype=np.float64)
     return {

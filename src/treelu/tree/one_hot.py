@@ -16,8 +16,30 @@ YES = ("yes", "true", "1", "1.0", "y", "t", "ja", "wahr", "oui", "vrai", "si", "
 
 def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
     """The groups of features of which exactly one was 1 in every training row, as the tree remembers them."""
-    observed: Any = getattr(tree, "observed", None)
-    return () if observed is None else observed.groups
+    return () if tree.observed is None else tree.observed.groups
+
+
+def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbours among some features of which exactly one is 1 in every row of X, and the other 0.
+
+    Examples
+    --------
+    >>> one_hot_pairs(np.array([[1, 0, 5], [0, 1, 0]]), [0, 1, 2])
+    [(0, 1)]
+    """
+    columns: Any = X
+    if sparse.issparse(X) and len(features) > 1:
+        columns = columns.tocsc()
+    found: list[tuple[int, int]] = []
+    before, taken = None, -1
+    for feature in sorted(features):
+        values = columns[:, [feature]].toarray()[:, 0] if sparse.issparse(X) else columns[:, feature]
+        binary = bool(((values == 0) | (values == 1)).all())
+        if binary and before is not None and feature - 1 not in (-1, taken) and (before + values == 1).all():
+            found.append((feature - 1, feature))
+            taken = feature
+        before = values if binary and feature + 1 in features else None
+    return found
 
 
 def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> ObliqueTree:
@@ -49,9 +71,9 @@ def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> Obl
     biases, values = np.array(tree.biases), np.array(tree.values)
     leaf_weights = None if tree.leaf_weights is None else np.array(tree.leaf_weights)
     for kept, gone in pairs:
-        biases += _moved(weights, kept, gone)
+        biases += one_term(weights, kept, gone)
         if leaf_weights is not None:
-            values += _moved(leaf_weights, kept, gone)
+            values += one_term(leaf_weights, kept, gone)
     found: Any = sparse.csr_array(weights) if sparse.issparse(tree.weights) else weights
     return replace(tree, weights=found, biases=biases, values=values, leaf_weights=leaf_weights)
 
@@ -63,8 +85,16 @@ def _kept_first(tree: ObliqueTree, pair: tuple[int, int]) -> tuple[int, int]:
     return (first, second) if ending in YES else (second, first)
 
 
-def _moved(weights: np.ndarray, kept: int, gone: int) -> np.ndarray:
-    """What joins the constants; the weights (…, features) are changed where both have one."""
+def one_term(weights: np.ndarray, kept: int, gone: int) -> np.ndarray:
+    """Give one of two features the weight of both, in place, where both have one; what joins the constants.
+
+    Examples
+    --------
+    >>> weights = np.array([[2.0, -1.0], [2.0, 0.0]])
+    >>> one_term(weights, 1, 0), weights
+    (array([2., 0.]), array([[ 0., -3.],
+           [ 2.,  0.]]))
+    """
     both = (weights[..., kept] != 0) & (weights[..., gone] != 0)
     constant = np.where(both, weights[..., gone], 0.0)
     weights[..., kept] -= constant

@@ -9,6 +9,12 @@ import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.names import LONGEST, plain, shown_class, shown_name
+from treelu.tree.queries.goal import read_output
+from treelu.tree.queries.limits import read_limits
+from treelu.tree.queries.ranges import leaf_ranges
+
+MOST_RANGES = 64  # leaves beyond which no ranges are computed
+_SECONDS = 1.0  # for all of them
 
 
 @dataclass(frozen=True)
@@ -74,3 +80,30 @@ def leaf_formulas(tree: ObliqueTree, leaf: int) -> list[LeafFormula]:
         LeafFormula("score", label, row, constant)
         for label, row, constant in zip(labels, weights, constants, strict=True)
     ]
+
+
+def prediction_ranges(tree: ObliqueTree, bounds: Any = None) -> list[tuple[float, float] | None]:
+    """The least and the greatest value, or probability of the second class, that each linear leaf predicts.
+
+    That is for all rows of the leaf within bounds, by linear programmes, and not only for the training rows: a row that
+    comes tomorrow may be another one. None for a leaf that no such row comes to; and for all leaves where there are no
+    bounds, more than 64 leaves, several values, or more than two classes (probabilities monotone in no formula).
+
+    Parameters
+    ----------
+    tree : ObliqueTree
+    bounds : pair (low, high), optional
+        Ranges of the features. None: what the training rows held, where the tree remembers it.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0]], [-1.0], [[1, 2]], [[0.0], [5.0]], leaf_weights=[[[2.0]], [[-1.0]]])
+    >>> [(round(low, 6), round(high, 6)) for low, high in prediction_ranges(tree, (0, 3))]
+    [(0.0, 2.0), (2.0, 4.0)]
+    """
+    if bounds is None and tree.observed is not None:
+        bounds = tree.observed.low, tree.observed.high
+    several = tree.n_outputs > 1 if tree.classes is None else len(tree.classes) > 2
+    if bounds is None or several or tree.leaf_weights is None or tree.n_leaves > MOST_RANGES:
+        return [None] * tree.n_leaves
+    return leaf_ranges(read_limits(tree, bounds=bounds, limits=None), read_output(tree, None, 0), _SECONDS)

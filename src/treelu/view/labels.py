@@ -220,6 +220,22 @@ def formula_words(
     return "; ".join(f"{each.title()} = {form}" for each, form in zip(formulas, forms, strict=True))
 
 
+def range_words(tree: ObliqueTree, ends: tuple[float, float] | None, digits: int | None = None) -> str:
+    """The range of a linear leaf's predictions; nothing where it is not known.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree(np.zeros((0, 1)), [], np.zeros((0, 2)), [[0.0]], leaf_weights=[[[2.0]]])
+    >>> range_words(tree, (-0.5, 2.25)), range_words(tree, None)
+    ('from -0.5 to 2.25', '')
+    """
+    if ends is None:
+        return ""
+    if tree.classes is None:
+        return f"from {short_number(ends[0], digits)} to {short_number(ends[1], digits)}"
+    return f"probability {shown_number(ends[0], digits or 3)} to {shown_number(ends[1], digits or 3)}"
+
+
 def listed(values: Sequence[float], digits: int | None = None) -> str:
     """Several numbers; thousands are not marked with the comma that stands between them.
 

@@ -12,7 +12,7 @@ from treelu.tree.names import shown_name
 from treelu.tree.numbers import short_number, signed_short
 from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
-from treelu.view.formulas import leaf_formulas
+from treelu.view.formulas import leaf_formulas, prediction_ranges
 from treelu.view.labels import (
     FEW,
     Top,
@@ -22,6 +22,7 @@ from treelu.view.labels import (
     hidden_words,
     leaves_below,
     listed,
+    range_words,
     rows_words,
 )
 from treelu.view.layout import layout
@@ -120,9 +121,11 @@ class _Picture:
         self.shown = cards.shown()
         self.boxes = {node: _split_box(tree, node, top, scale, cards.at(node) is not None) for node in self.shown}
         if tree.leaf_weights is not None:
+            ranges = prediction_ranges(tree)
             leaves = {child for branches in self.shown.values() for _, child in branches} or {0}
             for node in (node for node in leaves if node >= tree.n_splits):
-                self.boxes[node] = _leaf_box(tree, node - tree.n_splits, top, scale)
+                leaf = node - tree.n_splits
+                self.boxes[node] = _leaf_box(tree, leaf, top, scale, range_words(tree, ranges[leaf]))
         self.leaf_height = (2 if rows_words(tree, 0) else 1) * _LINE + 2 * _PAD
         self.places = layout(
             {node: tuple(child for _, child in branches) for node, branches in self.shown.items()}, self.height_of, _GAP
@@ -307,7 +310,7 @@ def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_car
     return [*terms, _Line(words, rows_words(tree, node), bold=True)]
 
 
-def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray) -> list[_Line]:
+def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: str) -> list[_Line]:
     """The formulas of a linear leaf, and the rows that come there."""
     formulas, lines = leaf_formulas(tree, leaf), []
     if len(formulas) > 1 and top is None:
@@ -320,6 +323,8 @@ def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray) -> list
     more = len(formulas) - _FORMULAS
     if more > 0:
         lines.append(_Line(f"{more:,} more {'values' if tree.classes is None else 'classes'}", "", ink=_PALE))
+    if ends:
+        lines.append(_Line(ends, ""))
     return [*lines[:-1], replace(lines[-1], right=rows_words(tree, tree.n_splits + leaf))]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from treelu.tree import ObliqueTree
 from treelu.tree.numbers import short_number
 from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
+from treelu.view.formulas import prediction_ranges
 from treelu.view.labels import (
     MAX_LEAVES,
     Top,
@@ -18,6 +19,7 @@ from treelu.view.labels import (
     leaf_words,
     leaves_below,
     linear_form,
+    range_words,
     rows_words,
 )
 from treelu.view.score_card import Cards, ScoreCard
@@ -39,7 +41,8 @@ def export_text(
 
     Neighbouring splits with the same weights are a score card: one line has their formula, and below it stand the
     bands of the score. A split with the same weights as one further above refers to that one:
-    ``(terms of node 0) >= 3``.
+    ``(terms of node 0) >= 3``. A linear leaf has its formula and, where the tree remembers what its training rows held,
+    the range of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
 
     Parameters
     ----------
@@ -98,6 +101,7 @@ class _Lines:
     def __init__(self, tree: ObliqueTree, top: Top, max_depth: int, digits: int | None, scale: np.ndarray) -> None:
         self.tree, self.top, self.max_depth, self.digits, self.scale = tree, top, max_depth, digits, scale
         self.below, self.cards, self.depths = leaves_below(tree), Cards(tree, max_depth), tree.node_depths()
+        self.ranges = prediction_ranges(tree)
         self.shown: dict[tuple[bytes, int], int] = {}  # digests of splits' weights, and the first node that has these
 
     def written(self) -> list[str]:
@@ -125,7 +129,9 @@ class _Lines:
         """A node in words, and its branches."""
         if node >= self.tree.n_splits:
             leaf = node - self.tree.n_splits
-            return f"leaf {node}: {leaf_words(self.tree, leaf, self.top, self.digits, self.scale)}", []
+            words = leaf_words(self.tree, leaf, self.top, self.digits, self.scale)
+            ends = range_words(self.tree, self.ranges[leaf], self.digits)
+            return f"leaf {node}: {words}" + (f" ({ends})" if ends else ""), []
         return (hidden_words(self.below[node]), []) if self.depths[node] == self.max_depth else self._split(node)
 
     def _split(self, node: int) -> tuple[str, list[tuple[str, int]]]:

@@ -4,7 +4,7 @@ function showQuestions(summary) {
   const { questions } = summary;
   if (!questions || (!questions.rows.length && !questions.properties.length)) return;
   show("questions");
-  const open = questions.not_computed ? ` ${questions.not_computed} of them are not computed: all together may take ${brief(questions.seconds)} s.` : "";
+  const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s.` : "";
   byId("questions-about").textContent = `These answers are exact: they are worked out from the tree, not estimated. What is proved holds for every row whose values lie within the ranges seen here; what is refuted fails for at least one such row.${open}`;
   byId("questions-properties").append(...questions.properties.map(({ words, proved }) => h("li", { class: proved ? "proved" : "refuted" }, words)));
   if (!questions.rows.length) return;
@@ -34,7 +34,7 @@ function showAnswers(summary, i) {
   const label = summary.classes ? summary.classes[decided(summary, prediction)] : null;
   const usual = summary.classes ? `The tree gives “${label}” a probability of ${percent(row.base)} on average.` : `The tree predicts ${valueText(summary, row.base)} on average.`;
   const remark = `${usual} The bars show by how much each column of this row raises or lowers that${row.exact ? "" : " (estimated)"}.`;
-  const said = (share) => (summary.classes ? `${withSign(100 * share)} points` : withSign(share));
+  const said = (share) => (summary.classes ? `${share > 0 ? "+" : ""}${signed((100 * share).toFixed(1))} points` : withSign(share));
   const items = row.shares.map(({ name, share }) => ({ name: tidy(name), value: share, text: said(share), colour: share < 0 ? "var(--class-0)" : "var(--accent)" }));
   byId("questions-shares").replaceChildren(h("p", { class: "muted" }, remark), items.length ? barList(items) : h("p", {}, "No feature changes it."));
 }

@@ -33,7 +33,7 @@ class SmallTreeConfig:
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
-    round_weights: float | None = None
+    round_weights: float | None = 0.0
     leaves: str = "auto"
     teacher: Any = "auto"
     n_jobs: int | None = None

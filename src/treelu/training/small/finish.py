@@ -19,6 +19,7 @@ from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
+from treelu.tree.one_hot import one_hot_pairs, one_term
 from treelu.tree.prune import rebuilt
 from treelu.tree.rows import leaf_counts
 
@@ -39,7 +40,7 @@ def finished_tree(
     `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage, or the ridge of a formula.
     """
     data, scale = prepared.data, prepared.scale
-    raw = raw_tree(tree, scale, data.X)
+    raw = raw_tree(tree, scale, data.X, data.signs)
     if config.round_weights is not None:
         raw = rounded(raw, data.X, config.round_weights)
     raw = without_small_leaves(raw, data.X, config.min_samples_leaf)
@@ -54,16 +55,20 @@ def finished_tree(
     return prepared.decoded(raw)
 
 
-def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any) -> ObliqueTree:
+def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.float64] | None = None) -> ObliqueTree:
     """The splits on raw features, in float64, without redundant terms; leaf values are zero.
 
     A split of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
     X that reach it. Any other split is divided by the spread of its value over the rows. Splits that only the
-    rounding of float32 parts have the very same weights, so that a reader meets them once.
+    rounding of float32 parts have the very same weights, so that a reader meets them once. Of two features that are a
+    yes/no column (one of them 1 in every row) one has the weight of both, unless their signs are given.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.splits[:, :-1] / scale.spread
     biases = tree.splits[:, -1] - weights[:, scale.columns] @ scale.mean
+    free = weights.any(axis=0) if signs is None else weights.any(axis=0) & (signs == 0)
+    for first, second in one_hot_pairs(X, np.flatnonzero(free).tolist()):
+        biases += one_term(weights, second, first)
     reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
@@ -207,8 +212,9 @@ def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:
         short = replace(tree, weights=weights, biases=_significant(tree.biases, digits))
         changed = float((short.apply(X) != leaves).mean())
         if changed <= most_changed:
-            note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: {changed:.1%} of the training rows"
-            return replace(short, notes=(*tree.notes, f"{note} come to another leaf"))
+            note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: "
+            note += f"{changed:.1%} of the training rows come" if changed else "no training row comes"
+            return replace(short, notes=(*tree.notes, f"{note} to another leaf"))
     return tree
 
 

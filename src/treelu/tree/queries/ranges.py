@@ -58,6 +58,35 @@ def output_range(limits: Limits, output: Output, budget_seconds: float | None = 
     return OutputRange(output.words, low, high, low_row, high_row, limits.tree.n_leaves, inside.n_looked, limits.words)
 
 
+def leaf_ranges(
+    limits: Limits, output: Output, budget_seconds: float | None = None
+) -> list[tuple[float, float] | None]:
+    """The least and the greatest output in each linear leaf, None for a leaf that no permitted row comes to.
+
+    Where a search is not decided, or its time is over, an end is what the ranges of the features alone permit.
+    """
+    inside = _Inside(limits, Budget(budget_seconds))
+    most = {sign: dict(_by_bound(inside, output, sign)) for sign in (-1, 1)}
+    found: list[tuple[float, float] | None] = []
+    for leaf in range(limits.tree.n_leaves):
+        ends = [_leaf_end(inside, output, leaf, sign, most[sign]) for sign in (-1, 1)]
+        low, high = ends
+        found.append(None if low is None or high is None else (low, high))
+    return found
+
+
+def _leaf_end(inside: _Inside, output: Output, leaf: int, sign: int, most: dict[int, float]) -> float | None:
+    """The greatest (sign 1) or the least (sign −1) output of a linear leaf."""
+    if leaf not in most:
+        return None
+    weights, offset = output.leaf_form(leaf)
+    try:
+        found = inside.extreme(leaf, sign * weights)
+    except UndecidedError:
+        return output.from_form(sign * most[leaf]) + 0.0
+    return None if found is None else output.from_form(sign * (found[0] + sign * offset)) + 0.0
+
+
 class _Inside:
     """Permitted rows in the leaves of a tree."""
 
