@@ -130,6 +130,34 @@ def test_the_largest_tree_has_the_leaves_that_are_asked_for() -> None:
     assert ObliqueTreeClassifier(**QUICK, selection="largest").fit(X, y).tree_.leaf_weights is None
 
 
+def test_formulas_count_in_the_importances() -> None:
+    X, y = graded()
+    model = ObliqueTreeClassifier(**QUICK, leaves="linear").fit(X, y)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert model.feature_importances_.argmax() in (0, 1)  # the two that matter have the same effect
+
+
+def test_several_targets_have_a_formula_each() -> None:
+    X, _ = graded()
+    Y = np.column_stack([X @ np.arange(5.0), X[:, 0]])
+    model = ObliqueTreeRegressor(**QUICK).fit(X, Y)
+    assert model.tree_.leaf_weights is not None
+    assert model.tree_.leaf_weights.shape[1:] == (2, 5)
+    assert model.score(X, Y) > 0.99
+
+
+def test_values_choose_their_leaves() -> None:
+    """Linear ones for a slope, with as many terms as may be; constant ones for a step."""
+    X, _ = graded()
+    slope = ObliqueTreeRegressor(**QUICK, max_terms=2).fit(X, X[:, 0] + X[:, 4] + 0.1 * X[:, 2]).tree_
+    assert slope.leaf_weights is not None
+    assert (slope.leaf_weights != 0).sum(axis=2).max() == 2
+    X[:, 0] += np.where(X[:, 0] > 0.2, 1.0, -1.0)
+    step = ObliqueTreeRegressor(**QUICK).fit(X, X[:, 0] > 0.2).tree_
+    assert step.leaf_weights is None
+    assert step.n_leaves == 2
+
+
 def test_separable_classes_have_bounded_scores() -> None:
     """The strength is chosen by held-out log-loss, so that rows of another sample are not answered with certainty."""
     X = np.random.default_rng(0).normal(size=(200, 3))

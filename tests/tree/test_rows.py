@@ -206,3 +206,27 @@ def test_a_linear_leaf_never_answers_with_what_is_not_finite():
     assert tree.predict(x[:3]).tolist() == [1.0, 1.0, 4.0]
     with pytest.raises(ValueError, match="X must be finite: row 3"):
         tree.predict(x)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_rows", [1, 700])
+def test_outputs_of_linear_leaves_are_sums_in_order_with_the_value_last(n_outputs: int, n_rows: int) -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.normal(size=(3, n_outputs, 7)) * (rng.random((3, n_outputs, 7)) < 0.6)
+    values, X = rng.normal(size=(3, n_outputs)), rng.normal(size=(n_rows, 7)) * 10.0 ** rng.integers(-9, 9, 7)
+    tree = ObliqueTree(rng.normal(size=(2, 7)), [0.0, 0.1], [[1, 2], [3, 4]], values, leaf_weights=weights)
+    expected = np.empty((n_rows, n_outputs))
+    for row, leaf in enumerate(tree.apply(X) - 2):
+        for k in range(n_outputs):
+            total = 0.0
+            for j in np.flatnonzero(weights[leaf, k]):
+                total += weights[leaf, k, j] * X[row, j]
+            expected[row, k] = values[leaf, k] + total
+    assert np.array_equal(tree.decision_function(X), expected)
+    assert np.array_equal(tree.decision_function(sparse.csr_array(X)), expected)
+
+
+def test_a_row_beyond_floats_in_a_linear_leaf_is_named() -> None:
+    tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0.0], [0.0]], leaf_weights=[[[0.0, 1.0]], [[0.0, 2.0]]])
+    with pytest.raises(ValueError, match="row 2"):
+        tree.decision_function([[1.0, 1.0], [-1.0, 1.0], [1.0, np.inf]])

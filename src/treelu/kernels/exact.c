@@ -68,5 +68,24 @@ static double tree_leaves(Call *call) {
     return -1;
 }
 
+/* The outputs of linear leaves: the sum of the leaf's terms, then its value. Terms stand in rows, as in a CSR matrix, one
+   for each leaf and output; leaves count from 0. Returns as above. */
+static double leaf_outputs(Call *call) {
+    int64_t n = call->size['n'], D = call->size['d'], K = call->size['k'];
+    const double *rows = array(call);
+    const int64_t *leaf = array(call), *starts = array(call), *features = array(call);
+    const double *weights = array(call), *values = array(call);
+    double *out = array(call);
+    for (int64_t row = 0; row < n; row++, rows += D)
+        for (int64_t k = 0; k < K; k++) {
+            int64_t place = leaf[row] * K + k;
+            double sum = 0;
+            for (int64_t e = starts[place]; e < starts[place + 1]; e++) sum += weights[e] * rows[features[e]];
+            if (!isfinite(sum)) return row;
+            *out++ = values[place] + sum;
+        }
+    return -1;
+}
+
 #define LISTED(name, signature) name,
 Kernel *const treelu_exact_kernels[] = {EXACT_KERNELS(LISTED)};

@@ -18,7 +18,7 @@ from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn,
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.frames import Frame, native_frame, read_frame
 from treelu.tables.layout import check_columns_named
-from treelu.tables.missing import mark_missing, missing_of
+from treelu.tables.missing import mark_missing, missing_of, occurring
 from treelu.tables.numbers import (
     NumberFormat,
     decimal_marks,
@@ -158,7 +158,8 @@ class TableEncoder:
         dates : {"day-first", "month-first"}, optional
             How to read 03/04/2021; by default recognised where a value tells.
         missing : sequence of str
-            What stands for a missing value in columns of numbers, such as "-999", in the rows here and in later ones.
+            What stands for a missing value in columns of numbers, in the rows here and in later ones: "-999" in the
+            columns that have it here, "age=-999" in one column.
         """
         columns, left_out = _learn_columns(
             frame,
@@ -406,6 +407,7 @@ def _learn_columns(
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     marks = decimal_marks(frame) if decimal is None else set()
+    missing = occurring(frame, missing)
     for name in frame.columns:
         if name == smiles:
             columns.append(SmilesColumn.learn(frame[name], *molecules, note))
@@ -505,7 +507,7 @@ def _learn_column(
     if wanted is None:
         format = recognise_compact_date(column) if style else recognise_date(column, dates)
         if format is not None:
-            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note)
+            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note, dates)
     style = style or (None if wanted == "text" else unit_format(column, decimal, marks))
     if style is not None:
         return _useless(to_numbers(column, style)[0]) or NumberColumn.learn(column, note, style)

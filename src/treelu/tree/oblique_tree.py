@@ -132,12 +132,19 @@ class ObliqueTree(OutputMethods, Questions):
         return rows.Terms.of(self.weights)
 
     @cached_property
+    def _leaf_terms(self) -> rows.Terms:
+        """The same of linear leaves, with a row for each leaf and output."""
+        assert self.leaf_weights is not None
+        return rows.Terms.of(self.leaf_weights.reshape(-1, self.n_features))
+
+    @cached_property
     def _leaf_predictions(self) -> np.ndarray:
         """The prediction of each leaf whose value is a constant."""
         return self._decide(self.values[:, 0] if self.link == "logistic" else self.values)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_terms", "_leaf_predictions")}
+        cached = ("_terms", "_leaf_terms", "_leaf_predictions")
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     # Shape
 
@@ -323,9 +330,10 @@ class ObliqueTree(OutputMethods, Questions):
         """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
         X = self.read_rows(X)
         leaves = rows.route(X, self.weights, self._terms, self.biases, self.children) - self.n_splits
-        outputs = self.values[leaves]
-        if self.leaf_weights is not None:
-            outputs += rows.linear_outputs(X, leaves, self.leaf_weights)
+        if self.leaf_weights is None:
+            outputs = self.values[leaves]
+        else:
+            outputs = rows.linear_outputs(X, leaves, self.values, self.leaf_weights, self._leaf_terms)
         return outputs[:, 0] if self.link == "logistic" else outputs
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -396,11 +404,12 @@ class ObliqueTree(OutputMethods, Questions):
         return replace(self, n_samples=at_nodes, weighted_n_samples=weighted)
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
-        """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
+        """How much each feature takes part in splits and formulas: an array of shape (n_features,) with sum 1.
 
-        A node's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
-        the node (``weighted_n_samples``, or else ``n_samples``) and averaged. All zero where no row meets a weight that
-        is not zero.
+        A split's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
+        the node (``weighted_n_samples``, or else ``n_samples``) and averaged; and so is the formula of a linear leaf,
+        with the sum of |weights| over the outputs (for scores of classes, less their mean). All zero where no row meets
+        a weight that is not zero.
 
         Parameters
         ----------
@@ -416,6 +425,12 @@ class ObliqueTree(OutputMethods, Questions):
             part = np.abs(self.node_weights(node)) * spread
             if part.any():
                 total += part * (mass[node] / part.sum())
+        if self.leaf_weights is not None:
+            weights = self.leaf_weights
+            if self.link == "softmax":
+                weights = weights - weights.mean(axis=1, keepdims=True)
+            parts = np.abs(weights).sum(axis=1) * spread
+            total += (mass[self.n_splits :] / np.maximum(parts.sum(axis=1), np.finfo(float).tiny)) @ parts
         return total / total.sum() if total.any() else total
 
     def __repr__(self) -> str:

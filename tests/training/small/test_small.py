@@ -156,16 +156,27 @@ def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize
 
 
 def test_the_smallest_as_good_is_chosen() -> None:
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.3055, (3, 2): 0.307, (2, 2): 0.5}, 0.3)
     assert chosen_of(losses, "best")[1:3] == (8, 4)
-    assert chosen_of(losses, "smallest")[1:3] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
+    assert chosen_of(losses, "smallest")[1:3] == (4, 2)  # (3, 2) is within a standard error, but loses over 2 % more
 
 
 def test_what_rows_tell_apart_is_not_as_good() -> None:
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.03)  # a standard error of the difference is 0.002
     assert chosen_of(losses, "smallest")[1:3] == (8, 4)
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.302}, 0.0)  # but 0.002 are nothing
     assert chosen_of(losses, "smallest")[1:3] == (4, 4)
+
+
+@pytest.mark.parametrize("rule", ["smallest", "best"])
+def test_accuracy_is_a_guard(rule: str) -> None:
+    """The least log-loss is not taken where its classes are wrong too often."""
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301}, 0.0)
+    of_four, of_eight = losses[TreeSize(Candidate("random"), 4, 4)], losses[TreeSize(Candidate("random"), 8, 4)]
+    of_eight.errors[0], of_four.errors[0] = np.full(400, 0.21), np.full(400, 0.2)
+    assert chosen_of(losses, "best")[1:3] == (8, 4)
+    of_eight.errors[0] = np.full(400, 0.23)
+    assert chosen_of(losses, rule)[1:3] == (4, 4)
 
 
 @pytest.mark.parametrize("rule", ["smallest", "best"])

@@ -28,7 +28,7 @@ from treelu.training.small.leaves import (
     row_losses,
 )
 from treelu.training.small.numbers import numbers_of
-from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, Candidate, Formula, PathJob, TreeSize, train_path
 from treelu.training.small.progress import candidate_text
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
@@ -199,7 +199,8 @@ def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows
     outputs, scores = held_out_outputs(tree, train, held_out)
     found = losses.setdefault(size, HeldOutLoss([], [], [], []))
     record(found, tree, outputs, scores, held_out)
-    found.numbers.append(numbers_of(tree, train.target.shape[1], is_classifier=train.is_classifier))
+    formula = Formula(train.n_features, own=True) if train.linear else None
+    found.numbers.append(numbers_of(tree, train.target.shape[1], formula, is_classifier=train.is_classifier))
 
 
 def record(

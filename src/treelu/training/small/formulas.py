@@ -21,7 +21,7 @@ from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
 from treelu.training.small.rows import TrainingRows, sample_of
 from treelu.training.small.soft_tree import SoftTree
 
-RIDGES = (1.0, 10.0, 100.0, 0.1)  # of the slopes
+RIDGES = (1.0, 10.0, 100.0, 0.1, 0.01)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
 USUAL_RIDGE = Ridge(1.0, 10.0)  # where nothing is compared
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
@@ -39,7 +39,9 @@ HOPELESS = 0.01  # how far the loss may be above the least one for features to b
 NO_SPLITS = np.zeros((0, 2), np.int64)
 
 
-def with_formulas(found: Losses, folds: Sequence[tuple[Targets, TrainingRows]], max_terms: int) -> Losses:
+def with_formulas(
+    found: Losses, folds: Sequence[tuple[Targets, TrainingRows]], max_terms: int, strength: float | None = None
+) -> Losses:
     """Held-out losses of sizes with linear leaves.
 
     Parameters
@@ -50,12 +52,15 @@ def with_formulas(found: Losses, folds: Sequence[tuple[Targets, TrainingRows]], 
         As of `cross_validate`.
     max_terms : int
         Of a formula.
+    strength : float, optional
+        The ridges, if given; otherwise they are chosen.
     """
     parts = [(_Part(targets[OWN]), held_out) for targets, held_out in folds]
     losses: Losses = {}
     n_outputs = folds[0][1].target.shape[1]
     n_scores = max(1, n_outputs - 1) if folds[0][1].is_classifier else n_outputs
-    ridges, best = [Ridge(root) for root in RIDGES], np.inf
+    roots, changes = (RIDGES, CHANGES) if strength is None else ((strength,), (strength,))
+    ridges, best = [Ridge(root) for root in roots], np.inf
     for size in promising(found, parts):
         for own in (False, True) if size.leaves > 1 else (False,):
             terms = min(part.n_features for part, _ in parts)
@@ -63,7 +68,7 @@ def with_formulas(found: Losses, folds: Sequence[tuple[Targets, TrainingRows]], 
                 continue
             full = fitted_on_folds(found[size], parts, ridges, own=own)
             if size == CONSTANT:
-                ridges = [Ridge(full.ridge.root, change) for change in CHANGES]
+                ridges = [Ridge(full.ridge.root, change) for change in changes]
             elif full.loss > best + HOPELESS:
                 continue
             best = min(best, full.loss)

@@ -46,12 +46,15 @@ class Candidate(NamedTuple):
         The l1 penalty on the weights; for "scores" the ridge of the linear model.
     targets : str
         "own", "teacher" (soft targets), or the predictions of a network (`network_targets`).
+    linear : bool
+        Whether splits are trained for linear leaves: on targets less a linear trend.
     """
 
     start: str
     drop_rate: float = 0.0
     penalty: float = 0.0
     targets: str = OWN
+    linear: bool = False
 
 
 class Formula(NamedTuple):
