@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ class TableEncoder:
         """The column of a name."""
         return next(column for column in self.columns if column.name == name)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, range]:
         """The features of each column, as places in X."""
         ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
@@ -329,7 +330,7 @@ class TableEncoder:
         data = read_frame(frame, texts=texts, only={column.name for column in used}).data
         if not unseen_missing:
             self.check_missing(data, unused)
-        encoded = self.encode(data, note=note, unused=unused)
+        encoded = self.encode(data, note=note or _warn, unused=unused)
         if len(encoded.rows) < len(data):
             row = int(np.setdiff1d(np.arange(len(data)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; leave such rows out")
@@ -432,6 +433,10 @@ def _learn_columns(
             for warning in column_suspects(cells, learned):
                 warn(f"column {name!r}{warning}")
     return columns, left_out
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _check_kinds(column: pd.Series) -> None:
