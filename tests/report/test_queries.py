@@ -21,6 +21,7 @@ from treelu.report.queries import (
     TimeBudget,
     _RowAnswers,
     answer_queries,
+    page_answers,
     plain_asking,
     prediction_step,
     property_words,
@@ -52,6 +53,20 @@ def test_answers_about_rows_and_the_tree():
         "proved: the probability of yes never falls when income rises",
         "proved: the probability of yes never rises when debt rises",
     ]
+
+
+def test_properties_speak_of_the_positive_class():
+    answers = answer_queries(plain_asking(loan_tree()), ROWS, ROWS, [0, 1], positive=0)
+    assert [one["words"] for one in answers["properties"]] == [
+        "proved: the probability of no never rises when income rises",
+        "proved: the probability of no never falls when debt rises",
+    ]
+    tree = loan_tree(classes=["granted", "other"])
+    y = np.repeat(["granted", "other"], [1, 11])  # "granted" is the rarer one
+    X = np.tile(ROWS, (4, 1))
+    page = page_answers(plain_asking(tree), X, summarize(tree, X=X, y=y))
+    assert page["properties"]
+    assert all("probability of granted" in one["words"] for one in page["properties"])
 
 
 def test_answers_have_a_time_together():

@@ -128,7 +128,7 @@ def page_answers(
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]
     importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
-    return answer_queries(asking, listed, rows, importances, budget)
+    return answer_queries(asking, listed, rows, importances, budget, positive=summary.get("positive"))
 
 
 def _too_large(tree: ObliqueTree) -> bool:
@@ -136,12 +136,19 @@ def _too_large(tree: ObliqueTree) -> bool:
 
 
 def answer_queries(
-    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
+    asking: Asking,
+    listed: Floats,
+    X: Floats,
+    importances: Sequence[int],
+    budget: TimeBudget | None = None,
+    *,
+    positive: int | None = None,
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
     The ranges of the rows X are those of the properties, some of them are the background of the shares. An answer that
-    is not computed within the budget is absent from its row.
+    is not computed within the budget is absent from its row. Of two classes, the properties speak of the positive one,
+    given by its number; by default the second.
     """
     tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
@@ -150,7 +157,7 @@ def answer_queries(
     about = _RowAnswers(
         asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step, ONE_ANSWER * budget.seconds
     )
-    properties = _properties(asking, X, importances, budget)
+    properties = _properties(asking, X, importances, budget, 1 if positive is None else positive)
     rows = _row_answers(about, listed[:MAX_ROWS], budget)
     return {
         "rows": rows,
@@ -270,7 +277,7 @@ def _shown(prediction: Any) -> str:
 
 
 def _properties(
-    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget
+    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget, positive: int
 ) -> list[dict[str, Any] | None]:
     """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
 
@@ -283,7 +290,8 @@ def _properties(
     names = {place: name for name, place in asking.columns.items()}
     chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
     options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
-    what = f"probability of {shown_name(tree.classes[1])}" if tree.is_classifier else "prediction"  # type: ignore[index]
+    what = f"probability of {shown_name(tree.classes[positive])}" if tree.is_classifier else "prediction"  # type: ignore[index]
+    upward = not tree.is_classifier or positive == 1
     options |= {"output": asking.output, "budget_seconds": ONE_ANSWER * budget.seconds}
 
     def direction(place: int) -> dict[str, Any]:
@@ -291,7 +299,8 @@ def _properties(
         falling = tree.falls(place, **options)
         if not (rising or falling) and not (rising.decided and falling.decided):
             return {}
-        words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
+        ways = bool(rising), bool(falling)  # of the second class
+        words = property_words(what, shown_name(names[place]), *(ways if upward else reversed(ways)))
         return {"column": names[place], "proved": bool(rising) or bool(falling), "words": words}
 
     return [budget.answer(partial(direction, place), share=0.5) for place in chosen]
