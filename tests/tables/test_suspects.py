@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import treelu
 from tests.cli.conftest import Type, type_  # noqa: F401
 from treelu.tables import TableEncoder, TableError, iterate_table, read_table
 from treelu.tables.missing import mark_missing
@@ -93,6 +94,39 @@ def test_later_rows_with_a_named_code_are_missing_too() -> None:
     encoder = TableEncoder.from_dict(encoder.to_dict())
     new = pd.DataFrame({"x": [-999.0, 7.0], "y": ["-999", "2,0"], "z": ["-999", "4"]})
     assert encoder.encode(new).X.to_numpy().tolist() == [[2, 1, 3.5, 1, 2, 1], [7, 0, 2, 0, 4, 0]]
+
+
+def test_a_code_belongs_to_the_columns_that_have_it_or_are_named_with_it() -> None:
+    frame = pd.DataFrame({"x": [1, -999, 5, 2], "y": ["3,5", "4,5", "7,25", "1,5"], "z": [1, 2, 3, 8]})
+    encoder = TableEncoder.learn(frame, note=lambda text: None, missing=["-999", "z=-1", "?"])
+    assert [column.strays for column in encoder.columns] == [("-999",), (), ("-1",)]  # type: ignore[union-attr]
+    new = pd.DataFrame({"x": [-999, 3], "y": ["-999", "2,0"], "z": [-1, -999]})
+    assert encoder.encode(new).X.to_numpy().tolist() == [[2, 1, -999, 2.5], [3, 0, 2, -999]]
+
+
+def test_the_command_line_keeps_a_code_to_its_columns(tmp_path: Path, type_: Type) -> None:  # noqa: F811
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": rng.integers(0, 60, 90), "b, c": rng.integers(0, 60, 90), "d": rng.random(90)})
+    frame["y"] = np.where(frame["a"] > 30, "yes", "no")
+    frame.loc[3, "b, c"] = -999
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    type_("fit", tmp_path / "t.csv", "--target", "y", "--no-cart", "--missing", "-999,a=-1", "--out", tmp_path / "m")
+    columns = treelu.load(tmp_path / "m").encoder.columns
+    assert [column.strays for column in columns] == [("-1",), ("-999",), ()]
+
+
+def test_bounds_in_the_target_are_warned_about(tmp_path: Path, type_: Type) -> None:  # noqa: F811
+    rng = np.random.default_rng(3)
+    x = rng.random(90)
+    frame = pd.DataFrame({"x": x, "by": rng.random(90), "left": 1.0, "y": [f"{20 * value + 5:.2f}" for value in x]})
+    frame.loc[[2, 5, 7], "y"] = ["<5", "<5", ">30"]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    told = type_("fit", tmp_path / "t.csv", "--target", "y", "--no-cart", "--drop", "by", "--out", tmp_path / "m")
+    assert told.code == 0
+    assert "warning: target 'y': 3 of 90 values are bounds ('<5', '>30'), read as the numbers in them" in told.err
+    asked = type_("verify", tmp_path / "m", "--rises", "by")
+    assert asked.code == 2
+    assert "that column was left out when the model was fitted, so that no answer depends on it: by --drop" in asked.err
 
 
 def test_a_row_of_totals_is_a_suspect() -> None:

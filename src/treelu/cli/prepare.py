@@ -24,11 +24,12 @@ from treelu.persistence.table_model import TableModel
 from treelu.report.digest import RowDigest
 from treelu.tables import TableEncoder, TableError, TableTargets, Task, check_columns, read_table, read_targets
 from treelu.tables.layout import split_names
+from treelu.tables.missing import mark_missing_in, occurring
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
 from treelu.tables.row_names import row_names
-from treelu.tables.suspects import far_values, total_row
+from treelu.tables.suspects import bounds_among, far_values, total_row
 from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
@@ -53,6 +54,13 @@ def feature_columns(columns: ColumnOptions, frame: pd.DataFrame, targets: Sequen
         shown = ", ".join(map(repr, unused[:4])) + (f" and {len(unused) - 4} more" if len(unused) > 4 else "")
         notes(f"besides molecules, {shown} are not used; --features adds columns")
     return [smiles, *(name for name in columns.features if name not in (smiles, *columns.drop))]
+
+
+def _unused(columns: ColumnOptions, names: Sequence[str]) -> dict[str, str]:
+    """The option by which each of some columns is no feature."""
+    dropped = dict.fromkeys(columns.drop, "by --drop")
+    groups = {} if columns.groups is None else {columns.groups: "it is the --groups column"}
+    return {name: (dropped | groups).get(name, "it is not among --features") for name in names}
 
 
 def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
@@ -160,6 +168,7 @@ def _draw(options: FitOptions, notes: Notes, *, in_memory: bool) -> Drawn:
     from treelu.cli.large import MOST_ROWS, n_drawn
 
     data, how = options.data, {"text": options.as_text, **options.reading.options()}
+    how["missing_values"] = []  # they are marked when it is known which columns have them
     files = [data] if data == "-" else find_files(data)
     share = options.hold_out if options.valid is None else 0.0
     most = MOST_ROWS if data == "-" or in_memory else n_drawn(files, share)
@@ -182,13 +191,17 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
     names = split_names(options.target, known, "--target")
     options = replace(options, target=names, columns=options.columns.named_in(known))
     notes(f"{options.data}: {count(len(frame), 'row')}, {count(len(known), 'column')}")
+    missing = occurring(frame, options.reading.missing_values)
+    frame = mark_missing_in(frame, options.reading.missing_values)
     if totals := total_row(frame):
         notes.warn(f"{totals}; remove it if it is no row of its own")
     y = read_targets(frame, names, options.task, notes, decimal=options.reading.decimal)
     table = _Table(frame, y, _read_groups(frame, options, y.rows, notes), names)
-    warning = suspicious_classes(names[0], y.y)
-    if warning is not None:
-        notes.warn(warning)
+    for name, style in zip(names, y.styles, strict=True):
+        for warning in bounds_among(frame[name], style):
+            notes.warn(f"target {name!r}{warning}")
+    if (suspicion := suspicious_classes(names[0], y.y)) is not None:
+        notes.warn(suspicion)
     everything, numbers = np.arange(len(y.y)), None
     if options.valid is not None:
         training = table.part(everything)
@@ -201,18 +214,21 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
     noted = notes.copy()
-    prepared = replace(_encode(options, training, held_out, notes), held_out_numbers=numbers)
+    prepared = replace(_encode(options, training, held_out, missing, notes), held_out_numbers=numbers)
     if options.valid is None and prepared.held_out is not None:
-        whole = partial(_encode, options, table.part(everything), held_out, noted, seen=True)
+        whole = partial(_encode, options, table.part(everything), held_out, missing, noted, seen=True)
         prepared = replace(prepared, whole=whole)
     return prepared, TableReader(prepared.encoder, names, y, options.reading.options())
 
 
-def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Notes, *, seen: bool = False) -> Prepared:
+def _encode(
+    options: FitOptions, training: _Table, held_out: _Table, missing: Sequence[str], notes: Notes, *, seen: bool = False
+) -> Prepared:
     """Learn the encoding from the training rows and encode both parts; `seen`: the second is a part of the first."""
     columns, names, task = options.columns, options.target, training.y.task
+    used = feature_columns(columns, training.frame, names, notes)
     encoder = TableEncoder.learn(
-        training.features[feature_columns(columns, training.frame, names, notes)],
+        training.features[used],
         note=notes,
         warn=notes.warn,
         text=columns.text,
@@ -224,8 +240,10 @@ def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Note
         max_categories=columns.max_categories,
         decimal=options.reading.decimal,
         dates=columns.dates,
-        missing=options.reading.missing_values,
+        missing=missing,
     )
+    unused = _unused(columns, [name for name in training.frame.columns if name not in (*names, *used)])
+    encoder = replace(encoder, left_out=(*encoder.left_out, *unused.items()))
     training_rows = training.encode(encoder, notes, options.data)
     held_out_rows = held_out.encode(encoder, notes, options.valid or options.data) if len(held_out.y.y) else None
     _check_learnable(training_rows, task, names)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -207,6 +208,21 @@ def copy_columns(source: Any, target: Any) -> None:
     for name in NAMES:
         if hasattr(source, name):
             setattr(target, name, getattr(source, name))
+
+
+def on_features(estimator: Any) -> Any:
+    """An estimator that was fitted to a data frame as one of its encoder's features."""
+    encoder = vars(estimator).get("encoder_")
+    if encoder is None:
+        return estimator
+    plain = copy.copy(estimator)
+    del plain.encoder_
+    plain.n_features_in_ = len(encoder.feature_names)
+    plain.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+    members = getattr(vars(plain).get("fitted_"), "estimators", None)
+    if members is not None:  # of several labels
+        plain.fitted_ = replace(plain.fitted_, estimators=[on_features(member) for member in members])
+    return plain
 
 
 def feature_names(estimator: Any) -> list[str] | None:

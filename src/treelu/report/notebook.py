@@ -10,12 +10,14 @@ import numpy as np
 from pandas import isna
 from sklearn.base import is_classifier
 
-from treelu.report.queries import page_answers, plain_asking
+from treelu.estimators._rows import on_features
+from treelu.report.queries import column_asking, page_answers, plain_asking
 from treelu.report.render import render
 from treelu.report.rows import tree_rows
 from treelu.report.summary import SummaryOptions, summarize
 from treelu.report.yardsticks import fit_yardsticks
 from treelu.tree import ObliqueTree
+from treelu.tree.columns import FrameColumns
 from treelu.tree.pipelines import NotAffineError
 from treelu.tree.rows import take_rows
 from treelu.view.notebook import PageFrame
@@ -82,12 +84,30 @@ def report_page(
             training = before.transform(training[0]), training[1]
     else:
         tree, estimator = _tree_of(model), model
+    columns = None if tree is None else tree.columns
+    if columns is None and estimator is not None:
+        columns = vars(estimator).get("encoder_")
+    if columns is not None:  # the page is drawn in features, and knows which columns they are of
+        X = None if X is None else _features(columns, X)
+        training = None if training is None else (_features(columns, training[0]), training[1])
+        options.setdefault("columns", columns.to_dict()["columns"])
+        tree = None if tree is None else replace(tree, columns=None)
+        estimator = None if estimator is None else on_features(estimator)
     if training is not None:
         options["baselines"] = _yardsticks(tree, estimator, *training) | dict(options.get("baselines") or {})
     summary = summarize(tree, X=X, y=y, estimator=estimator, **options)
     if questions and tree is not None and X is not None:
-        summary["questions"] = page_answers(plain_asking(tree), X, summary)
+        asking = plain_asking(tree) if columns is None else column_asking(tree, columns)
+        summary["questions"] = page_answers(asking, X, summary)
     return PageFrame(render(summary), height)
+
+
+def _features(columns: FrameColumns, X: Any) -> Any:
+    """Rows of a data frame as a frame of features."""
+    import pandas as pd
+
+    rows = columns.features(X) if columns.are_in(X) else X
+    return pd.DataFrame(rows, columns=list(columns.feature_names))
 
 
 def _yardsticks(tree: ObliqueTree | None, estimator: Any, X: Any, y: Any) -> dict[str, Any]:

@@ -11,12 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.dates import BETWEEN, COMPACT, PARTS, date_parts, parse_dates, whole_texts
+from treelu.tables.dates import (
+    BETWEEN,
+    COMPACT,
+    ISO_DAY,
+    PARTS,
+    DateOrder,
+    check_clear,
+    date_parts,
+    parse_dates,
+    whole_texts,
+)
 from treelu.tables.missing import mark_missing
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 from treelu.tables.paths import TableError
@@ -236,6 +246,7 @@ class DateColumn:
     indicator: bool  # whether training rows had missing values
     strays: tuple[str, ...] = ()  # texts among the dates that count as missing
     limits: Range | None = None  # the first and the last date of the training rows, in days since 1970
+    order: DateOrder | None = None  # how to read what the formats of a column leave open; None refuses it
 
     @property
     def features(self) -> list[str]:
@@ -247,7 +258,7 @@ class DateColumn:
         return _moment(self.middle)
 
     @classmethod
-    def learn(cls, column: pd.Series, format: str | None, note: Note) -> DateColumn:
+    def learn(cls, column: pd.Series, format: str | None, note: Note, order: DateOrder | None = None) -> DateColumn:
         """Take the parts that vary, and the middle date of the training rows."""
         moments = parse_dates(column, format)
         missing = np.isnat(moments)
@@ -266,13 +277,18 @@ class DateColumn:
         _note_missing(column.name, missing, f"the middle date {_day(known[middle])}", note)
         days = values[:, -1]
         recipe = (varying, float(days[middle]), bool(missing.any()), tuple(strays), _range(days))
-        return cls(str(column.name), format, *recipe)
+        return cls(str(column.name), format, *recipe, order if ways > 1 else None)
 
     def encode(
         self, column: pd.Series, note: Note, unseen: UnseenValues, *, lenient: bool, first_row: int
     ) -> NDArray[np.float64]:
         """One feature per part, and one that marks missing dates."""
-        moments = parse_dates(column, self.format)
+        format = self.format
+        if format is not None and BETWEEN in format:
+            format += f"{BETWEEN}{ISO_DAY}"  # with which any date can be written so that it is clear
+            if self.order is None:
+                check_clear(column, format, None if lenient else first_row)
+        moments = parse_dates(column, format)
         missing = np.isnat(moments)
         unknown = [str(text) for text in to_texts(column)[missing].dropna().unique() if text not in self.strays]
         if unknown and not lenient:
@@ -297,6 +313,7 @@ class DateColumn:
             "indicator": self.indicator,
             "strays": list(self.strays),
         }
+        recipe |= {} if self.order is None else {"order": self.order}
         return recipe | ({} if self.limits is None else {"range": list(self.limits)})
 
     @classmethod
@@ -308,9 +325,11 @@ class DateColumn:
             raise ValueError(f"column {name!r} must have a middle date")
         if not parts or not set(_texts(parts)) <= set(PARTS):
             raise ValueError(f"column {name!r}: parts of a date are {', '.join(PARTS)}")
-        return cls(
-            name, format, tuple(parts), float(middle), indicator, _texts(data["strays"]), _read_range(name, data)
-        )
+        order = data.get("order")
+        if order not in (None, *get_args(DateOrder)):
+            raise ValueError(f"column {name!r}: dates are day-first or month-first, got {order!r}")
+        strays, limits = _texts(data["strays"]), _read_range(name, data)
+        return cls(name, format, tuple(parts), float(middle), indicator, strays, limits, order)
 
 
 @dataclass(frozen=True)

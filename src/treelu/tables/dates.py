@@ -28,11 +28,13 @@ _TIMES = (
     "T%H:%M:%S%z", " %H:%M:%S%z", "T%H:%M:%S.%f%z", " %H:%M:%S.%f%z",
 )  # fmt: skip
 FORMATS = tuple(day + time for day, time in product(_DAYS, _TIMES))
+ISO_DAY = "%Y-%m-%d"
 BETWEEN = " | "  # between the formats of a column whose dates are written in several ways
 _DATE_LIKE = (
     r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:\D.*)?|\d{1,2}[ -][A-Za-z]{3,}[ -]\d{2,4}.*|[A-Za-z]{3,} \d{1,2}, \d{4}.*"
 )
 _MOST_SHAPES = 12  # ways of writing dates in one column
+_MOST_WORDS = 24  # such as names of months, in one of them
 _TWINS = {"%d/%m/": "%m/%d/", "%d-%m-": "%m-%d-"}  # what can be read in two ways
 
 
@@ -70,13 +72,14 @@ def _several_formats(name: Any, texts: pd.Series, order: DateOrder | None) -> st
     if len(alike) < NUMERIC_SHARE * len(texts):
         return None
     shapes: dict[str, list[str]] = {}
-    for text in alike:
-        digits = re.sub(r"\d+", lambda found: "9999" if len(found[0]) > 2 else "9", text)
-        shapes.setdefault(re.sub("[A-Za-z]+", "a", digits), []).append(text)
+    for shape in dict.fromkeys(map(_shape, alike)):
+        shapes.setdefault(re.sub("[A-Za-z]+", "a", shape), []).append(shape)
     if len(shapes) > _MOST_SHAPES:
         return None
-    few = [text for shape in shapes.values() for text in shape[:20]]
-    readings = {style: parse_dates(texts, style) for style in FORMATS if any(_fits([text], style) for text in few)}
+    few = [shape for words in shapes.values() for shape in words[:_MOST_WORDS]]
+    candidates = [style for style in FORMATS if any(_fits([shape], style) for shape in few)]
+    readings = {style: parse_dates(texts, style) for style in candidates}
+    readings = {style: moments for style, moments in readings.items() if not np.isnat(moments).all()}
     for one in [style for style in readings if _twin(style) in readings]:
         _settle(name, texts, readings, one, order)
     read, formats = np.zeros(len(texts), dtype=bool), []
@@ -85,6 +88,11 @@ def _several_formats(name: Any, texts: pd.Series, order: DateOrder | None) -> st
             formats.append(style)
             read |= ~np.isnat(moments)
     return BETWEEN.join(formats) if read.mean() >= NUMERIC_SHARE else None
+
+
+def _shape(text: str) -> str:
+    """A date with other digits, written alike: 24.12.2021 is 01.01.2001, which fits the formats of both orders."""
+    return re.sub(r"\d+", lambda found: "2001" if len(found[0]) > 2 else "01", text)
 
 
 def _settle(
@@ -167,6 +175,24 @@ def parse_dates(column: pd.Series, style: str | None) -> NDArray[np.datetime64]:
     else:
         moments = pd.to_datetime(column, utc=True)
     return moments.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+
+
+def check_clear(column: pd.Series, style: str, first_row: int | None) -> None:
+    """Raise for a date that two of a column's formats read differently; `first_row` is None while fitting."""
+    readings = [parse_dates(column, one) for one in style.split(BETWEEN)]
+    first = parse_dates(column, style)
+    for moments in readings:
+        differing = np.flatnonzero(~np.isnat(moments) & (moments != first))
+        if len(differing):
+            place = int(differing[0])
+            where = "" if first_row is None else f", row {first_row + place + 1}"
+            remedy = ", or fit with --dates day-first or --dates month-first" if first_row is None else ""
+            one, other = (moment.astype(datetime) for moment in (first[place], moments[place]))
+            raise TableError(
+                f"column {column.name!r}{where}: {str(column.iloc[place]).strip()!r} may be {one.day} {one:%B} or "
+                f"{other.day} {other:%B}, and training rows were written in both ways; write {one:%Y-%m-%d} or "
+                f"{other:%Y-%m-%d}{remedy}"
+            )
 
 
 def date_parts(moments: NDArray[np.datetime64], parts: tuple[str, ...]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn,
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
 from treelu.tables.frames import Frame, native_frame, read_frame
 from treelu.tables.layout import check_columns_named
-from treelu.tables.missing import mark_missing, missing_of
+from treelu.tables.missing import mark_missing, missing_of, occurring
 from treelu.tables.numbers import (
     NumberFormat,
     decimal_marks,
@@ -97,7 +98,7 @@ class TableEncoder:
         """The column of a name."""
         return next(column for column in self.columns if column.name == name)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, range]:
         """The features of each column, as places in X."""
         ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
@@ -157,7 +158,8 @@ class TableEncoder:
         dates : {"day-first", "month-first"}, optional
             How to read 03/04/2021; by default recognised where a value tells.
         missing : sequence of str
-            What stands for a missing value in columns of numbers, such as "-999", in the rows here and in later ones.
+            What stands for a missing value in columns of numbers, in the rows here and in later ones: "-999" in the
+            columns that have it here, "age=-999" in one column.
         """
         columns, left_out = _learn_columns(
             frame,
@@ -328,7 +330,7 @@ class TableEncoder:
         data = read_frame(frame, texts=texts, only={column.name for column in used}).data
         if not unseen_missing:
             self.check_missing(data, unused)
-        encoded = self.encode(data, note=note, unused=unused)
+        encoded = self.encode(data, note=note or _warn, unused=unused)
         if len(encoded.rows) < len(data):
             row = int(np.setdiff1d(np.arange(len(data)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; leave such rows out")
@@ -405,6 +407,7 @@ def _learn_columns(
     columns: list[Column] = []
     left_out: dict[str, str] = {}
     marks = decimal_marks(frame) if decimal is None else set()
+    missing = occurring(frame, missing)
     for name in frame.columns:
         if name == smiles:
             columns.append(SmilesColumn.learn(frame[name], *molecules, note))
@@ -430,6 +433,10 @@ def _learn_columns(
             for warning in column_suspects(cells, learned):
                 warn(f"column {name!r}{warning}")
     return columns, left_out
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _check_kinds(column: pd.Series) -> None:
@@ -500,7 +507,7 @@ def _learn_column(
     if wanted is None:
         format = recognise_compact_date(column) if style else recognise_date(column, dates)
         if format is not None:
-            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note)
+            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note, dates)
     style = style or (None if wanted == "text" else unit_format(column, decimal, marks))
     if style is not None:
         return _useless(to_numbers(column, style)[0]) or NumberColumn.learn(column, note, style)

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from numbers import Number, Real
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,9 @@ def _holds_numbers(column: Any, kind: Any) -> bool:
 
     if kind == nw.Object:
         values = _some_values(column)
-        return bool(values) and all(isinstance(value, Real | np.bool_) or _is_decimal(value) for value in values)
+        return bool(values) and all(
+            isinstance(value, Real | np.bool_ | timedelta) or _is_decimal(value) for value in values
+        )
     return kind.is_numeric() or kind == nw.Boolean or kind == nw.Duration
 
 
@@ -178,7 +180,7 @@ def _as_numbers(column: Any, kind: Any) -> NDArray[np.float64]:
     if kind == nw.Object:
         import pandas as pd
 
-        return np.array([np.nan if pd.isna(value) else float(value) for value in column.to_list()])
+        return np.array([np.nan if pd.isna(value) else _number(value) for value in column.to_list()])
     native = column.to_native()
     if hasattr(native, "isna"):  # pandas, whose types of numbers are many
         return native.to_numpy(np.float64, na_value=np.nan)
@@ -186,6 +188,10 @@ def _as_numbers(column: Any, kind: Any) -> NDArray[np.float64]:
     if column.null_count():
         return np.array([np.nan if value is None else value for value in column.to_list()], np.float64)
     return np.asarray(column.to_numpy(), np.float64)
+
+
+def _number(value: Any) -> float:
+    return value / timedelta(microseconds=1) / _MICROSECONDS if isinstance(value, timedelta) else float(value)
 
 
 def _as_texts(column: Any) -> NDArray[np.object_]:

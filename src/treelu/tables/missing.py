@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treelu.tables.numbers import to_texts
 from treelu.tables.paths import TableError
@@ -26,6 +27,22 @@ def missing_of(column: str, values: Sequence[str]) -> list[str]:
     return [value for value in values if "=" not in value] + own
 
 
+def occurring(frame: pd.DataFrame, values: Sequence[str]) -> list[str]:
+    """Values that stand for missing ones, as COLUMN=VALUE: those given so, and the others by the columns they are in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> occurring(pd.DataFrame({"age": [-999, 3], "sold": [2, 4]}), ["-999", "sold=-1"])
+    ['sold=-1', 'age=-999']
+    """
+    anywhere = [value for value in values if "=" not in value]
+    found = [
+        f"{name}={value}" for name in frame.columns for value in anywhere if _is_one_of(frame[name], [value]).any()
+    ]
+    return [value for value in values if "=" in value] + found
+
+
 def mark_missing(column: pd.Series, values: Sequence[str]) -> pd.Series:
     """A column whose cells with one of some values are missing; -999, -999.0 and "-999" are one value.
 
@@ -35,16 +52,19 @@ def mark_missing(column: pd.Series, values: Sequence[str]) -> pd.Series:
     >>> mark_missing(pd.Series([-999, 3]), ["-999"]).tolist()
     [nan, 3.0]
     """
-    numbers = [number for number in map(_number, values) if number is not None]
-    if column.dtype.kind in "iuf":
-        hit = np.isin(column.to_numpy(), numbers)
-    elif column.dtype.kind in "bMmc" or not values:
-        return column
-    else:
-        texts = to_texts(column)
-        same = {text for text in texts.dropna().unique() if text in values or _number(text) in numbers}
-        hit = texts.isin(same).to_numpy()
+    hit = _is_one_of(column, values)
     return column.mask(hit) if hit.any() else column
+
+
+def _is_one_of(column: pd.Series, values: Sequence[str]) -> NDArray[np.bool_]:
+    numbers = [number for number in map(_number, values) if number is not None]
+    if column.dtype.kind in "bMmc" or not values:
+        return np.zeros(len(column), dtype=bool)
+    if column.dtype.kind in "iuf":
+        return np.isin(column.to_numpy(), numbers)
+    texts = to_texts(column)
+    same = {text for text in texts.dropna().unique() if text in values or _number(text) in numbers}
+    return texts.isin(same).to_numpy()
 
 
 def mark_missing_in(frame: pd.DataFrame, values: Sequence[object]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import Column, DateColumn, NumberColumn, TextColumn, alike
 from treelu.tables.dates import parse_dates
-from treelu.tables.numbers import CENSORS, beyond_floats, to_numbers, to_texts
+from treelu.tables.numbers import CENSORS, NumberFormat, beyond_floats, to_numbers, to_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def column_suspects(column: pd.Series, learned: Column) -> Iterator[str]:
     if reason := _identifies(column.name, values):
         yield f" {reason}; --drop {quote(str(column.name))} if it numbers the rows"
     elif isinstance(learned, NumberColumn):
-        yield from _censored(column, learned)
+        yield from bounds_among(column, learned.style)
         yield from _number_suspects(column, values)
 
 
@@ -72,9 +72,9 @@ def _identifies(name: Any, values: NDArray[Any]) -> str | None:
     return None
 
 
-def _censored(column: pd.Series, learned: NumberColumn) -> Iterator[str]:
-    """Bounds among the numbers, such as "<5" of a laboratory."""
-    censors = tuple(mark for mark in learned.style.marks if mark in CENSORS)
+def bounds_among(column: pd.Series, style: NumberFormat) -> Iterator[str]:
+    """Bounds among the numbers of a column, such as "<5" of a laboratory."""
+    censors = tuple(mark for mark in style.marks if mark in CENSORS)
     if not censors:
         return
     bounds = to_texts(column).dropna()

@@ -123,6 +123,9 @@ const ENCODERS = {
 
   date(column, text) {
     let days = text === null || column.strays.includes(text) ? null : parseDate(text, column.format) ?? parseDate(text, null);
+    const readings = days === null || column.order || !column.format ? [] : column.format.split(" | ").map((one) => parseDate(text, one));
+    const other = readings.find((reading) => reading !== null && reading !== days);
+    if (other !== undefined) throw new RowError(`${short(column.name, 40)}: “${short(text, 20)}” may be ${isoDate(days)} or ${isoDate(other)}; write one of these.`);
     if (days === null && text !== null && !column.strays.includes(text)) throw new RowError(`${short(column.name, 40)}: “${short(text, 20)}” is not a date${column.format ? ` like ${column.format}` : ""}.`);
     const missing = days === null;
     days ??= column.middle;

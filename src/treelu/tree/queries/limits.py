@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import plain
 from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.observed import Observed
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.geometry import Splits
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense_row, one_row_table
@@ -98,7 +100,8 @@ class Limits:
                     high[j] = x[j]
         for group in self.groups:
             # A row of a category that training had not: all 0, and it stays so.
-            if not (np.isin(x[group], (0.0, 1.0)).all() and x[group].sum() == 1):
+            named = next(np.array(named) for named in self.named_groups if group[0] in named)
+            if not (np.isin(x[named], (0.0, 1.0)).all() and x[named].sum() == 1):
                 low[group] = high[group] = x[group]
         if self.tree.missing is not None:  # a missing value stays missing, a known one stays known
             indicators = self.tree.missing.indicators
@@ -109,6 +112,9 @@ class Limits:
                 known = known[self.tree.observed.integers[known] & (x[known] == np.round(x[known]))]
                 known = known[np.ceil(low[known]) <= np.floor(high[known])]
                 low[known], high[known], whole[known] = np.ceil(low[known]), np.floor(high[known]), True
+        if self.tree.columns is not None:
+            stays = np.array(ColumnFeatures(self.tree.columns).missing_in(x), dtype=np.int64)
+            low[stays] = high[stays] = x[stays]
         moving = [group for group in self.groups if (low[group] < high[group]).any()]
         groups = _settle_groups(self.tree, moving, low, high)
         whole &= low < high  # what stays may be any number
@@ -364,8 +370,23 @@ def _read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
     return units
 
 
+def values_of(x: Any) -> dict[str, Any]:
+    """The values of one row that is given with names; nothing of a vector."""
+    if isinstance(x, Mapping):
+        return {str(name): plain(value) for name, value in x.items()}
+    if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:
+        return {str(name): plain(value) for name, value in x.items()}
+    if hasattr(x, "iloc") and len(x) == 1:
+        return {str(name): plain(x[name].iloc[0]) for name in x.columns}
+    return {}
+
+
 def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
-    """One row of numbers, from a vector, a Series with the tree's names, a one-row frame or a sparse row."""
+    """One row of numbers, from a vector, a Series or mapping of names, a one-row frame or a sparse row."""
+    if isinstance(x, Mapping):
+        import pandas as pd
+
+        x = pd.DataFrame([x])
     rows = tree.read_rows(one_row_table(x, tree.feature_names), every_column=True)
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from treelu.tree.output_methods import TreeMethods
 
 if TYPE_CHECKING:
+    from treelu.tree.queries.columns import ColumnFeatures
     from treelu.tree.queries.counterfactual import Counterfactual
     from treelu.tree.queries.limits import Limits
     from treelu.tree.queries.properties import Verdict
@@ -19,12 +20,30 @@ if TYPE_CHECKING:
 class Questions(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
 
+    @property
+    def _own(self) -> ColumnFeatures | None:
+        """The columns of the data frame that the tree was fitted to."""
+        from treelu.tree.queries.columns import ColumnFeatures
+
+        return None if self._tree.columns is None else ColumnFeatures(self._tree.columns)
+
     def _limits(
-        self, limits: str | None, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any
+        self,
+        limits: str | None,
+        bounds: Any,
+        whole: Iterable[Any],
+        groups: Sequence[Iterable[Any]],
+        scale: Any,
+        *,
+        everywhere: bool = True,
     ) -> Limits:
-        """The rows that a query is about."""
+        """The rows that a query is about: `everywhere`, or around a row."""
         from treelu.tree.queries.limits import read_limits
 
+        if self._own is not None:
+            known = limits == "observed" and self._tree.observed is not None
+            given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
+            return read_limits(self._tree, limits=limits, **given)
         return read_limits(self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
@@ -123,8 +142,13 @@ class Questions(TreeMethods):
         tree, row = self._tree, one_row(self._tree, x)
         before = predicted(tree, row)
         goal = read_goal(tree, target, at_least=at_least, at_most=at_most, output=output, other_than=before)
-        around = self._limits(limits, bounds, whole, groups, scale).around(row, keep, rise, fall)
-        return nearest(tree, row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
+        own, permitted = self._own, self._limits(limits, bounds, whole, groups, scale, everywhere=False)
+        if own is not None:
+            keep = [*own.features_of(keep, "keep"), *own.still]
+            rise, fall = own.numbers_of(rise, "rise"), own.numbers_of(fall, "fall")
+        around = permitted.around(row, keep, rise, fall)
+        found = nearest(tree, row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
+        return found if own is None else found.in_columns(own, row, x)
 
     def robustness(
         self,
@@ -168,7 +192,10 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.robustness import robustness
 
-        return robustness(self._limits(limits, bounds, whole, groups, scale), X, norm, change, keep, budget_seconds)
+        permitted = self._limits(limits, bounds, whole, groups, scale, everywhere=False)
+        if self._own is not None:
+            keep = [*self._own.features_of(keep, "keep"), *self._own.still]
+        return robustness(permitted, X, norm, change, keep, budget_seconds)
 
     def output_range(
         self,
@@ -271,7 +298,9 @@ class Questions(TreeMethods):
         from treelu.tree.queries.properties import monotone
 
         rows = self._limits(limits, bounds, whole, groups, scale)
-        return monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
+        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
+        found = monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def falls(
         self,
@@ -290,7 +319,9 @@ class Questions(TreeMethods):
         from treelu.tree.queries.properties import monotone
 
         rows = self._limits(limits, bounds, whole, groups, scale)
-        return monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
+        found = monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def independent(
         self,
@@ -338,7 +369,10 @@ class Questions(TreeMethods):
         from treelu.tree.queries.properties import independent
 
         rows = self._limits(limits, bounds, whole, groups, scale)
-        return independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
+        own = self._own
+        features = features if own is None else own.features_of(features, "features")
+        found = independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
+        return found if own is None else found.in_columns(own)
 
     def at_most(
         self,
@@ -372,7 +406,8 @@ class Questions(TreeMethods):
         from treelu.tree.queries.properties import limited
 
         rows = self._limits(limits, bounds, whole, groups, scale)
-        return limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
+        found = limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def at_least(
         self,
@@ -391,7 +426,8 @@ class Questions(TreeMethods):
         from treelu.tree.queries.properties import limited
 
         rows = self._limits(limits, bounds, whole, groups, scale)
-        return limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
+        found = limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     # Shares of a prediction
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treelu.tree.names import plain, shown_name
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.counterfactual import answer
 from treelu.tree.queries.goal import NoLeafError, Output, read_goal, read_output
 from treelu.tree.queries.limits import Limits, find_features
@@ -41,6 +42,8 @@ class Verdict:
     within : str
         Which rows the property was proved for, or looked among, in words: "within the training ranges"; empty where
         these were no limit.
+    values : tuple of dict
+        Of a tree that was fitted to a data frame: the rows in its columns.
     """
 
     claim: str
@@ -52,6 +55,13 @@ class Verdict:
     n_solved: int
     decided: bool = True
     within: str = ""
+    values: tuple[dict[str, Any], ...] = ()
+
+    def in_columns(self, columns: ColumnFeatures) -> Verdict:
+        """The same in the columns of the data frame that the tree was fitted to."""
+        values = tuple(columns.values(row) for row in self.rows)
+        used = dict.fromkeys(columns.owners[place] for place in self.places)
+        return replace(self, names=tuple(used), values=values)
 
     def __bool__(self) -> bool:
         return self.holds
@@ -65,6 +75,9 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
+        if self.values:
+            cells = [[shown_name(name), *_texts([row.get(name) for row in self.values])] for name in self.names]
+            return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
         cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
         return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
@@ -74,6 +87,16 @@ class Verdict:
             return html_text(str(self))
         heads = ["", "a row"] if len(self.rows) == 1 else ["", "a row", "and one that differs"]
         return html_text(f"refuted: {self.claim}") + html_table(heads, self._cells())
+
+
+def _texts(values: list[Any]) -> list[str]:
+    """The values of a column as texts, numbers with as many digits as tell them apart."""
+    if all(isinstance(value, float) for value in values):
+        return apart(values)
+    return [
+        "(missing)" if value is None else answer(value) if isinstance(value, float) else shown_name(value)
+        for value in values
+    ]
 
 
 # The properties
@@ -116,7 +139,9 @@ def independent(
     for group in limits.named_groups:  # a member that the ranges fix stands for its group too
         if set(chosen) & set(group):
             chosen += [j for j in group if j not in chosen]
-    names = [shown_name(tree.feature_name(j)) for j in chosen]
+    owners = None if tree.columns is None else ColumnFeatures(tree.columns).owners
+    names = [tree.feature_name(j) if owners is None else owners[j] for j in chosen]
+    names = [shown_name(name) for name in dict.fromkeys(names)]
     depends = f"never depends on {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
     levels: Levels | Classes = Classes(tree) if value is None else Levels(limits, value, tolerance=tolerance)
     search = PairSearch(limits, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
