@@ -214,9 +214,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
-          or 2 % of the best loss, whichever is larger.
+          or 2 % of the best loss, whichever is larger. Of values: two standard errors, 0.005, and 0.01 or 4 %.
 
-          Neither takes a size whose accuracy (R²) is more than 0.02 below the highest.
+          Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows the class frequencies of an ancestor count for in the probabilities of a leaf; "auto" chooses it
