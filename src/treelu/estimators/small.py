@@ -239,8 +239,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
         come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"auto", "error", "indicator"}
-        "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that lack
-        values in training, and elsewhere NaN is an error; "error" refuses it.
+        "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
+        lack values in training, and elsewhere NaN is an error; "error" refuses it.
     categorical_features : "from_dtype", or array of names, numbers or truth values
         Columns that hold categories, besides those whose type says so; see the guide "Data frames".
     cv : int, splitter, iterable of (train, test) or None
