@@ -56,7 +56,7 @@ setup(
         Extension(
             "treelu.kernels.compiled",
             [str(KERNELS / "compiled.c"), str(KERNELS / "exact.c")],
-            extra_compile_args=["-g0", "-O2", "-ffp-contract=off"],  # exact.c: one arithmetic on every processor
+            extra_compile_args=["-g0", "-O3", "-ffp-contract=off"],  # exact.c: one arithmetic on every processor
             depends=[str(path) for path in (*KERNELS.glob("*.h"), KERNELS / "kernels.c")],
         )
     ],

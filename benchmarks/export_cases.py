@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treelu.cli.programs import column_recipes
 from treelu.export.program import Part, Program, output_names, tree_program
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.programs import column_recipes
 from treelu.tree import ObliqueTree
 
 

@@ -194,7 +194,7 @@ class _Remembers:
         self.fitted = fitted
 
     def at_most(self, budget: Budget) -> Any:
-        """This model with the best tree within a budget."""
+        """This model with the best tree of constant leaves within a budget."""
         if budget == DEFAULT or not self.fitted.training.losses:
             return self
         terms = math.inf if budget.terms is None else budget.terms
@@ -202,7 +202,7 @@ class _Remembers:
         within = {
             size: found.typical_size
             for size, found in losses.items()
-            if size.leaves <= budget.leaves and size.terms <= terms
+            if size.leaves <= budget.leaves and size.terms <= terms and size.formula is None
         }
         model: Any = copy.copy(self)
         model.tree_ = self.fitted.training.tree(chosen_size(losses, within, "best"))

@@ -1,7 +1,7 @@
 """Numbers on pages: ``python -m docs.numbers`` writes them from the results in the repository.
 
 They stand between marks such as ``<!-- begin: tables -->`` and ``<!-- end: tables -->``, in the README, on "When to use
-it", on the page about ensembles and in the notes to it. What was not run is left blank.
+it", on the pages about the league and about ensembles and in the notes to these. What was not run is left blank.
 """
 
 import json
@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.league_goals import answer_block, goals_block
+from benchmarks.league_page import BLOCKS
 from benchmarks.quality import RESULTS as QUALITY
 from benchmarks.size_page import mean_scores, read_cells
 from experiments import ordinary, paired, paper, stacked
@@ -114,6 +116,7 @@ def pages() -> dict[Path, dict[str, Callable[[], str]]]:
             "molecules": lambda: molecules(Store(RESULTS)),
             "tables": lambda: tables(QUALITY),
         },
+        ROOT / "docs" / "results.md": {"answer": answer_block, **BLOCKS, "goals": goals_block},
         ROOT / "docs" / "ensembles-study.md": {
             "molecules": paired.default_table,
             "stacked": stacked.table,

@@ -20,7 +20,7 @@ from treelu.cli import main as treelu
 
 ROOT = Path(__file__).resolve().parents[1]
 # Written from results by their own commands.
-DERIVED = {"paper.md", "speed.md", "quality.md", "ensembles-study.md"}
+DERIVED = {"paper.md", "speed.md", "quality.md", "ensembles-study.md", "results.md"}
 _FENCE = re.compile(
     r"^(?P<skip><!-- not run -->\n)?```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```\n"
     r"(?P<shown>\n```text\n(?P<text>.*?)^```\n)?",

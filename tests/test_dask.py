@@ -144,12 +144,13 @@ def test_a_small_tree_has_the_leaf_values_of_all_rows(client: Client, kind: str)
 SEEN_TREES: dict[str, np.ndarray] = {}
 
 
-def test_linear_leaves_need_memory(client: Client) -> None:
+def test_linear_leaves_are_those_of_the_sample(client: Client) -> None:
     X, y = table()
-    with pytest.raises(ValueError, match="linear_leaves=True needs its rows in memory"):
-        DaskObliqueTreeRegressor(linear_leaves=True).fit(
-            da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400)
-        )
+    model = DaskObliqueTreeRegressor(linear_leaves=True, n_updates=20, max_leaf_nodes=3, teacher=None, random_state=0)
+    tree = model.fit(da.from_array(X, chunks=(400, 4)), da.from_array(y, chunks=400)).to_local().tree_
+    assert tree.leaf_weights is not None
+    assert tree.n_samples is not None
+    assert tree.n_samples[0] == len(X)
 
 
 def test_few_features_stay_few(client: Client) -> None:

@@ -22,6 +22,7 @@ PACKAGES = (
     "nn",
     "convert",
     "data",
+    "tables",
     "training",
     "estimators",
     "dask",
@@ -29,12 +30,13 @@ PACKAGES = (
     "export",
     "chem",
     "report",
-    "tables",
     "persistence",
     "cli",
 )
 # Modules whose methods import from later packages when they are called, and which packages those are.
 LATER_PACKAGES = {
+    "treelu.tables.columns": {"chem"},
+    "treelu.tree.columns": {"tables"},
     "treelu.tree.output_methods": {"view", "export", "report", "persistence"},
     "treelu.estimators._output_methods": {"persistence", "view", "report"},
 }

@@ -14,7 +14,11 @@ _PACKAGES = (
     "chem", "convert", "dask", "data", "estimators", "export", "kernels", "nn",
     "persistence", "report", "tables", "training", "tree", "view",
 )  # fmt: skip
-_HOMES = {"ObliqueTree": "treelu.tree", "load": "treelu.persistence"}  # all others are in treelu.estimators
+_HOMES = {  # all others are in treelu.estimators
+    "ObliqueTree": "treelu.tree",
+    "explain": "treelu.tree.pipelines",
+    "load": "treelu.persistence",
+}
 
 if TYPE_CHECKING:
     from treelu.estimators import (
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     )
     from treelu.persistence import load
     from treelu.tree import ObliqueTree
+    from treelu.tree.pipelines import explain
 
 __all__ = [
     "ALCNClassifier",
@@ -48,6 +53,7 @@ __all__ = [
     "ObliqueTreeRegressor",
     "StackedClassifier",
     "StackedRegressor",
+    "explain",
     "load",
 ]
 

@@ -19,6 +19,7 @@ any number of workers, and what a lost worker had is done again by another.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial, reduce
 from operator import add
 from typing import Any, ClassVar, NamedTuple, Self
@@ -48,7 +49,6 @@ from treelu.estimators._large import (
     SAMPLE_ROWS,
     leaf_sums_of,
     refuse_folding,
-    refuse_linear_leaves,
     rows_in_batch,
     set_leaf_values,
 )
@@ -56,6 +56,7 @@ from treelu.training import learning_rate_factor
 from treelu.training.config import draw_seeds
 from treelu.training.continuing import Start, continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.small.leaves import LeafSums
+from treelu.tree.observed import Observed
 
 try:
     import dask
@@ -196,16 +197,16 @@ class _DaskNetwork(_DaskEstimator):
         held_out = client.submit(_stacked, client.map(_held_out, parts, numbers, draw=draw, pure=False), pure=False)
         self.local_, is_better = client.submit(_finish, local, start, weights, sample, held_out, pure=False).result()
         self.n_rounds_ = n_rounds
+        here = client.submit(_same, self.local_, pure=False)
+        for seen in client.gather(client.map(_observed_rows, parts, start=here, pure=False)):
+            reading = self.local_.fitted_.reading.joined(observed=seen)
+            self.local_.fitted_ = replace(self.local_.fitted_, reading=reading)
         if not is_better:
             warn_of_worse()
 
 
 class _DaskTree(_DaskEstimator):
     """The small tree: its splits are those of the sample, the values of its leaves follow from all rows."""
-
-    def fit_windows(self, client: Client, windows: list[Any]) -> Self:
-        refuse_linear_leaves(self.estimator)
-        return super().fit_windows(client, windows)
 
     def _train_on(self, client: Client, parts: list[Any], sizes: np.ndarray, sample: Future, draw: _Draw) -> None:
         """Sums of the leaves' targets in each partition, added up in the order of the partitions."""
@@ -369,6 +370,11 @@ def _fit_sample(local: Any, sample: Window) -> Any:
 
 def _leaf_sums(part: Window, *, start: Any) -> LeafSums | None:
     return leaf_sums_of(start, part.X, part.y, part.weight) if len(part.y) else None
+
+
+def _observed_rows(part: Window, *, start: Any) -> Observed | None:
+    """The ranges of a partition's rows."""
+    return Observed.of(start._rows(part.X), start.fitted_.reading.missing) if len(part.y) else None
 
 
 def _train_part(part: Window, number: int, *, round: _Round, draw: _Draw) -> Any:

@@ -1,5 +1,6 @@
 """`treelu ask` and `treelu verify`: every answer in words, in the columns of the table, and true of the model."""
 
+import io
 import json
 import os
 import signal
@@ -18,8 +19,10 @@ from tests.cli.conftest import Type
 from treelu.cli import ask as asking
 from treelu.cli.model import QueriedModel
 from treelu.cli.options import AskOptions
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 
 class Fixed:
@@ -273,13 +276,13 @@ def test_properties_that_do_not(lend) -> None:
     lines = typed.out.splitlines()
     assert lines[0].startswith("proved: the probability of loan = yes never falls when income rises")
     assert lines[1] == "refuted: the predicted loan never depends on job"
-    assert lines[2].startswith("  with income ")
-    assert lines[3] in ("  and then job nurse: yes", "  and then job clerk: no")
+    assert lines[2].split() == ["job", "nurse", "clerk"]
+    assert lines[-1].split() == ["predicted", "yes", "no"]
     limit = lend("verify", "--at-most", 0.5, "--want", "yes", "--json")
     (result,) = json.loads(limit.out)
     assert not result["proved"]
     assert result["claim"] == "the probability of loan = yes is at most 0.5"
-    assert loans().predict(pd.DataFrame(result["rows"]))[0] == "yes"
+    assert loans().predict(pd.DataFrame(result["rows"], dtype=object))[0] == "yes"
     falling = lend("verify", "--falls", "income", "--within", "debt=0..10").out.splitlines()
     assert falling[0] == "refuted: the probability of loan = yes never rises when income rises"
 
@@ -316,7 +319,7 @@ def test_what_training_constrained_is_proved(lend) -> None:
     ).fit(X, np.where(chance > 45, "yes", "no"))
     model = TableModel(encoder, fitted, "classification", ("loan",))
     typed = lend("verify", "--rises", "income", "--falls", "debt", model=model)
-    assert [line.partition(" (")[0] for line in typed.out.splitlines()] == [
+    assert [line.partition(", for rows within the training ranges (")[0] for line in typed.out.splitlines()] == [
         "proved: the probability of loan = yes never falls when income rises",
         "proved: the probability of loan = yes never rises when debt rises",
     ]
@@ -375,7 +378,9 @@ def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
         if answer["found"]:
             assert predicted[answer["row"] - 1] == answer["new_prediction"] != answer["prediction"]
     assert sum(answer["found"] for answer in answers) > 20
-    assert type_("verify", model, "--independent", "name").err.startswith("treelu: --independent: the table has no col")
+    assert type_("verify", model, "--independent", "name").err.startswith(
+        "treelu: --independent name: that column was left out when"
+    )
 
 
 def test_an_ensemble_is_no_tree(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -421,5 +426,106 @@ def test_two_rows_that_differ_are_shown_to_differ(lend) -> None:
         "verify", "--rises", "income", "--within", "income=0.33333333..0.33333334", model=falling
     ).out.splitlines()
     assert lines[0].startswith("refuted")
-    first, then = (line.split("income ")[1].split(",")[0].split(":")[0] for line in lines[1:3])
+    name, first, then = lines[1].split()
+    assert name == "income"
     assert first != then
+
+
+# Rows as training had them
+
+
+def kept_loans(**options: object) -> TableModel:
+    """`loans` whose tree knows its training rows: incomes of 20 to 45 and whole debts of 0 to 9."""
+    encoder = TableEncoder.learn(LOANS, note=lambda text: None)
+    rows = pd.DataFrame({"income": [20.0, 45.0, 33.3], "debt": [0.0, 9.0, 4.0], "job": ["clerk", "nurse", "clerk"]})
+    return loans(observed=Observed.of(encoder.encode(rows).X), **options)
+
+
+def test_answers_stay_within_what_training_held(lend) -> None:
+    rows = pd.DataFrame({"income": [44.5], "debt": [4.0], "job": ["nurse"]})
+    assert lend("ask", "--want", "yes", "--keep", "job", rows=rows).out.startswith("row 1: loan is predicted yes")
+    rows["debt"] = 7.0  # 37.5 + 10 is not enough; debts are whole
+    said = lend("ask", "--want", "yes", "--keep", "job,income", rows=rows, model=kept_loans()).out.splitlines()
+    assert said == ["row 1: loan is predicted no; it would be yes if", "  debt were 3 lower (4 instead of 7)"]
+    rows["job"] = "clerk"  # an income of 50 is needed, and none was seen
+    said = lend("ask", "--want", "yes", "--keep", "job", rows=rows, model=kept_loans()).out.splitlines()
+    assert said == [
+        "row 1: loan is predicted no; no row within the limits is predicted yes (proved; --anywhere looks beyond what "
+        "the training rows held)"
+    ]
+    said = lend("ask", "--want", "yes", "--keep", "job", "--anywhere", rows=rows, model=kept_loans()).out
+    assert "income were" in said
+    said = lend("ask", "--want", "yes", "--keep", "job", "--within", "income=0..90", rows=rows, model=kept_loans()).out
+    assert "income were" in said
+
+
+def test_proofs_name_the_rows_that_they_are_about(lend) -> None:
+    within = lend("verify", "--at-most", 0.5, "--within", "job=clerk", model=kept_loans())
+    assert within.code == 0
+    assert ", for rows within the training ranges (" in within.out
+    assert lend("verify", "--at-most", 0.5, "--within", "job=clerk", "--anywhere", model=kept_loans()).code == 1
+
+
+def test_a_counterexample_is_whole_rows_that_predict_reads(tmp_path: Path, type_: Type) -> None:
+    """A German file with a date, whole numbers, gaps and a class that is no English yes."""
+    rng = np.random.default_rng(0)
+    n = 300
+    frame = pd.DataFrame({
+        "Betrag": np.round(rng.gamma(2, 1500, n), 2), "Alter": rng.integers(19, 75, n).astype(float),
+        "Zweck": rng.choice(["Auto", "Möbel", "Reise"], n),
+        "Antrag": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n), "D"),
+    })  # fmt: skip
+    score = frame.Betrag / 1000 + 2 * (frame.Zweck == "Auto") + 2 * (frame.Antrag.dt.month > 8) - frame.Alter / 20
+    frame["Kredit"] = np.where(score > score.median() - 1, "nein", "ja")
+    frame.loc[::20, "Alter"] = np.nan
+    frame["Antrag"] = frame.Antrag.dt.strftime("%d.%m.%Y")
+    frame["Betrag"] = [f"{value:.2f}".replace(".", ",") for value in frame.Betrag]
+    data, folder, pair = tmp_path / "kredit.csv", tmp_path / "model", tmp_path / "pair.csv"
+    frame.to_csv(data, sep=";", index=False, encoding="cp1252")
+    words = ("--leaves", 4, "--no-cart", "--quiet")
+    assert type_("fit", data, "--target", "Kredit", "--out", folder, *words).code == 0
+    for extra in ((), (data,)):  # rows of its own, or beginning at one of the table
+        claims = ("--rises", "Betrag", "--rises", "Antrag", "--independent", "Zweck", "--out", pair, "--force")
+        typed = type_("verify", folder, *extra, *claims, "--json")
+        results = json.loads(typed.out)
+        predicted = pd.read_csv(io.StringIO(type_("predict", folder, pair).out))
+        read = pd.read_csv(pair, sep=";", dtype=str)
+        place = 0
+        for result in results:
+            rows = result["rows"]
+            assert read.iloc[place : place + len(rows)].to_dict("records") == [
+                {name: cell or np.nan for name, cell in row.items()} for row in rows
+            ]
+            column = "prediction" if "depends" in result["claim"] else "probability_ja"
+            assert predicted[column].iloc[place : place + len(rows)].tolist() == result["predictions"]
+            place += len(rows)
+            assert rows, result["claim"]
+            first, second = rows
+            differ = [name for name in first if first[name] != second[name]]
+            assert len(differ) == 1
+            if column == "probability_ja":
+                assert result["predictions"][0] > result["predictions"][1]
+            for row in rows:
+                assert row["Zweck"] in ("Auto", "Möbel", "Reise")
+                assert row["Alter"].isdigit()
+                assert 19 <= int(row["Alter"]) <= 74
+                day = pd.to_datetime(row["Antrag"], format="%d.%m.%Y")
+                assert pd.Timestamp("2020-01-01") <= day <= pd.Timestamp("2022-09-27")
+                if extra:
+                    assert row["Betrag"] in set(frame.Betrag) or "Betrag" in differ
+
+
+def test_the_positive_class_is_the_same_everywhere(table: Path, tmp_path: Path, type_: Type) -> None:
+    frame = pd.read_csv(table)
+    frame["survived"] = np.where(frame["survived"].astype(str).isin(["1", "yes", "True"]), "ja", "nein")
+    data, folder = tmp_path / "ja.csv", tmp_path / "model"
+    frame.to_csv(data, index=False)
+    for given, positive in (((), "ja"), (("--positive", "nein"), "nein")):
+        typed = type_("fit", data, "--target", "survived", "--out", folder, "--leaves", 3, "--force", *given)
+        assert typed.code == 0
+        assert f"survived = {positive}" in typed.out
+        claim = type_("verify", folder, "--at-most", 1, "--json").out
+        assert json.loads(claim)[0]["claim"] == f"the probability of survived = {positive} is at most 1"
+    assert type_("fit", data, "--target", "survived", "--out", folder, "--positive", "yes", "--force").err.endswith(
+        "treelu: --positive yes: the classes are ja and nein\n"
+    )

@@ -12,7 +12,7 @@ import treelu
 from tests.cli.conftest import Type
 from treelu import ObliqueTreeClassifier
 from treelu.cli.train import class_weights, corrected_tree, level_shift
-from treelu.tables import TableModel
+from treelu.persistence.table_model import TableModel
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,9 @@ from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
 from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
 from treelu.cli.train import default_method
+from treelu.persistence.table_model import TableModel
 from treelu.report import fit_cart
-from treelu.tables import TableEncoder, TableModel, TableTargets
+from treelu.tables import TableEncoder, TableTargets
 from treelu.tables.columns import SmilesColumn
 from treelu.tree import ObliqueTree
 
@@ -68,9 +69,9 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
         "  left out, 1 column:",
         "    name  text with 64 different values in 64 rows (names?); --text name keeps it",
         "training LCNClassifier (depth 2) on 64 rows, 4 features",
-        "fitting CART, scikit-learn's decision tree, for comparison",
+        "fitting scikit-learn's decision tree (CART) and a logistic regression, for comparison",
         "fitting it again, to all 80 rows; the scores are of the first fit",
-        "fitting CART, scikit-learn's decision tree, for comparison",
+        "fitting scikit-learn's decision tree (CART) and a logistic regression, for comparison",
         f"saving the model in {out}",
         "measuring scores",
         "writing the report (its queries may take 20 s)",
@@ -81,6 +82,7 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
         "Average precision",
         "  LCN  ",
         "  CART  ",
+        "logistic",
         "  always ",
         "recall and precision are those of survived = 1",
         "leaves that rows reach, of 4; CART: ",
@@ -188,7 +190,7 @@ def test_regression_and_several_values(table: Path, tmp_path: Path, type_: Type)
 def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
     model = treelu.load(labels_model)
     assert (model.task, model.targets) == ("labels", ("toxic", "acid"))
-    assert len(model.trees) == len(model.carts) == 2
+    assert len(model.trees) == len(model.baselines) == 2
     assert any("left out, RDKit cannot read their SMILES (rows 6)" in note for note in model.notes)
     assert any("besides molecules, 'id', 'size' are not used; --features adds columns" in note for note in model.notes)
     for name in ("toxic", "acid"):
@@ -639,7 +641,8 @@ def test_cart_gets_the_same_weights(tmp_path: Path, type_: Type) -> None:
     rare().to_csv(tmp_path / "t.csv", index=False)
     type_("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--balanced")
     model = treelu.load(tmp_path / "m")
-    (cart,), fraud = model.carts, 1
+    (named,), fraud = model.baselines, 1
+    cart = named["CART"]
     assert model.estimator.classes_.tolist() == ["fine", "fraud"]
     X, y = rare()[["a", "b", "c"]].to_numpy(), rare()["kind"].to_numpy()
     weighted = fit_cart(X, y, classifier=True, class_weight="balanced")
@@ -659,9 +662,11 @@ def test_cart_beside_a_small_tree_has_no_more_leaves(leaves: int, tmp_path: Path
     typed = type_(*words, "--task", "classification")
     assert typed.code == 0, typed.err
     model = treelu.load(tmp_path / "m")
-    ((tree,), (cart,)) = model.trees, model.carts
-    assert 2 <= cart.n_leaves <= max(2, tree.n_leaves) <= leaves
-    assert f"CART: {cart.n_leaves} leaves" in typed.out
+    ((tree,), (named,)) = model.trees, model.baselines
+    assert list(named) == ["CART", "small CART", "logistic regression"]
+    cart, small = named["CART"], named["small CART"]
+    assert 2 <= small.n_leaves <= max(2, tree.n_leaves) <= leaves
+    assert f"CART: {cart.n_leaves} leaves; small CART: {small.n_leaves} leaves\n" in typed.out
 
 
 def test_training_rows_are_not_called_hold_out(table: Path, tmp_path: Path, type_: Type) -> None:

@@ -157,7 +157,7 @@ def test_what_later_pieces_have_is_noted_with_its_file(tmp_path: Path, type_: Ty
     )
     assert typed.code == 0, typed.err
     last = tmp_path / "data" / "part-2.csv"
-    assert f"{last}: column 'colour': 'violet' not seen in training; its features are all 0 there" in typed.err
+    assert f"{last}: column 'colour': 1 value not seen in training ('violet'), in row " in typed.err
     assert f"{last}: column 'weight': heavy among numbers count as missing" in typed.err
     assert f"{tmp_path / 'data' / 'part-9.csv'} has no rows and is passed over" in typed.err
 

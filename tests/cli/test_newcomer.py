@@ -26,7 +26,7 @@ def test_a_tiny_table_says_how_little_its_scores_mean(tmp_path: Path, type_: Typ
     assert typed.code == 0, typed.err
     assert "scores on 1 hold-out row that training did not see" in typed.out
     assert "warning: the scores come from 1 row only, and say little" in typed.out
-    assert "tree: 1 leaf: no question was found to help" in typed.out
+    assert "tree: 1 leaf: nothing found that helps on rows held out" in typed.out
 
 
 @pytest.mark.parametrize(

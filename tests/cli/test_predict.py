@@ -211,3 +211,48 @@ def test_kept_codes_keep_their_zeros_in_json_and_numbers_stay_numbers(model: Pat
         ["120", "2", None, False, 4],
         ["7", "3", 2, True, 5],
     ]
+
+
+def test_values_that_the_model_does_not_know_are_told_with_their_rows(
+    model: Path, tmp_path: Path, type_: Type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = people().head(30)
+    frame.loc[[1, 25], "sex"] = ["Femal", "robot"]
+    frame.loc[8, "age"] = 4100.0
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.setattr(predicting, "MAX_ROWS", 10)
+    typed = type_("predict", model, tmp_path / "new.csv")
+    assert typed.code == 0
+    assert len(typed.out.splitlines()) == 31
+    low, high = people()["age"].min(), people()["age"].max()
+    assert typed.err == (
+        f"  warning: column 'age': 1 value far outside the training range {low:.6g} to {high:.6g} (4100), in row 9; a "
+        "typing error?\n"
+        "  warning: column 'sex': 2 values not seen in training ('Femal', did you mean 'female'?; 'robot'), in rows 2, "
+        "26; its features are all 0 there\n"
+    )
+
+
+def test_strict_refuses_values_that_the_model_does_not_know(model: Path, tmp_path: Path, type_: Type) -> None:
+    frame = people()
+    frame.to_csv(tmp_path / "known.csv", index=False)
+    assert type_("predict", model, tmp_path / "known.csv", "--strict")[::2] == (0, "")
+    frame.assign(sex="robot").to_csv(tmp_path / "new.csv", index=False)
+    typed = type_("predict", model, tmp_path / "new.csv", "--strict", "--out", tmp_path / "out.csv")
+    assert (typed.code, typed.out) == (2, "")
+    assert typed.err == (
+        "  warning: column 'sex': 80 values not seen in training ('robot' 80 times), in rows 1, 2, 3, 4, 5, …; its "
+        "features are all 0 there\n"
+        "treelu: --strict: the table has values that no training row had, see above; correct them, or leave --strict "
+        "out\n"
+    )
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_of_several_files_each_warning_names_its_own(model: Path, tmp_path: Path, type_: Type) -> None:
+    (tmp_path / "data").mkdir()
+    people().to_csv(tmp_path / "data" / "a.csv", index=False)
+    people().assign(sex="robot").to_csv(tmp_path / "data" / "b.csv", index=False)
+    typed = type_("predict", model, tmp_path / "data")
+    assert typed.err.startswith(f"  warning: {tmp_path / 'data' / 'b.csv'}: column 'sex': 80 values not seen")
+    assert typed.err.count("\n") == 1

@@ -86,3 +86,30 @@ def test_verbose_shows_the_trials_of_the_defaults(capsys):
         assert f"LCNClassifier tries depth 2, drop_connect {rate}, weight_decay 0: loss " in said
     LCNClassifier(depth=2, epochs=2, random_state=0).fit(X, y)
     assert capsys.readouterr().out == ""
+
+
+def test_verbose_shows_what_a_small_tree_compares(capsys):
+    X, y = load_iris(return_X_y=True)
+    options = {"max_leaf_nodes": 4, "n_updates": 20, "teacher": None, "cv": 3, "random_state": 0}
+    quiet = ObliqueTreeClassifier(**options).fit(X, y)
+    assert capsys.readouterr().out == ""
+    model = ObliqueTreeClassifier(**options, verbose=True).fit(X, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("ObliqueTreeClassifier ") for line in lines)
+    for start in ("random", "cart", "linear", "scores"):
+        assert any(f" tries start {start}, targets own" in line and line.endswith("on folds 1 to 1") for line in lines)
+    # a race: fewer candidates on each fold, and then the sizes of a winner
+    tried = [sum(line.endswith(f"on folds 1 to {fold}") for line in lines) for fold in (1, 2, 3)]
+    assert tried[0] > tried[1] >= tried[2] >= 4
+    assert sum(" goes on with start " in line for line in lines) == 2  # trained trees, linear models
+    sizes = [line for line in lines if ": held-out loss " in line]
+    assert len(sizes) == len(model.path_)
+    assert sum("as good as the best" in line for line in sizes) == model.path_["eligible"].sum()
+    assert f"takes leaves {model.tree_.n_leaves}, terms {model.tree_.max_terms}, " in lines[-1]
+    assert model.tree_ == quiet.tree_
+
+
+def test_verbose_without_a_comparison_shows_the_choice_only(capsys):
+    X, y = load_iris(return_X_y=True)
+    ObliqueTreeClassifier(selection="largest", n_updates=20, verbose=True, random_state=0).fit(X, y)
+    assert len(capsys.readouterr().out.splitlines()) == 1

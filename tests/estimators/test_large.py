@@ -376,8 +376,10 @@ def test_a_small_tree_of_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         for piece in pieces(X, y):
             store.append(*piece, np.full(len(piece[1]), 2.0))
         model = ObliqueTreeRegressor(**SMALL, monotonic_cst=[0, 0, 1, 0]).fit(store)
-        with pytest.raises(ValueError, match="linear_leaves=True needs its rows in memory"):
-            ObliqueTreeRegressor(linear_leaves=True).fit(store)
+        linear = ObliqueTreeRegressor(**SMALL, leaves="linear").fit(store)  # formulas of the sample, counts of all rows
+    assert linear.tree_.leaf_weights is not None
+    assert linear.tree_.n_samples is not None
+    assert linear.tree_.n_samples[0] == len(X)
     assert model.tree_.n_samples is not None
     assert model.tree_.n_samples[0] == len(X)
     assert model.tree_.weighted_n_samples is not None

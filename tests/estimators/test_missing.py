@@ -38,10 +38,10 @@ def test_same_as_scikit_learns_imputer_in_front(gaps: tuple[np.ndarray, np.ndarr
     assert inside.apply(X).shape == (200,)
 
 
-def test_refused_by_default(gaps: tuple[np.ndarray, np.ndarray]) -> None:
+def test_refused_where_asked(gaps: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = gaps
     with pytest.raises(ValueError, match="NaN"):
-        LCNClassifier().fit(X, y)
+        LCNClassifier(missing="error").fit(X, y)
 
 
 def test_infinity_is_refused_all_the_same() -> None:
@@ -205,7 +205,30 @@ def test_tags_say_whether_nan_is_accepted() -> None:
         assert (tags.allow_nan, tags.sparse) == (True, False)
     for model in (LCNClassifier(), ObliqueTreeClassifier(), ELCNClassifier()):
         tags = model.__sklearn_tags__().input_tags
-        assert (tags.allow_nan, tags.sparse) == (False, True)
+        assert (tags.allow_nan, tags.sparse) == (True, True)
+    assert not LCNClassifier(missing="error").__sklearn_tags__().input_tags.allow_nan
+
+
+def test_by_default_a_missing_value_that_training_had_is_filled_and_another_one_is_an_error() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    X[::5, 1] = np.nan
+    y = (np.nan_to_num(X[:, 1]) + X[:, 0] > 0).astype(int)
+    for kind in (
+        LCNClassifier(depth=2, epochs=2, drop_connect=0),
+        ObliqueTreeClassifier(max_leaf_nodes=3, teacher=None),
+    ):
+        asked = clone(kind).set_params(missing="indicator", random_state=0).fit(X, y)
+        model = kind.set_params(random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.predict_proba(X), asked.predict_proba(X))
+        np.testing.assert_array_equal(model.tree_.predict(X), model.predict(X))
+        odd = np.array([[np.nan, 0.0, 0.0]])
+        with pytest.raises(ValueError, match="NaN in column 0, row 0: no training row had a missing value there"):
+            model.predict(odd)
+        asked.predict(odd)
+        full = clone(kind).fit(np.nan_to_num(X), y)
+        with pytest.raises(ValueError, match="no training row had a missing value there"):
+            full.predict(odd)
 
 
 @pytest.mark.parametrize("model", MODELS)

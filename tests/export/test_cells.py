@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from benchmarks import engines
+from treelu.cli.programs import column_recipes
 from treelu.export.program import Part, Program, tree_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
 from treelu.tables import TableEncoder, TableError
-from treelu.tables.programs import column_recipes
 from treelu.tree import ObliqueTree
 
 Features = list[float] | None  # None where a cell is refused

@@ -22,12 +22,14 @@ from benchmarks.engines import Answers, Run
 from benchmarks.export_cases import Case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor, StackedRegressor
+from treelu.cli.programs import encoded_program, table_program
+from treelu.export.columns import column_recipes
 from treelu.export.dialects import DIALECTS
 from treelu.export.onnx import rows_in_doubt
 from treelu.export.program import Column, Part, Program, estimator_program, output_names, tree_program
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tables.columns import KINDS as KINDS_OF_COLUMNS
-from treelu.tables.programs import column_recipes, encoded_program, table_program
 
 pytestmark = pytest.mark.slow
 

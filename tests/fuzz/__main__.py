@@ -7,7 +7,7 @@ import sys
 import time
 
 from tests import fuzz
-from tests.fuzz import integers, models, proofs, tables, trees
+from tests.fuzz import integers, linear, models, proofs, tables, trees
 
 FUZZERS = {
     "models": models.fuzz,
@@ -15,6 +15,7 @@ FUZZERS = {
     "integers": integers.fuzz,
     "tables": tables.fuzz,
     "proofs": proofs.fuzz,
+    "linear": linear.fuzz,
 }
 
 

@@ -8,7 +8,8 @@ from scipy import sparse
 
 from experiments import baselines
 from treelu import estimators
-from treelu.tables import TableEncoder, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
@@ -26,7 +27,7 @@ def table_model() -> TableModel:
     encoder = TableEncoder.learn(frame(), note=lambda text: None)
     estimator = estimators.LCNClassifier(**SMALL).fit(encoder.encode(frame()).X, SCORE > 0)
     tree = estimator.tree_
-    return TableModel(encoder, estimator, "classification", ("y",), (tree,), (tree,), ("a note",))
+    return TableModel(encoder, estimator, "classification", ("y",), (tree,), ({"CART": tree},), ("a note",))
 
 
 def frame() -> pd.DataFrame:

@@ -59,7 +59,7 @@ def test_trees_importances_and_history_come_back(models: dict[str, Any]) -> None
     assert loads(*dumps(models["tao"])).training_losses_.tolist() == models["tao"].training_losses_.tolist()
     table, loaded = models["table"], loads(*dumps(models["table"]))
     assert (loaded.encoder, loaded.targets, loaded.notes) == (table.encoder, table.targets, table.notes)
-    assert (loaded.trees, loaded.carts) == (table.trees, table.carts)
+    assert (loaded.trees, loaded.baselines) == (table.trees, table.baselines)
 
 
 def test_what_was_learned_besides_weights_comes_back(models: dict[str, Any]) -> None:

@@ -135,3 +135,36 @@ def test_scores_that_are_too_good_ask_for_the_answer_among_the_features() -> Non
     y = np.arange(30.0)
     said = "R² is 1.0000; is the answer among the features ('z' takes part most)? Scores like this are rare"
     assert regression_cautions(y, y, strongest="z") == [said]
+
+
+def rows_found(found: int, of: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Targets with `of` positive rows and probabilities by which `found` of them and no other row are called so."""
+    target = np.zeros(n_rows, dtype=int)
+    target[:of] = 1
+    called = np.arange(n_rows) < found
+    return target, np.where(called[:, None], [0.4, 0.6], [0.6, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("found", "of", "warned"),
+    [(9, 58, True), (16, 58, True), (25, 58, False), (5, 200, True), (20, 45, True), (24, 45, False)],
+)  # of 500 rows: a third of a class is enough from 10 % on, half of a rarer one
+def test_a_class_of_any_share_that_is_hardly_found_is_warned_of(found: int, of: int, warned: bool) -> None:
+    target, chances = rows_found(found, of, 500)
+    for weighted in (False, True):
+        how = {"threshold": 0.5, "weighted": weighted, "strongest": None}
+        lines = classification_cautions(target, chances, ["no", "yes"], **how)
+        assert len(lines) == int(warned)
+        if warned:
+            assert lines[0].startswith(f"only {found / of:.0%} of the rows that are 'yes' are found ({of / 500:.1%} of")
+            assert ("--balanced" in lines[0]) is not weighted
+
+
+def test_a_single_leaf_says_that_nothing_was_found() -> None:
+    X, y = np.arange(60.0)[:, None], np.arange(60.0)
+    leaf = ObliqueTree(np.zeros((0, 1)), [], np.zeros((0, 2), dtype=int), [[y.mean()]])
+    assert any(
+        "nothing was found that helps on rows held out" in line for line in summarize(leaf, X=X, y=y)["warnings"]
+    )
+    two = ObliqueTree([[1.0]], [-30.0], [[1, 2]], [[15.0], [45.0]])
+    assert not any("nothing was found" in line for line in summarize(two, X=X, y=y)["warnings"])

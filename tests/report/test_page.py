@@ -1,6 +1,7 @@
 """The page in a real browser: what a reader clicks, types and sees."""
 
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,13 +9,14 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from selenium.webdriver.support.ui import WebDriverWait
+from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
 import treelu
 from tests.report.browser import NoChromiumError, open_report, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
 from treelu.cli import main
-from treelu.report import fit_cart, render, summarize
+from treelu.report import fit_cart, fit_yardsticks, render, summarize
 from treelu.tree import ObliqueTree
 
 pytestmark = pytest.mark.slow
@@ -117,7 +119,9 @@ def _console(page):
 
 def test_opens_without_errors_and_shows_every_section(page, tree):
     sections = [link.text for link in _all(page, "#contents a")]
-    assert sections == ["Scores", "Tree", "Performance", "Features", "Training", "Leaves", "About"]
+    assert sections == [
+        "Tree", "Scores", "Performance", "Leaves", "Features", "Columns", "Training", "About",
+    ]  # fmt: skip
     assert len(_all(page, ".score-card")) == 6
     assert sorted(_shown_nodes(page)) == list(range(tree.n_nodes))  # 16 leaves: all open
     assert len(_all(page, "#leaf-table tbody tr")) == 16
@@ -674,10 +678,118 @@ def test_cards_ask_with_numbers_and_branches_answer(page, tree, rows):
     assert f"≥ {-tree.biases[0]:.3g}".replace("-", "\u2212") in card.text
     assert "+ 3 smaller" in card.text
     assert card.find_elements("css selector", "svg.strip path")
-    assert {label.text for label in _all(page, ".edge-label")} == {"yes", "no"}
+    assert {label.text for label in _all(page, ".edge-label")} == {"<", "≥"}  # "yes" is a class
     legend = _one(page, "#tree-legend").text
     assert "target = <b>no</b>" in legend
     assert "target = yes" in legend
+
+
+def test_branches_answer_yes_and_no_where_no_class_does(browser, tmp_path_factory):
+    tree = complete_tree(2, 3, classes=["good", "bad"])
+    _open(browser, _write(tmp_path_factory, "plain", summarize(tree)))
+    assert {label.text for label in _all(browser, ".edge-label")} == {"yes", "no"}
+    falling = ObliqueTree([[-2.0]], [3.0], [[1, 2]], [[0.0], [1.0]], link="logistic", classes=["no", "yes"])
+    falling = replace(falling, values=np.array([[-1.0], [1.0]]))
+    _open(browser, _write(tmp_path_factory, "falling", summarize(falling)))
+    assert "≤ 1.5" in _one(browser, ".card[data-node='0']").text
+    assert [label.text for label in _all(browser, ".edge-label")] == [">", "≤"]  # the first child, then the second
+
+
+def test_gain_is_the_share_of_the_cases_found(page, tree, rows):
+    X, y = rows
+    probability, cases = tree.predict_proba(X)[:, 1], np.asarray(y) == "yes"
+    first = np.argsort(-probability, kind="stable")[: len(X) // 5]
+    low = cases[probability > np.sort(probability[first])[0]].sum() / cases.sum()
+    high = cases[probability >= np.sort(probability[first])[0]].sum() / cases.sum()
+    remark = _one(page, "#performance-charts").text
+    said = float(re.search(r"the first 20 % of the rows hold (\d+) % of them", remark).group(1)) / 100
+    assert low - 0.005 <= said <= high + 0.005
+
+
+def test_sliders_answer_as_the_tree(page, tree, rows):
+    X, _ = rows
+    _all(page, "#row-select option")[3].click()
+    sample = page.execute_script("return JSON.parse(document.getElementById('report-data').textContent).samples[2].row")
+    _one(page, "#what-if-open").click()
+    assert f"What if row {sample} were different?" in _one(page, "#what-if").text
+    assert len(_all(page, ".what-if-column")) == 6
+    for name in NAMES[1:3]:
+        slider = _one(page, f".what-if-column[data-column='{name}'] input")
+        page.execute_script(
+            "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))", slider
+        )
+        x = X[sample].copy()
+        x[NAMES.index(name)] = page.execute_script("return Number(arguments[0].value)", slider)
+        assert x[NAMES.index(name)] == pytest.approx(X[:, NAMES.index(name)].max(), abs=0.05)
+        said = _one(page, "#what-if-answer").text
+        assert f"target = {tree.predict(x[None])[0]}" in said
+        assert f"{100 * tree.predict_proba(x[None])[0].max():.0f} %" in said
+        _one(page, "#what-if-reset").click()
+        assert "as it is" in _one(page, "#what-if-answer").text
+
+
+def test_columns_are_told_at_a_glance(browser, messy):
+    _open(browser, messy / "m" / "report.html")
+    cells = [
+        [cell.text for cell in row.find_elements("css selector", "td")] for row in _all(browser, "#column-table tr")
+    ]
+    told = {line[0]: line[1:4] for line in cells if line}
+    assert list(told) == ["Class", "Sex", "Age", "Fare", "Port", "Day", "Born", "Trunk"]
+    assert told["Class"] == ["number", "none", "1 to 3, median 2"]
+    assert re.fullmatch(r"(fe)?male \d+ %, (fe)?male \d+ %", told["Sex"][2])
+    assert re.fullmatch(r"\d+ %", told["Age"][1])  # missing
+    assert re.fullmatch(r"1912-03-\d\d to 1912-04-\d\d, median 1912-0[34]-\d\d", told["Day"][2])
+    assert _all(browser, "#column-table svg rect")
+    assert _console(browser) == []
+
+
+def test_the_values_of_a_feature_lie_under_its_curve(page, rows):
+    figures = _all(page, "#dependence-charts figure")
+    assert min(len(figure.find_elements("css selector", "rect")) for figure in figures) > 5
+
+
+def test_a_linear_leaf_shows_its_formula_and_its_range(browser, tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = np.where(X[:, 0] > 0, 3 * X[:, 1], 10 - X[:, 0])
+    tree = ObliqueTree(
+        [[1.0, 0.0]], [0.0], [[1, 2]], [[10.0], [0.0]], leaf_weights=[[[-1.0, 0.0]], [[0.0, 3.0]]],
+        feature_names=["age", "size"],
+    )  # fmt: skip
+    _open(browser, _write(tmp_path_factory, "linear", summarize(tree, X=X, y=y, target="price")))
+    predicted = tree.predict(X)[X[:, 0] < 0]
+    card = _one(browser, ".card[data-node='1']")
+    assert "10 − 1 × age" in card.text
+    assert f"mean {predicted.mean():.2f}"[:-1] in card.text
+    card.click()
+    assert _all(browser, "#what-if-open")
+    panel = _one(browser, "#panel").text
+    assert "price = 10 − 1 × age" in panel
+    assert re.search(r"the prediction goes from (\S+) to (\S+)\.", panel).group(1)[:4] == f"{predicted.min():.4f}"[:4]
+    assert _console(browser) == []
+
+
+def test_models_beside_are_named_and_the_better_one_is_said(browser, tmp_path_factory):
+    X, y = load_breast_cancer(return_X_y=True)
+    yardsticks = fit_yardsticks(X[::2], y[::2], classifier=True, max_leaf_nodes=2)
+    summary = summarize(yardsticks["small CART"], X=X[1::2], y=y[1::2], baselines=yardsticks, name="stump")
+    _open(browser, _write(tmp_path_factory, "beside", summary))
+    assert [line.text for line in _all(browser, "#verdicts li")] == summary["verdicts"]
+    assert any("A logistic regression ranks these rows better: AUC" in line for line in summary["verdicts"])
+    assert "Small CART has at most as many leaves as the stump." in _one(browser, "#scores-about").text
+    _all(browser, "#models button")[-1].click()
+    assert "log-odds = " in _one(browser, "#panel").text  # the logistic regression is one leaf with a formula
+    assert _console(browser) == []
+
+
+def test_the_tree_comes_first_and_fits_its_canvas(page):
+    tops = page.execute_script(
+        "return ['tree', 'scores'].map((id) => document.getElementById(id).getBoundingClientRect().top)"
+    )
+    assert tops[0] < tops[1]
+    fits = """const box = document.getElementById('viewport');
+        return [box.scrollWidth - box.clientWidth, box.scrollHeight - box.clientHeight]"""
+    assert max(page.execute_script(fits)) <= 1
 
 
 def test_words_are_explained_on_demand(page):
@@ -690,7 +802,7 @@ def test_words_are_explained_on_demand(page):
 
 def test_partial_dependence_and_curves_are_drawn(page):
     titles = [heading.text for heading in _all(page, "#performance h3")]
-    assert titles == ["Who is found, who is missed", "Precision and recall", "ROC curve", "Calibration"]
+    assert titles == ["Who is found, who is missed", "Precision and recall", "ROC curve", "Gain", "Calibration"]
     assert len(_all(page, "#dependence-charts figure")) == 6
     assert _all(page, "#dependence-charts svg path")
     assert HOSTILE in _one(page, "#dependence-charts").text

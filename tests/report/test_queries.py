@@ -92,7 +92,7 @@ def test_no_margin_is_computed_before_the_last_change(monkeypatch):
 def test_rows_that_nothing_changes():
     same = loan_tree(values=[[1.0], [2.0]])
     row = answer_queries(plain_asking(same), ROWS, ROWS, [])["rows"][0]
-    assert row["change"] == "is predicted yes wherever it lies"
+    assert row["change"] == "is predicted yes whatever its values"
     assert row["margin"] is None
     asking = plain_asking(loan_tree())
     kept = replace(asking, stay=lambda row: [0, 1])
@@ -121,10 +121,12 @@ def test_numbers_that_nothing_changes():
     row = answer_queries(kept, ROWS, ROWS, [])["rows"][0]
     assert (row["change"], row["margin"]) == ("is predicted within 0.24 of 1 whatever may change", None)
     flat = loan_tree(link="identity", classes=None, values=[[1.0], [1.0]])
-    assert answer_queries(plain_asking(flat), ROWS, ROWS, [])["rows"][0]["change"] == "is predicted 1 wherever it lies"
+    assert (
+        answer_queries(plain_asking(flat), ROWS, ROWS, [])["rows"][0]["change"] == "is predicted 1 whatever its values"
+    )
     near = loan_tree(link="identity", classes=None, values=[[1.0], [1.1]])
     about = _RowAnswers(plain_asking(near), ROWS, step=0.5)
-    assert about.change(ROWS[0])["change"] == "is predicted within 0.5 of 1 wherever it lies"
+    assert about.change(ROWS[0])["change"] == "is predicted within 0.5 of 1 whatever its values"
 
 
 @pytest.mark.parametrize("kind", ["identity2", "linear"])
@@ -205,14 +207,16 @@ def test_the_page_in_a_browser(tmp_path):
     try:
         open_report(page, tmp_path / "page.html")
         section = page.find_element("id", "questions")
-        assert (
-            "Exact answers of the tree. A property is proved for all rows within the ranges of these rows"
-            in section.text
-        )
+        assert "These answers are exact: they are worked out from the tree, not estimated." in section.text
         assert "proved: the probability of yes never falls when <b>income</b> rises" in section.text
         assert "This row would be yes if <b>income</b> were 3 instead of 1." in section.text
-        assert "No row nearer than 1.79 spreads (l2) gets another answer." in section.text
-        assert "Shares of the prediction, from " in section.text
+        assert (
+            "the answer stays the same as long as they are off by less than 1.79 standard deviations in all."
+            in section.text
+        )
+        base, label = summary["questions"]["rows"][0]["base"], "no"
+        assert f"The tree gives “{label}” a probability of {100 * base:.0f} % on average." in section.text
+        assert " points" in section.text
         page.execute_script("const s = arguments[0]; s.value = '1'; s.dispatchEvent(new Event('change'));",
                             page.find_element("id", "questions-select"))  # fmt: skip
         assert "This row would be no if <b>income</b> were " in section.text
@@ -225,16 +229,19 @@ def test_the_page_in_a_browser(tmp_path):
         section = page.find_element("id", "questions")
         assert "of the first 1 of 3 listed rows" in section.text
         assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
-        assert "No row nearer than 2 spreads (l2) gets a prediction that differs by 0.24 or more." in section.text
+        assert (
+            "the prediction changes by less than 0.24 as long as they are off by less than 2 standard deviations in all"
+            in section.text
+        )
         (answers,) = summary["questions"]["rows"]
         summary["questions"] |= {"rows": [{"change": answers["change"]}, {}], "not_computed": 5}
         (tmp_path / "slow.html").write_text(render(summary), encoding="utf-8")
         open_report(page, tmp_path / "slow.html")
         section = page.find_element("id", "questions")
-        assert "5 of them are not computed: all together may take 20 s." in section.text
+        assert "5 answers are not computed: all together may take 20 s." in section.text
         assert "This row would be 2 instead of 1 if income were 3 instead of 1." in section.text
-        assert "Its distance from the nearest row with another answer is not computed." in section.text
-        assert "Shares of the prediction: not computed." in section.text
+        assert "How far its values may be off without another answer is not computed." in section.text
+        assert "What each column adds to the prediction is not computed." in section.text
         page.execute_script("const s = arguments[0]; s.value = '1'; s.dispatchEvent(new Event('change'));",
                             page.find_element("id", "questions-select"))  # fmt: skip
         assert "The nearest change of this row is not computed: the time for the answers" in section.text

@@ -15,7 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from treelu.chem import MorganFingerprint
 from treelu.tables import TableEncoder, TableError, check_columns
 from treelu.tables.columns import NumberColumn, alike
-from treelu.tables.encoder import far_values
+from treelu.tables.suspects import far_values
 
 
 def learn(frame: pd.DataFrame, **options: Any) -> tuple[TableEncoder, list[str]]:
@@ -128,9 +128,9 @@ def test_news_in_later_tables_are_said() -> None:
     X, notes = encode(encoder, pd.DataFrame({"c": ["z", None, "a"], "x": [1.0, np.nan, 4.0], "more": 0}))
     assert X.tolist() == [[1, 0, 0], [2, 0, 0], [4, 1, 0]]
     assert notes == [
-        "column 'x': missing values, which no training row had, replaced by 2",
-        "column 'c': 'z' not seen in training; its features are all 0 there",
-        "column 'c': missing values, which no training row had; its features are all 0 there",
+        "column 'x': 1 value missing, which no training row had, in row 2; replaced by 2",
+        "column 'c': 1 value not seen in training ('z'), in row 1; its features are all 0 there",
+        "column 'c': 1 value missing, which no training row had, in row 2; its features are all 0 there",
     ]
 
 

@@ -49,6 +49,21 @@ def sheet(path: Path, *frames: pd.DataFrame) -> None:
             frame.to_excel(writer, sheet_name=f"Sheet{i + 1}", index=False)
 
 
+def titled_sheet(path: Path, *parts: list[str] | pd.DataFrame) -> None:
+    """A workbook of rows of texts, and a frame with its names."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    line = 0
+    for part in parts:
+        rows = [part] if isinstance(part, list) else [part.columns.tolist(), *part.to_numpy().tolist()]
+        for row in rows:
+            line += 1
+            for place, cell in enumerate(row, 1):
+                book.active.cell(line, place, cell)
+    book.save(path)
+
+
 def archive(path: Path) -> None:
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("data.csv", "x,y\n1,2\n")
@@ -65,7 +80,38 @@ MESSES = {
     "commas in a .tsv": Mess("t.tsv", PLAIN, XY, says="columns separated by commas"),
     "a spreadsheet's first line": Mess("t.csv", b"sep=;\n" + PLAIN.replace(b",", b";"), XY),
     "a title above the names": Mess(
-        "t.csv", b"Sales 2020\n\n" + PLAIN, error=r"line 1 is not a line of column names; they seem to stand in line 3"
+        "t.csv", b"Sales 2020\n\n" + PLAIN, XY, says="1 line above the column names left out ('Sales 2020')"
+    ),
+    "a title above names of texts": Mess(
+        "t.csv",
+        text("Teams", "team,town", "reds,Bonn", "blues,Kiel", "reds,Kiel"),
+        error="line 1 is not a line of column names; they seem to stand in line 2, so remove the lines above it",
+    ),
+    "a title as spreadsheets save it": Mess("t.csv", b"Sales 2020,\n,\n" + PLAIN, XY, says="2 lines above the column"),
+    "a title with line ends and delimiters": Mess(
+        "t.csv", b'"Sales;\n2020",\r\n\r\n"all, in t",\r\n' + PLAIN, XY, says="2 lines above the column names left out"
+    ),
+    "a title with a comma above semicolons": Mess(
+        "t.csv",
+        b"Sales, 2020\n" + PLAIN.replace(b",", b";"),
+        XY,
+        says="columns separated by semicolons\n1 line above the column names left out ('Sales, 2020')",
+    ),
+    "a title below a spreadsheet's first line": Mess(
+        "t.csv", b"sep=;\nSales 2020;\n" + PLAIN.replace(b",", b";"), XY, says="('Sales 2020')"
+    ),
+    "a title in UTF-16": Mess("t.csv", (b"Sales,\n,\n" + PLAIN).decode().encode("utf-16"), XY, says="('Sales')"),
+    "a title and columns of texts": Mess(
+        "t.csv",
+        text("Teams,,printed,,", "team,town,coach,2019,2020", "reds,Bonn,Al,a,b", "blues,Kiel,Bo,b,a"),
+        None,
+        says="1 line above the column names left out ('Teams')",
+    ),
+    "most columns without name": Mess(
+        "t.csv", text("x,,", "1.5,2,3", "2,3,4", "3,5,5"), {"x": [1.5, 2, 3]}, says="it has no name"
+    ),
+    "texts below columns without name": Mess(
+        "t.csv", text("x,,", "a,r,s", "b,r,t", "a,q,t"), {"x=a": [1, 0, 1], "x=b": [0, 1, 0]}, says="it has no name"
     ),
     "no names": Mess("t.csv", text("1.5,1", "2,0"), error="the first line of .* holds numbers only"),
     "a name twice": Mess("t.csv", table("x,z,x", "1,2,3"), error="two columns named 'x', columns 1 and 3"),
@@ -258,6 +304,18 @@ MESSES = {
     ),
     "two sheets": Mess(
         "t.xlsx", lambda path: sheet(path, pd.DataFrame(XY), pd.DataFrame({"a": [1]})), XY, says="the first of 2 sheets"
+    ),
+    "a workbook with titles": Mess(
+        "t.xlsx",
+        lambda path: titled_sheet(path, ["Sales 2020"], [], pd.DataFrame(XY)),
+        XY,
+        says="2 lines above the column names left out ('Sales 2020')",
+    ),
+    "a workbook with a blank line first": Mess(
+        "t.xlsx",
+        lambda path: titled_sheet(path, [], pd.DataFrame(XY)),
+        XY,
+        says="1 line above the column names left out",
     ),
     "an old workbook": Mess(
         "t.xls", b"\xd0\xcf\x11\xe0" + b"0" * 99, error=r"old spreadsheet \(.xls\); save the sheet"

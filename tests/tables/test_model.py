@@ -13,7 +13,8 @@ from experiments.baselines import HHCARTClassifier
 from tests.cli.conftest import Type, type_  # noqa: F401
 from treelu import LCNClassifier
 from treelu.persistence import load, save
-from treelu.tables import TableEncoder, TableError, TableModel
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder, TableError
 from treelu.tree import ObliqueTree
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from treelu.tables import TableError
+from treelu.tables import TableEncoder, TableError
 from treelu.tables.numbers import (
     NumberFormat,
     beyond_floats,
@@ -94,3 +94,27 @@ def test_points_that_may_be_thousands_points() -> None:
     assert not reads_two_ways(np.array([1.234, 2.5, 0.1]))
     assert point_is_open(pd.Series(["1.234", "2.500", "980"]), commas=False)
     assert not point_is_open(pd.Series(["1.234", "2.5", "980"]), commas=False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["> 10", "3", "4.5", "<=2", "7"], [10, 3, 4.5, 2, 7]),
+        (["<0,05", "0,07", "1,5", "2,25"], [0.05, 0.07, 1.5, 2.25]),
+        (["≥ 50%", "12%", "7%"], [50, 12, 7]),
+    ],
+)
+def test_bounds_are_read_as_their_numbers_with_a_warning(texts: list[str], values: list[float]) -> None:
+    warnings: list[str] = []
+    frame = pd.DataFrame({"x": texts})
+    encoder = TableEncoder.learn(frame, note=lambda text: None, warn=warnings.append)
+    assert encoder.encode(frame).X["x"].tolist() == values
+    assert TableEncoder.from_dict(encoder.to_dict()) == encoder
+    (warning,) = warnings
+    bounds = [text for text in texts if text[0] in "<>≤≥"]
+    assert warning.startswith(f"column 'x': {len(bounds)} of {len(texts)} values are bounds ({bounds[0]!r}")
+
+
+def test_columns_of_bounds_alone_are_categories() -> None:
+    frame = pd.DataFrame({"age": ["<18", "18", ">65", "<18", ">65"]})
+    assert TableEncoder.learn(frame, note=lambda text: None).feature_names == ("age=18", "age=<18", "age=>65")

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from treelu.cli.columns import ColumnQueries, short_numbers
 from treelu.tables import TableEncoder
-from treelu.tables.queries import ColumnQueries, short_numbers
 
 
 def test_columns_as_features() -> None:

@@ -27,6 +27,7 @@ from treelu.training.hyper_parameters import (
     candidates_for,
     folds,
 )
+from treelu.training.loop import History
 
 SETTINGS = candidates_for("auto", "auto", "auto", 1000, 20)
 Trial = Callable[[HyperParameters, Dataset], NeuronChain]
@@ -96,7 +97,45 @@ def test_a_setting_that_is_clearly_behind_is_tried_once(choose_by: Callable[...,
         return step_of(1.0 if setting != SETTINGS[-1] else 0.0)
 
     assert choose_by(trial, noisy_signs(0)).hyper_parameters == SETTINGS[0]
-    assert [tried.count(setting) for setting in SETTINGS] == [3, 3, 1]
+    assert [tried.count(setting) for setting in SETTINGS] == [3, 2, 1]
+
+
+def test_a_race_ends_when_one_is_left_and_is_tempered_on_enough_rows(choose_by: Callable[..., Choice]) -> None:
+    """The same number of folds as for one candidate alone, whose tempering is then the same."""
+    for n_rows, n_folds in ((500, 3), (900, 2), (1600, 2), (100, 5)):
+        rng = np.random.default_rng(n_rows)
+        X = rng.choice([-1.0, 1.0], size=(n_rows, 1))
+        tried: list[HyperParameters] = []
+
+        def trial(setting: HyperParameters, part: Dataset, tried: list[HyperParameters] = tried) -> NeuronChain:
+            tried.append(setting)
+            return step_of(1.0)
+
+        choose_by(trial, sample_of((X[:, 0] > 0) == (rng.random(n_rows) < 0.8), X))
+        assert len(tried) == 3 + 2 + (n_folds - 2)
+
+
+def test_trials_make_half_of_the_planned_updates_with_twice_the_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainings: list[dict[str, Any]] = []
+
+    def watched(network: Any, sample: Dataset, **options: Any) -> Any:
+        trainings.append({**options, "rows": len(sample)})
+        return History()
+
+    monkeypatch.setattr(fit, "train", watched)
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    LCNClassifier(depth=2, drop_connect=0.1, random_state=0).fit(X, X[:, 0] > 0)
+    *trials, final = trainings
+    assert [one["rows"] for one in trainings] == [800, 800, 1000]
+    assert (final["updates_per_epoch"], final["epochs"], final["learning_rate"]) == (40, 60, 0.01)
+    for one in trials:
+        assert (one["updates_per_epoch"], one["epochs"], one["learning_rate"]) == (20, 30, 0.02)
+    trainings.clear()
+    LCNClassifier(depth=2, drop_connect=0.1, epochs=4, random_state=0).fit(X, X[:, 0] > 0)
+    assert [(one["updates_per_epoch"], one["learning_rate"]) for one in trainings] == [(None, 0.01)] * 3
+    trainings.clear()
+    LCNRegressor(depth=2, drop_connect=0.1, smoothing=0, random_state=0).fit(X, X[:, 0])
+    assert [(one["updates_per_epoch"], one["learning_rate"]) for one in trainings] == [(40, 0.01)] * 4
 
 
 @pytest.mark.parametrize("labels", [np.arange(40) % 2, np.arange(100) == 3], ids=["few rows", "a lone row of a class"])

@@ -104,6 +104,28 @@ def test_the_kernel_adds_as_documented(n_features, size, monkeypatch):
         assert narrow.apply(short).tolist() == [leaf_by_hand(narrow, row) for row in short]
 
 
+@pytest.mark.parametrize("n_splits", [0, 1, 15, 300])
+def test_a_batch_of_any_length_goes_as_its_rows_go_alone(n_splits):
+    """Of a few rows, and of more than the kernel takes through the tree at once."""
+    rng = np.random.default_rng(n_splits)
+    tree = random_tree(rng, n_splits, 6, "identity")
+    x = rows_on_boundaries(rng, tree, 700) if n_splits else rng.standard_normal((700, 6))
+    wanted = [leaf_by_hand(tree, row) for row in x]
+    for length in (*range(20), 255, 256, 257, 511, 513, 700):
+        assert tree.apply(x[:length]).tolist() == wanted[:length]
+    assert tree.apply(x[::-1]).tolist() == wanted[::-1]
+
+
+def test_the_first_row_that_is_not_finite_is_named_wherever_it_fails():
+    """Row 400 fails at the root, row 300 below it, row 299 has NaN in a feature that its way does not read."""
+    tree = ObliqueTree([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [0.0, 0.0], [[2, 1], [3, 4]], [[0], [1], [2]])
+    x = np.ones((600, 3))
+    x[400, 0] = x[300, 1] = np.nan
+    x[299] = [-1.0, np.nan, np.inf]
+    with pytest.raises(ValueError, match="row 300 has NaN"):
+        tree.apply(x)
+
+
 def test_the_first_row_that_is_not_finite_is_named(monkeypatch):
     monkeypatch.setattr("treelu.tree.rows._BLOCK", 4)
     tree = ObliqueTree([[1.0, 1.0]], [0.0], [[1, 2]], [[0], [1]])
@@ -123,7 +145,7 @@ def test_stored_zeros_of_weights_are_not_read_and_stay_where_they_are():
 def test_a_pickled_tree_carries_its_weights_once():
     tree = ObliqueTree(np.ones((1, 1000)), [0.0], [[1, 2]], [[0], [1]])
     before = len(pickle.dumps(tree))
-    tree.apply(np.zeros((1, 1000)))
+    tree.predict(np.zeros((1, 1000)))
     assert len(pickle.dumps(tree)) == before
 
 
@@ -184,3 +206,27 @@ def test_a_linear_leaf_never_answers_with_what_is_not_finite():
     assert tree.predict(x[:3]).tolist() == [1.0, 1.0, 4.0]
     with pytest.raises(ValueError, match="X must be finite: row 3"):
         tree.predict(x)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_rows", [1, 700])
+def test_outputs_of_linear_leaves_are_sums_in_order_with_the_value_last(n_outputs: int, n_rows: int) -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.normal(size=(3, n_outputs, 7)) * (rng.random((3, n_outputs, 7)) < 0.6)
+    values, X = rng.normal(size=(3, n_outputs)), rng.normal(size=(n_rows, 7)) * 10.0 ** rng.integers(-9, 9, 7)
+    tree = ObliqueTree(rng.normal(size=(2, 7)), [0.0, 0.1], [[1, 2], [3, 4]], values, leaf_weights=weights)
+    expected = np.empty((n_rows, n_outputs))
+    for row, leaf in enumerate(tree.apply(X) - 2):
+        for k in range(n_outputs):
+            total = 0.0
+            for j in np.flatnonzero(weights[leaf, k]):
+                total += weights[leaf, k, j] * X[row, j]
+            expected[row, k] = values[leaf, k] + total
+    assert np.array_equal(tree.decision_function(X), expected)
+    assert np.array_equal(tree.decision_function(sparse.csr_array(X)), expected)
+
+
+def test_a_row_beyond_floats_in_a_linear_leaf_is_named() -> None:
+    tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0.0], [0.0]], leaf_weights=[[[0.0, 1.0]], [[0.0, 2.0]]])
+    with pytest.raises(ValueError, match="row 2"):
+        tree.decision_function([[1.0, 1.0], [-1.0, 1.0], [1.0, np.inf]])

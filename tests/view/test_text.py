@@ -29,11 +29,10 @@ def test_iris_in_words():
     names = np.array(["setosa", "versicolor", "virginica"])
     tree = ObliqueTree.from_sklearn(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, names[y]))
     assert tree.export_text().splitlines() == [
-        "node 0: petal width (cm) - 0.8 >= 0  [150 rows]",
-        "├─ no:  leaf 2: class 'setosa', probability 1  [50 rows]",
-        "└─ yes: node 1: petal width (cm) - 1.75 >= 0  [100 rows]",
-        "        ├─ no:  leaf 3: class 'versicolor', probability 0.907  [54 rows]",
-        "        └─ yes: leaf 4: class 'virginica', probability 0.978  [46 rows]",
+        "nodes 0, 1: score petal width (cm)  [150 rows]",
+        "├─ below 0.8:         leaf 2: class 'setosa', probability 1  [50 rows]",
+        "├─ 0.8 to below 1.75: leaf 3: class 'versicolor', probability 0.907  [54 rows]",
+        "└─ 1.75 or more:      leaf 4: class 'virginica', probability 0.978  [46 rows]",
     ]
 
 
@@ -43,14 +42,14 @@ def test_top_weights_the_rest_and_collapsed_branches():
         feature_names=["a", "b", "c", "d"],
     )  # fmt: skip
     assert tree.export_text(top=2).splitlines() == [
-        "node 0: -2·b + d + (1 more) - 0.25 >= 0",
-        "├─ no:  node 1: 3 >= 0",
+        "node 0: -2·b + d + (1 more) >= 0.25",
+        "├─ no:  node 1: 0 >= -3",
         "│       ├─ no:  leaf 3: value -1e-09",
         "│       └─ yes: leaf 4: value 5",
-        "└─ yes: leaf 2: value 0.123",
+        "└─ yes: leaf 2: value 0.123456",
     ]
     assert tree.export_text(top=0, max_depth=1, digits=2).splitlines() == [
-        "node 0: (3 more) - 0.25 >= 0",
+        "node 0: (3 more) >= 0.25",
         "├─ no:  … 1 split, 2 leaves",
         "└─ yes: leaf 2: value 0.12",
     ]
@@ -63,17 +62,14 @@ def test_terms_that_were_shown_are_referred_to():
         weights, [-5, 1, -4, 2, 0], [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]], [[v] for v in range(6)]
     )  # fmt: skip
     assert tree.export_text().splitlines() == [
-        "node 0: 2·x0 + x1 - 5 >= 0",
-        "├─ no:  node 1: 3·x1 + 1 >= 0",
-        "│       ├─ no:  node 3: 3·x1 + 2 >= 0",  # one term is as short as a reference
-        "│       │       ├─ no:  leaf 7: value 2",
-        "│       │       └─ yes: leaf 8: value 3",
-        "│       └─ yes: node 4: (terms of node 0) >= 0",
-        "│               ├─ no:  leaf 9: value 4",
-        "│               └─ yes: leaf 10: value 5",
-        "└─ yes: node 2: (terms of node 0) - 4 >= 0",
-        "        ├─ no:  leaf 5: value 0",
-        "        └─ yes: leaf 6: value 1",
+        "nodes 0, 2: score 2·x0 + x1 (1 branch that no score leads to left out)",  # below 4 and at least 5
+        "├─ below 5:   nodes 1, 3: score 3·x1",
+        "│             ├─ below -2:       leaf 7: value 2",
+        "│             ├─ -2 to below -1: leaf 8: value 3",
+        "│             └─ -1 or more:     node 4: (terms of node 0) >= 0",
+        "│                                ├─ no:  leaf 9: value 4",
+        "│                                └─ yes: leaf 10: value 5",
+        "└─ 5 or more: leaf 6: value 1",
     ]
 
 
@@ -82,9 +78,9 @@ def test_terms_are_shown_by_the_first_node_in_the_text_that_is_not_hidden():
     weights = [[1.0, 0.0], [1.0, 2.0], [0.0, 1.0], [1.0, 2.0]]
     tree = ObliqueTree(weights, [0, -1, 0, -2], [[2, 1], [5, 6], [3, 4], [7, 8]], [[v] for v in range(5)])
     text = tree.export_text()
-    assert "node 3: 2·x1 + x0 - 2 >= 0" in text
-    assert "node 1: (terms of node 3) - 1 >= 0" in text
-    assert "node 1: 2·x1 + x0 - 1 >= 0" in tree.export_text(max_depth=2)
+    assert "node 3: 2·x1 + x0 >= 2" in text
+    assert "node 1: (terms of node 3) >= 1" in text
+    assert "node 1: 2·x1 + x0 >= 1" in tree.export_text(max_depth=2)
 
 
 def test_linear_and_several_outputs():
@@ -96,18 +92,23 @@ def test_linear_and_several_outputs():
 
 def test_scale_chooses_the_terms_and_leaves_the_numbers():
     tree = ObliqueTree([[100.0, 1.0, 0.5]], [2], [[1, 2]], [[0], [1]], feature_names=["mm", "m", "age"])
-    assert tree.export_text(top=1).startswith("node 0: 100·mm + (2 more) + 2 >= 0")
-    assert tree.export_text(top=1, scale=[0.001, 1, 20]).startswith("node 0: 0.5·age + (2 more) + 2 >= 0")
+    assert tree.export_text(top=1).startswith("node 0: 100·mm + (2 more) >= -2")
+    assert tree.export_text(top=1, scale=[0.001, 1, 20]).startswith("node 0: 0.5·age + (2 more) >= -2")
     assert '"0.5·age\\n+ (2 more)' in tree.export_graphviz(top=1, scale=[0.001, 1, 20])
     with pytest.raises(ValueError, match=r"scale must have shape \(3\), got \(1,\)"):
         tree.export_text(scale=[1])
+
+
+def own_weights(n: int) -> np.ndarray:
+    """Weights (n, 1), no two of them the same, so that no splits make a score card."""
+    return np.arange(1.0, n + 1)[:, None]
 
 
 def test_a_chain_of_splits_is_text_of_a_size_like_its_own():
     """Indentation of all levels was 8.6 GB for 15,000 splits."""
     n = 3000
     children = np.column_stack([np.arange(n, 2 * n), np.append(np.arange(1, n), 2 * n)])
-    tree = ObliqueTree(np.ones((n, 1)), np.zeros(n), children, np.arange(n + 1.0)[:, None])
+    tree = ObliqueTree(own_weights(n), np.zeros(n), children, np.arange(n + 1.0)[:, None])
     text = tree.export_text(max_leaves=None)
     assert len(text) < 450 * 2 * n
     lines = text.splitlines()
@@ -123,7 +124,7 @@ def complete_tree(depth: int, **options) -> ObliqueTree:
     """All leaves at one depth."""
     n = 2**depth - 1
     children = np.arange(1, 2 * n + 1).reshape(n, 2)
-    return ObliqueTree(np.ones((n, 1)), np.zeros(n), children, np.arange(n + 1.0)[:, None], **options)
+    return ObliqueTree(own_weights(n), np.zeros(n), children, np.arange(n + 1.0)[:, None], **options)
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from treelu.chem.features import MolecularFeatures
 from treelu.chem.fingerprints import MorganFingerprint
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
-from treelu.view.labels import cut, leaves_below, strongest_terms
+from treelu.tree.numbers import signed_number
+from treelu.view.labels import cut, leaves_below, listed, strongest_terms
 from treelu.view.layout import Children, TreeLayout, children_above, layout
 from treelu.view.pictures import MAX_LEAVES
 
@@ -233,7 +234,7 @@ def _prediction(tree: ObliqueTree, leaf: int) -> str:
         return "linear"
     outputs = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
     if tree.classes is None:
-        return ", ".join(f"{value:.3g}" for value in outputs).replace("-", "−")
+        return listed(outputs.tolist(), 3).replace("-", "−")
     best = 1 if len(tree.classes) == 2 else int(outputs.argmax())
     return f"P({shown_name(tree.classes[best], 6)}) {outputs[best]:.3f}"
 
@@ -282,4 +283,4 @@ def _rectangle(corner: tuple[float, float], size: tuple[float, float], colour: s
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2g}".replace("-", "−")
+    return signed_number(value, 2).replace("-", "−")

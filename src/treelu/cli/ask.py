@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from treelu.cli.columns import ColumnChange, short_numbers
 from treelu.cli.interrupt import check_not_interrupted
 from treelu.cli.messages import InputError, Notes, flush_output, progress_bar, tell, write_json
-from treelu.cli.model import QueriedModel, discrete_features, in_columns, json_value, load_table_model, shown
+from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
 from treelu.cli.options import AskOptions
 from treelu.tables import read_table
-from treelu.tables.queries import ColumnChange, short_numbers
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.goal import read_goal
 from treelu.tree.queries.nearest import nearest
@@ -32,8 +32,9 @@ def ask_table(options: AskOptions) -> None:
     encoded = encoder.encode(frame, note=Notes(quiet=options.as_json))
     X = dense(encoded.X).astype(np.float64)
     limits = queried.columns.options(
-        keep=options.keep, within=options.within, rise=options.rise, fall=options.fall, whole=options.whole
-    )
+        keep=options.keep, within=options.within, rise=options.rise, fall=options.fall, whole=options.whole,
+        anywhere=options.anywhere,
+    )  # fmt: skip
     with progress_bar("asking", len(X), quiet=False) as advance:
         for row, x in zip(encoded.rows.tolist(), X, strict=True):
             answer = ask_row(queried, x, options, limits)
@@ -73,6 +74,7 @@ class Answer:
     ways: tuple[Way, ...]
     n: int = 1
     proved: bool = True  # whether the leaves without a way have none
+    observed: bool = True  # whether ways stay within what the training rows held
 
     def lines(self) -> list[str]:
         """The printed lines."""
@@ -90,7 +92,8 @@ class Answer:
         return lines
 
     def _certainty(self) -> str:
-        return "proved" if self.proved else "none was found; whether there is one is not decided"
+        text = "proved" if self.proved else "none was found; whether there is one is not decided"
+        return f"{text}; --anywhere looks beyond what the training rows held" if self.observed else text
 
     def _then(self, way: Way) -> str:
         # A probability may be reached without another class.
@@ -115,7 +118,7 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
     wanted, holds = queried.wanted(options, now)
     try:
         goal = read_goal(queried.tree, **wanted).also(holds)
-        permitted = queried.permitted(limits).around(x, queried.stay(x, limits), limits["rise"], limits["fall"])
+        permitted = queried.around(x, limits)
         result = nearest(
             queried.tree, x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest
         )
@@ -123,14 +126,14 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
         raise InputError(in_columns(str(error))) from None
 
     def accepted(row: np.ndarray) -> bool:
-        return bool(((permitted.low <= row) & (row <= permitted.high)).all() and holds(row[None])[0])
+        return permitted.holds(row) and bool(holds(row[None])[0])
 
     ways = []
     for found in result.rows if result.rows[:1] and result.rows[0].changes else result.rows[:1]:
-        row = short_numbers(x, found.row, discrete_features(limits), accepted)
+        row = short_numbers(x, found.row, np.flatnonzero(permitted.whole), accepted)
         ways.append(Way(found.distance, plain(queried.predict(row[None])[0]), tuple(queried.columns.changes(x, row))))
-    text = _goal_text(queried, options, now)
-    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided)
+    text, observed = _goal_text(queried, options, now), not options.anywhere and queried.tree.observed is not None
+    return Answer(queried.name, now, text, tuple(ways), options.nearest, not result.n_undecided, observed)
 
 
 def _goal_text(queried: QueriedModel, options: AskOptions, now: Any) -> str:

@@ -15,7 +15,7 @@ from treelu.cli.messages import count, say, step
 from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.prepare import Prepared, TableRows
 from treelu.cli.train import make_estimator, train
-from treelu.tables import TableModel
+from treelu.persistence.table_model import TableModel
 
 MOST_CELLS = 3_000_000  # rows × features: what LCN trains on in less time than the small tree; more is not compared
 RARE = 0.1  # a class with a smaller share of the rows, for which accuracy says little

@@ -16,7 +16,7 @@ from treelu.cli.prepare import prepare
 from treelu.cli.train import make_estimator, train
 from treelu.persistence import save
 from treelu.persistence.files import write_atomically
-from treelu.tables import TableModel
+from treelu.persistence.table_model import TableModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def _show(options: FitOptions, method: str, parameters: dict[str, Any]) -> None:
     for line in score_lines(summaries, model, table.held_out):
         tell(line)
     if method == "tree":
-        tell('\nat each node a weighted sum of features decides; "yes" is >= 0\n')
+        tell('\nat each node a weighted sum of features decides; "yes" is where it reaches the number on the right\n')
         tell(tree_text(model, model.trees[0]))
     pictures = "tree.png and molecules.svg" if options.columns.smiles else "tree.png"
     tell(f"\nreport: {folder / 'report.html'}   pictures: {pictures} beside it\n")

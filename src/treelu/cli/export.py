@@ -13,6 +13,7 @@ from treelu.cli.options import ExportOptions, ReportOptions
 from treelu.cli.pages import add_queries, score_lines, summarize_target
 from treelu.cli.predict import check_file, write_output
 from treelu.cli.prepare import TableRows, read_rows
+from treelu.cli.programs import encoded_program, table_program
 from treelu.export.c import to_c
 from treelu.export.javascript import to_javascript
 from treelu.export.onnx_program import program_to_onnx
@@ -20,11 +21,10 @@ from treelu.export.program import Program, estimator_program, tree_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
 from treelu.persistence import load
+from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
-from treelu.tables import TableModel
 from treelu.tables.paths import find_files
-from treelu.tables.programs import encoded_program, table_program
 from treelu.tree import ObliqueTree
 
 PROGRAMS = ("sql", "c", "js", "python", "onnx")
@@ -164,4 +164,5 @@ def _sql(program: Program, options: ExportOptions) -> str:
         words = "-- Self-test: the number of example rows that are not answered as expected, which must be 0."
         return f"{words}\n{to_sql(program, dialect=options.dialect, self_test=True)};\n"
     keep = [name.strip() for value in options.keep for name in value.split(",")]
-    return f"{to_sql(program, dialect=options.dialect, table=options.table.split('.'), keep=keep)};\n"
+    table, typed = options.table.split("."), options.typed
+    return f"{to_sql(program, dialect=options.dialect, table=table, keep=keep, typed=typed)};\n"

@@ -29,8 +29,8 @@ from treelu.cli.prepare import Prepared, TableRows, prepare_files
 from treelu.cli.train import choose_estimator, train
 from treelu.persistence import save
 from treelu.persistence.files import MANIFEST, check_beside
+from treelu.persistence.table_model import TableModel
 from treelu.report.queries import SECONDS
-from treelu.tables import TableModel
 
 REPORT = "report.html"
 _KINDS = (("tree", "txt"), ("tree", "json"), ("report", "html"))
@@ -119,6 +119,8 @@ def _report(fitted: Fitted, files: dict[str, bytes], options: FitOptions) -> Non
 
 def _check_threshold(options: FitOptions, table: Prepared) -> None:
     two = table.task == "classification" and len(set(table.training.y.tolist())) == 2
+    if options.model.positive is not None and not two:
+        raise InputError("--positive is for a target of two classes; leave it out")
     if options.model.threshold is not None and not two:
         raise InputError("--threshold is for a target of two classes; leave it out")
 

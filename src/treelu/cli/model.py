@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from treelu.cli.columns import ColumnQueries
 from treelu.cli.messages import InputError
 from treelu.cli.options import AskOptions
 from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
 from treelu.persistence import load
-from treelu.tables import TableModel
-from treelu.tables.queries import ColumnQueries
+from treelu.persistence.table_model import TableModel
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits, read_limits
@@ -111,6 +111,7 @@ class QueriedModel:
         self.tree: ObliqueTree = trees[self.k if model.task == "labels" else 0]
         self.output = self.k if model.task == "regression" else 0
         self.columns = ColumnQueries(model.encoder)
+        self.tree = replace(self.tree, observed=self.columns.observed(self.tree.observed))
 
     @property
     def name(self) -> str:
@@ -175,7 +176,13 @@ class QueriedModel:
 
     def permitted(self, limits: dict[str, Any]) -> Limits:
         """The rows that limits (of `ColumnQueries.options`) permit."""
-        return read_limits(self.tree, bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"])
+        return read_limits(
+            self.tree, limits=limits["limits"], bounds=limits["bounds"], whole=limits["whole"], groups=limits["groups"]
+        )
+
+    def around(self, x: np.ndarray, limits: dict[str, Any]) -> Limits:
+        """The rows that one row may become within limits."""
+        return self.permitted(limits).around(x, self.stay(x, limits), limits["rise"], limits["fall"])
 
     def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
         """The features of a row that stay as they are."""
@@ -187,11 +194,6 @@ class QueriedModel:
         if text not in names:
             raise InputError(f"--want {text}: {self.name} is {' or '.join(map(shown_name, names[:8]))}")
         return names.index(text)
-
-
-def discrete_features(limits: dict[str, Any]) -> set[int]:
-    """Features that take integers only."""
-    return {*limits["whole"], *(place for group in limits["groups"] for place in group)}
 
 
 def in_columns(message: str) -> str:

@@ -117,6 +117,13 @@ _within = partial(
     default=(),
     metavar="RANGE",
 )
+_anywhere = partial(
+    flag, "Also look beyond what the training rows held: outside their ranges, between integers.", "--anywhere"
+)
+_positive = partial(
+    option, "Of two classes, the one that recall, precision and --threshold speak of; by default one named like a yes, "
+    "else the rarer one.", metavar="CLASS",
+)  # fmt: skip
 _whole = partial(columns, "Columns that take integers only (a,b,c).")
 
 
@@ -127,6 +134,16 @@ class ReadOptions:
     delimiter: str | None = option("Character between columns; detected by default.", metavar="CHAR")
     decimal: str | None = option("Decimal mark, . or , ; detected in each column by default.", metavar="CHAR")
     encoding: str | None = option("Encoding of the text; detected by default.", metavar="NAME")
+    missing: list[str] = option(
+        "Value that stands for a missing one, such as -999; COL=VALUE in one column (several: a,b,c).",
+        default=(),
+        metavar="VALUE",
+    )
+
+    @property
+    def missing_values(self) -> list[str]:
+        """The values that stand for missing ones, each on its own."""
+        return [part.strip() for value in self.missing for part in value.split(",") if part.strip()]
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `read_table`."""
@@ -136,7 +153,8 @@ class ReadOptions:
             )
         if self.decimal not in (None, ".", ","):
             raise InputError(f"--decimal must be . or , got {self.decimal!r}")
-        return {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
+        given = {"delimiter": self.delimiter, "decimal": self.decimal, "encoding": self.encoding}
+        return given | {"missing_values": self.missing_values}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +209,7 @@ class ModelOptions:
     balanced: bool = flag(
         "Give each class the same total weight; a rare one of two is predicted from its frequency on.", "--balanced"
     )
+    positive: str | None = _positive()
     threshold: float | None = option("Probability at which the positive of two classes is predicted.", min=0.0, max=1.0)
     early_stopping: bool = flag(
         "Stop when the score on a tenth of the training rows stops improving.", "--early-stopping"
@@ -277,6 +296,7 @@ class PredictOptions:
     data: str = _data()
     out: Path | None = _out()
     keep: list[str] = columns("Columns to copy into the output (a,b,c).")
+    strict: bool = flag("Refuse a table with values that no training row had.", "--strict")
     reading: ReadOptions = ReadOptions()
     force: bool = _force()
     as_json: bool = flag("Print one JSON object per line instead of CSV.", "--json")
@@ -294,6 +314,9 @@ class ExportOptions:
     keep: list[str] = columns("Columns that --format sql copies to its output (a,b,c).")
     encoded: bool = flag("Take encoded features instead of the table's columns; for molecules.", "--encoded")
     single: bool = flag("Compute --format c or onnx in single precision.", "--single")
+    typed: bool = flag(
+        "Columns of numbers hold numbers only: a shorter query of --format sql --dialect sqlite.", "--typed"
+    )
     self_test: bool = flag(
         "Instead of the query of --format sql, write one that tests it on example rows.", "--self-test"
     )
@@ -320,6 +343,7 @@ class AskOptions:
     at_most: float | None = option("Highest value wanted, or highest probability of --want.")
     keep: list[str] = columns("Columns that stay as they are (a,b,c).")
     within: list[str] = _within()
+    anywhere: bool = _anywhere()
     rise: list[str] = columns("Columns that may only rise (a,b,c).")
     fall: list[str] = columns("Columns that may only fall (a,b,c).")
     whole: list[str] = _whole()
@@ -334,13 +358,18 @@ class AskOptions:
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions:
     model: Path = _model()
+    data: str | None = argument("Table whose rows a counterexample starts from, if it can.", "[DATA]", default=None)
     rises: list[str] = columns("The prediction never falls when these columns rise (a,b,c).")
     falls: list[str] = columns("The prediction never rises when these columns rise (a,b,c).")
     independent: list[str] = columns("The answer never depends on these columns (a,b,c).")
     at_most: float | None = option("The prediction is never above this.")
     at_least: float | None = option("The prediction is never below this.")
-    want: str | None = option("Class whose probability is checked; by default the second of two.")
+    want: str | None = option("Class whose probability is checked; of two by default the positive one.")
     within: list[str] = _within()
+    anywhere: bool = _anywhere()
     whole: list[str] = _whole()
     label: str | None = _label()
+    out: Path | None = option("CSV file for the rows that refute, as `treelu predict` reads them.", metavar="FILE")
+    reading: ReadOptions = ReadOptions()
+    force: bool = _force()
     as_json: bool = _as_json()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,23 +13,24 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.cli.columns import short_numbers
 from treelu.cli.interrupt import time_limit
 from treelu.cli.messages import InputError, count
-from treelu.cli.model import QueriedModel, discrete_features
+from treelu.cli.model import QueriedModel
 from treelu.cli.prepare import TableRows
+from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.predictions import predict
 from treelu.report.queries import SECONDS, Asking, TimeBudget, page_answers
 from treelu.report.render import render_index
 from treelu.report.rows import Floats
 from treelu.report.summary import SummaryOptions
-from treelu.tables import TableModel
-from treelu.tables.queries import short_numbers
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
 
 Summaries = dict[str, dict[str, Any]]  # by target
 Predictions = dict[str, dict[str, Floats]]  # by target and model
+MAX_HEAD = 12  # characters of a column's head, for which words are wrapped
 MAX_WORD = 120  # bytes of a target's name in a file name; file systems allow 255 in all
 SUBSTRUCTURE = (104, 100)  # size of a drawing: the shape that it has on a card
 MOLECULE = (240, 180)
@@ -62,7 +64,7 @@ def held_out_predictions(first: TableModel, rows: TableRows, model: TableModel) 
         classes = None
         if model.task != "regression":
             classes = model.members[k].classes_ if final is None else final.classes
-        named = {_name(first): tree if tree is not None else member} | _carts(first, k)
+        named = {_name(first): tree if tree is not None else member} | _baselines(first, k)
         result[target] = {name: predict(name, one, rows.X, classes) for name, one in named.items()}
     return result
 
@@ -71,8 +73,8 @@ def _name(model: TableModel) -> str:
     return "small tree" if model.method == "tree" else model.method.upper()
 
 
-def _carts(model: TableModel, k: int) -> dict[str, ObliqueTree]:
-    return {"CART": model.carts[k]} if model.carts else {}
+def _baselines(model: TableModel, k: int) -> dict[str, ObliqueTree]:
+    return dict(model.baselines[k]) if model.baselines else {}
 
 
 def summarize_target(
@@ -86,7 +88,7 @@ def summarize_target(
         **how,
         "title": f"{how['title']}: {target}",
         "name": _name(model),
-        "baselines": _carts(model, k),
+        "baselines": _baselines(model, k),
         "target": target,
         "notes": model.notes,
         "warnings": model.warnings,
@@ -101,7 +103,7 @@ def summarize_target(
     if rows is None:
         options["predictions"] = options["scored"] = None
         return summarize(tree, estimator=member, **options)
-    options["row_names"], options["groups"] = rows.names, rows.groups
+    options["row_names"], options["groups"] = rows.names or rows.labels, rows.groups
     options["row_numbers"] = None if rows.numbers is None else rows.numbers.tolist()
     return summarize(tree, X=rows.X, y=rows.y, estimator=member, **options)
 
@@ -206,9 +208,8 @@ def page_queries(
     limits = columns.options()
 
     def speak(before: Floats, after: Floats) -> list[str]:
-        row = short_numbers(
-            before, after, discrete_features(limits), _same_answer(decides, queried.output, before, after)
-        )
+        around, same = queried.around(before, limits), _same_answer(decides, queried.output, before, after)
+        row = short_numbers(before, after, np.flatnonzero(around.whole), lambda row: around.holds(row) and same(row))
         return [str(change) for change in columns.changes(before, row)]
 
     asking = Asking(
@@ -284,9 +285,19 @@ def _size(model: TableModel, k: int, tree: ObliqueTree) -> str:
     """How large a tree is, in words."""
     if model.method != "tree":
         return f"{count(tree.n_leaves, 'leaf')} that rows reach, of {2 ** model.members[k].network_.depth:,}"
+    if tree.n_leaves == 1 and tree.leaf_weights is not None:
+        return f"1 leaf: one formula of {count(int(np.count_nonzero(tree.leaf_weights)), 'term')} for all rows"
     if tree.n_leaves == 1:
-        return "1 leaf: no question was found to help"
+        return "1 leaf: nothing found that helps on rows held out"
     return f"{count(tree.n_leaves, 'leaf')}, at most {count(tree.max_terms, 'term')} per question"
+
+
+def _sizes_beside(model: TableModel, k: int) -> str:
+    """The leaves of the trees that stand beside one, which were chosen by cross-validation."""
+    if len(model.baselines) != len(model.trees):  # several values have one tree
+        return ""
+    sizes = {name: tree.n_leaves for name, tree in model.baselines[k].items() if tree.leaf_weights is None}
+    return "".join(f"; {name}: {count(n_leaves, 'leaf')}" for name, n_leaves in sizes.items())
 
 
 def score_lines(
@@ -307,9 +318,7 @@ def score_lines(
             continue
         whose = f"{target}: " if model.task == "labels" else ""
         size = _size(model, k, tree)
-        compared = len(model.carts) == len(model.trees)
-        beside = f"; CART: {count(model.carts[k].n_leaves, 'leaf')}" if compared else ""
-        lines.append(f"{whose}tree: {size}{beside}")
+        lines.append(f"{whose}tree: {size}{_sizes_beside(model, k)}")
     several = len(summaries) > 1
     found = {
         f"{target}: {line}" if several and line not in model.warnings else line: None
@@ -320,23 +329,25 @@ def score_lines(
 
 
 def _metric_table(summary: dict[str, Any]) -> list[str]:
-    """A line for each score: the model, the models beside it, and the baseline."""
+    """A line for each score: the model with its interval, the models beside it, and the baseline; who does better."""
     if not summary["metrics"]:
         return []
     shown = [*summary["models"], summary["baseline"]]
-    width = max(len(metric["name"]) for metric in summary["metrics"])
-    columns = [[entry["name"], *(_interval(entry, metric["key"]) for metric in summary["metrics"])] for entry in shown]
-    widths = [max(map(len, column)) for column in columns]
-    names = ["", *(metric["name"] for metric in summary["metrics"])]
-    lines = [
-        f"  {name:<{width}}" + "".join(f"  {column[i]:<{w}}" for column, w in zip(columns, widths, strict=True))
-        for i, name in enumerate(names)
-    ]
+    keys = [metric["key"] for metric in summary["metrics"]]
+    cells = [[_interval(shown[0], key), *(_value(entry, key) for entry in shown[1:])] for key in keys]
+    heads = [textwrap.wrap(entry["name"], MAX_HEAD) for entry in shown]
+    tall = max(map(len, heads))
+    table = [["", *(head[i] if i < len(head) else "" for head in heads)] for i in range(tall)]
+    table += [[metric["name"], *row] for metric, row in zip(summary["metrics"], cells, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in table]
+    lines = [line.rstrip() for line in lines]
     if summary["classes"] is not None and len(summary["classes"]) == 2:
         named = shown_name(summary["classes"][summary["positive"]])
         at = f" at a threshold of {summary['threshold']:g}" if summary["threshold"] != 0.5 else ""
         lines += ["", f"  recall and precision are those of {shown_name(summary['target'])} = {named}{at}"]
-    return [line.rstrip() for line in lines]
+    wrapped = [line for words in summary["verdicts"] for line in textwrap.wrap(words, 78, subsequent_indent="  ")]
+    return lines + [""] * bool(wrapped) + [f"  {line}" for line in wrapped]
 
 
 def _target_table(summaries: Summaries) -> list[str]:
@@ -357,6 +368,10 @@ def _by_target(summaries: Summaries) -> tuple[str, list[str], dict[str, list[str
         for target, summary in summaries.items()
     }
     return metric["name"], models, scores
+
+
+def _value(entry: dict[str, Any], key: str) -> str:
+    return _interval({"scores": {key: {"value": ((entry.get("scores") or {}).get(key) or {}).get("value")}}}, key)
 
 
 def _interval(entry: dict[str, Any], key: str) -> str:

@@ -22,6 +22,7 @@ from treelu.tables import TableError, check_columns
 from treelu.tables.layout import split_names
 from treelu.tables.paths import find_files
 from treelu.tables.pieces import iterate_pieces
+from treelu.tables.unseen import UnseenValues
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,13 +43,16 @@ def predict_table(options: PredictOptions) -> None:
     rows = max(1, min(MAX_ROWS, VALUES_AT_ONCE // len(model.encoder.feature_names)))
     # A kept column stands as it stood: an article number 00120 keeps its zeros.
     kept = [name for value in keep for name in (value, *(part.strip() for part in value.split(",")))]
-    text, notes = [*model.encoder.text_columns, *kept], Notes()
+    text, notes, unseen = [*model.encoder.text_columns, *kept], Notes(), dict[str, UnseenValues]()
     with open_output(out) as file:
         pieces = iterate_pieces(files, rows, note=notes, text=text, **options.reading.options())
         for number, (path, piece, first_row) in enumerate(pieces):
             check_columns(needed, piece, option=path)
             try:
-                result = model.predict_table(piece, note=notes, first_row=first_row)
+                found = unseen.setdefault(path, UnseenValues())
+                result = model.predict_table(piece, note=notes, first_row=first_row, unseen=found)
+                if options.strict:
+                    _refuse(found, notes)
                 result = _with_kept(result, piece, keep, options.as_json)
             except TableError as error:
                 raise TableError(str(error) if path == data else f"{path}: {error}") from None
@@ -57,6 +61,25 @@ def predict_table(options: PredictOptions) -> None:
                 file.write(result.to_json(orient="records", lines=True, force_ascii=ascii_only, double_precision=15))
             else:  # as one text: of a piece that cannot be written in this encoding nothing is
                 file.write(for_spreadsheets(result).to_csv(index=False, header=number == 0, lineterminator="\n"))
+    for path, found in unseen.items():
+        _tell(found, notes, "" if path == data else f"{path}: ")
+
+
+def _tell(found: UnseenValues, notes: Notes, whose: str = "") -> None:
+    """Print what the training rows did not have."""
+    for sentence in found.warnings():
+        notes.warn(f"{whose}{sentence}")
+    for sentence in found.notes():
+        notes(f"{whose}{sentence}")
+
+
+def _refuse(found: UnseenValues, notes: Notes) -> None:
+    """Raise where the model does not know all values."""
+    if found.warnings():
+        _tell(found, notes)
+        raise TableError(
+            "--strict: the table has values that no training row had, see above; correct them, or leave --strict out"
+        )
 
 
 def _with_kept(result: pd.DataFrame, piece: pd.DataFrame, keep: Sequence[str], as_json: bool) -> pd.DataFrame:

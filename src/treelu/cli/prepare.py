@@ -20,22 +20,16 @@ from treelu.cli.messages import InputError, Notes, count, progress_bar, step
 from treelu.cli.options import ColumnOptions, FitOptions, ReadOptions
 from treelu.data.folds import fold_numbers
 from treelu.data.store import RowStore
+from treelu.persistence.table_model import TableModel
 from treelu.report.digest import RowDigest
-from treelu.tables import (
-    TableEncoder,
-    TableError,
-    TableModel,
-    TableTargets,
-    Task,
-    check_columns,
-    read_table,
-    read_targets,
-)
-from treelu.tables.encoder import far_values
+from treelu.tables import TableEncoder, TableError, TableTargets, Task, check_columns, read_table, read_targets
 from treelu.tables.layout import split_names
+from treelu.tables.missing import mark_missing_in, occurring
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import find_files, partition
 from treelu.tables.pieces import Drawn, TableReader, draw_table, estimate_rows
+from treelu.tables.row_names import row_names
+from treelu.tables.suspects import bounds_among, far_values, total_row
 from treelu.tables.targets import suspicious_classes
 
 if TYPE_CHECKING:
@@ -62,6 +56,13 @@ def feature_columns(columns: ColumnOptions, frame: pd.DataFrame, targets: Sequen
     return [smiles, *(name for name in columns.features if name not in (smiles, *columns.drop))]
 
 
+def _unused(columns: ColumnOptions, names: Sequence[str]) -> dict[str, str]:
+    """The option by which each of some columns is no feature."""
+    dropped = dict.fromkeys(columns.drop, "by --drop")
+    groups = {} if columns.groups is None else {columns.groups: "it is the --groups column"}
+    return {name: (dropped | groups).get(name, "it is not among --features") for name in names}
+
+
 def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
     """Say how to use a column of molecules that was not named as one."""
     for name in names:
@@ -71,13 +72,17 @@ def _hint_at_molecules(names: Sequence[str], notes: Notes) -> None:
 
 @dataclass(frozen=True)
 class TableRows:
-    """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups."""
+    """Features and targets of some rows, with SMILES where they are molecules, numbers in the file, and groups.
+
+    `labels` are their names by a column that is no feature.
+    """
 
     X: Any
     y: NDArray[Any]
     names: list[str] | None = None
     numbers: NDArray[np.int64] | None = None
     groups: NDArray[np.int64] | None = None
+    labels: list[str] | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -163,6 +168,7 @@ def _draw(options: FitOptions, notes: Notes, *, in_memory: bool) -> Drawn:
     from treelu.cli.large import MOST_ROWS, n_drawn
 
     data, how = options.data, {"text": options.as_text, **options.reading.options()}
+    how["missing_values"] = []  # they are marked when it is known which columns have them
     files = [data] if data == "-" else find_files(data)
     share = options.hold_out if options.valid is None else 0.0
     most = MOST_ROWS if data == "-" or in_memory else n_drawn(files, share)
@@ -185,11 +191,17 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
     names = split_names(options.target, known, "--target")
     options = replace(options, target=names, columns=options.columns.named_in(known))
     notes(f"{options.data}: {count(len(frame), 'row')}, {count(len(known), 'column')}")
+    missing = occurring(frame, options.reading.missing_values)
+    frame = mark_missing_in(frame, options.reading.missing_values)
+    if totals := total_row(frame):
+        notes.warn(f"{totals}; remove it if it is no row of its own")
     y = read_targets(frame, names, options.task, notes, decimal=options.reading.decimal)
-    table = _Table(frame, y, _read_groups(frame, options, y.rows, notes))
-    warning = suspicious_classes(names[0], y.y)
-    if warning is not None:
-        notes.warn(warning)
+    table = _Table(frame, y, _read_groups(frame, options, y.rows, notes), names)
+    for name, style in zip(names, y.styles, strict=True):
+        for warning in bounds_among(frame[name], style):
+            notes.warn(f"target {name!r}{warning}")
+    if (suspicion := suspicious_classes(names[0], y.y)) is not None:
+        notes.warn(suspicion)
     everything, numbers = np.arange(len(y.y)), None
     if options.valid is not None:
         training = table.part(everything)
@@ -202,18 +214,21 @@ def prepare_frame(options: FitOptions, frame: pd.DataFrame, notes: Notes) -> tup
         training, held_out = table.part(rows), table.part(others)
         numbers = held_out.y.rows
     noted = notes.copy()
-    prepared = replace(_encode(options, training, held_out, notes), held_out_numbers=numbers)
+    prepared = replace(_encode(options, training, held_out, missing, notes), held_out_numbers=numbers)
     if options.valid is None and prepared.held_out is not None:
-        whole = partial(_encode, options, table.part(everything), held_out, noted, seen=True)
+        whole = partial(_encode, options, table.part(everything), held_out, missing, noted, seen=True)
         prepared = replace(prepared, whole=whole)
     return prepared, TableReader(prepared.encoder, names, y, options.reading.options())
 
 
-def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Notes, *, seen: bool = False) -> Prepared:
+def _encode(
+    options: FitOptions, training: _Table, held_out: _Table, missing: Sequence[str], notes: Notes, *, seen: bool = False
+) -> Prepared:
     """Learn the encoding from the training rows and encode both parts; `seen`: the second is a part of the first."""
     columns, names, task = options.columns, options.target, training.y.task
+    used = feature_columns(columns, training.frame, names, notes)
     encoder = TableEncoder.learn(
-        training.features[feature_columns(columns, training.frame, names, notes)],
+        training.features[used],
         note=notes,
         warn=notes.warn,
         text=columns.text,
@@ -225,7 +240,10 @@ def _encode(options: FitOptions, training: _Table, held_out: _Table, notes: Note
         max_categories=columns.max_categories,
         decimal=options.reading.decimal,
         dates=columns.dates,
+        missing=missing,
     )
+    unused = _unused(columns, [name for name in training.frame.columns if name not in (*names, *used)])
+    encoder = replace(encoder, left_out=(*encoder.left_out, *unused.items()))
     training_rows = training.encode(encoder, notes, options.data)
     held_out_rows = held_out.encode(encoder, notes, options.valid or options.data) if len(held_out.y.y) else None
     _check_learnable(training_rows, task, names)
@@ -273,6 +291,7 @@ class _Table:
     frame: pd.DataFrame
     y: TableTargets
     groups: NDArray[np.int64] | None = None
+    targets: Sequence[str] = ()
 
     @property
     def features(self) -> pd.DataFrame:
@@ -294,9 +313,8 @@ class _Table:
         check_columns(targets, frame, option=path)
         known = styles if styles and task == "regression" else None
         quiet = Notes(quiet=True)
-        return cls(
-            frame, read_targets(frame, targets, task, quiet, varied=False, decimal=reading.decimal, styles=known)
-        )
+        y = read_targets(frame, targets, task, quiet, varied=False, decimal=reading.decimal, styles=known)
+        return cls(frame, y, targets=targets)
 
     def part(self, rows: NDArray[np.int64]) -> _Table:
         """Some of the rows that have targets."""
@@ -305,7 +323,8 @@ class _Table:
 
     def encode(self, encoder: TableEncoder, notes: Notes, path: str) -> TableRows:
         """Features and targets of these rows, less those with an unreadable SMILES."""
-        check_columns([column.name for column in encoder.columns], self.frame, option=path)
+        used = [column.name for column in encoder.columns]
+        check_columns(used, self.frame, option=path)
         # A text among numbers that no training row has counts as missing, as it would in a training row.
         encoded = encoder.encode(self.features, note=notes, lenient=True)
         if not len(encoded.rows):
@@ -318,7 +337,8 @@ class _Table:
         texts = None if molecules is None else self.features[molecules.name].astype(str).iloc[encoded.rows].to_list()
         numbers = self.y.rows[encoded.rows]
         groups = None if self.groups is None else self.groups[numbers]
-        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups)
+        labels = row_names(self.features.iloc[encoded.rows], {*used, *self.targets})
+        return TableRows(encoded.X, self.y.y[encoded.rows], texts, numbers + 1, groups, labels)
 
 
 def _read_groups(

@@ -1,4 +1,4 @@
-"""From prepared rows to a fitted model: the estimator of the options, its trees, CART, and how it decides."""
+"""From prepared rows to a fitted model: the estimator of the options, its trees, baselines, and how it decides."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from treelu.cli.options import FitOptions
 from treelu.cli.prepare import Prepared, TableRows
 from treelu.cli.tune import choose_for_molecules, tune, wants_choice
 from treelu.estimators._large import SAMPLE_ROWS, n_windows
-from treelu.report import fit_cart
+from treelu.persistence.table_model import TableModel
+from treelu.report import fit_yardsticks
 from treelu.report.scores import positive_class
-from treelu.tables import TableModel, Task
+from treelu.report.yardsticks import LOGISTIC, RIDGE
+from treelu.tables import Task
 from treelu.training import Settings
 from treelu.training.config import plan_training
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.rows import is_frame, take_rows
 
 FAMILIES = {"tree": "ObliqueTree", "stacked": "Stacked"}  # of estimators; the others are the method in capitals
@@ -89,7 +92,10 @@ def make_estimator(method: str, task: Task, parameters: dict[str, Any], seed: in
 
 
 def train(estimator: Any, table: Prepared, options: FitOptions, like: TableModel | None = None) -> TableModel:
-    """Fit the estimator and CART; returns them with the trees they are. `like`: the model whose decision is kept."""
+    """Fit the estimator and its baselines; returns them with the trees they are.
+
+    `like`: the model whose decision is kept.
+    """
     _fit(estimator, table, options)
     positive, threshold = _decided(estimator, table, options, like)
     model = TableModel(
@@ -111,8 +117,8 @@ def train(estimator: Any, table: Prepared, options: FitOptions, like: TableModel
     model = replace(model, trees=visited_trees(model, counted, table.held_out))
     if options.cart:
         if not options.quiet:
-            say("fitting CART, scikit-learn's decision tree, for comparison")
-        model = replace(model, carts=_fit_carts(model, table.training))
+            say(f"fitting scikit-learn's decision tree (CART) and a {_linear(model)}, for comparison")
+        model = replace(model, baselines=_fit_baselines(model, table.training))
     return model
 
 
@@ -164,25 +170,39 @@ def _n_rounds(estimator: Any, table: Prepared) -> int:
     return rounds * (len(table.targets) if table.task == "labels" else 1)
 
 
-def _fit_carts(model: TableModel, training: TableRows) -> tuple[ObliqueTree, ...]:
-    """CART for each target; beside a small tree, with no more leaves than that has."""
-    carts = []
-    leaves = max([2, *(tree.n_leaves for tree in model.trees)]) if model.method == "tree" else None
+def _linear(model: TableModel) -> str:
+    return RIDGE if model.task == "regression" else LOGISTIC
+
+
+def _fit_baselines(model: TableModel, training: TableRows) -> tuple[dict[str, ObliqueTree], ...]:
+    """The models that each target's tree is compared with."""
+    leaves = max(tree.n_leaves for tree in model.trees) if model.method == "tree" else None
     weight = getattr(model.estimator, "class_weight", None)
+    baselines = []
     for column in training.targets:
         known = np.flatnonzero(column == column)  # not NaN
-        fitted = fit_cart(
+        fitted = fit_yardsticks(
             take_rows(training.X, known),
             column[known],
             classifier=model.task != "regression",
             max_leaf_nodes=leaves,
             class_weight=weight,
         )
-        cart = ObliqueTree.from_sklearn(fitted)
         if weight is not None and len(set(column[known].tolist())) == 2:
-            cart = corrected_tree(cart, class_weights(column))
-        carts.append(replace(cart, feature_names=model.encoder.feature_names))
-    return tuple(carts)
+            fitted = {name: corrected_tree(tree, class_weights(column)) for name, tree in fitted.items()}
+        names = model.encoder.feature_names
+        baselines.append({name: replace(tree, feature_names=names) for name, tree in fitted.items()})
+    return tuple(baselines)
+
+
+def _positive(estimator: Any, y: Any, given: str | None) -> int:
+    """Of two classes, the number of the one that --positive names, or else the one that scores speak of."""
+    if given is None:
+        return positive_class(estimator.classes_, y == estimator.classes_[1])
+    names = [str(label) for label in estimator.classes_.tolist()]
+    if given not in names:
+        raise InputError(f"--positive {given}: the classes are {' and '.join(map(shown_name, names))}")
+    return names.index(given)
 
 
 # --balanced and --threshold: classes get the same weight in training, probabilities are corrected, a threshold decides.
@@ -195,7 +215,7 @@ def _decided(estimator: Any, table: Prepared, options: FitOptions, like: TableMo
     if like is not None:
         positive, threshold = like.positive, like.threshold
     else:
-        positive = positive_class(estimator.classes_, y == estimator.classes_[1]) if two else 1
+        positive = _positive(estimator, y, options.model.positive) if two else 1
         threshold = 0.5 if options.model.threshold is None else options.model.threshold
     if not options.model.balanced:
         return positive, threshold

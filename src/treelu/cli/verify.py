@@ -1,100 +1,285 @@
-"""`treelu verify`: properties of a saved tree, proved for all rows or refuted by rows, in the columns of its table."""
+"""`treelu verify`: properties of a saved tree, proved or refuted by rows, in the columns of its table.
+
+What is refuted is shown by whole rows that `treelu predict` reads, and that break the property by its own answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from treelu.cli.messages import InputError, count, tell, write_json
+import numpy as np
+
+from treelu.cli.counterexamples import MOST_VALUES, Broken, between_dates, from_table, shortened, with_real_dates
+from treelu.cli.messages import InputError, Notes, count, tell, write_json
 from treelu.cli.model import QueriedModel, in_columns, json_value, load_table_model, shown
 from treelu.cli.options import VerifyOptions
-from treelu.tree.names import shown_name
+from treelu.cli.predict import check_file
+from treelu.persistence.folder import write_atomically
+from treelu.tables import read_table
+from treelu.tables.dates import DAYS
+from treelu.tree.names import plain, shown_name
+from treelu.tree.queries.limits import Limits
 from treelu.tree.queries.properties import Verdict
-from treelu.tree.queries.words import apart, number
+from treelu.tree.queries.words import number, text_table
+from treelu.tree.rows import dense
+
+MOST_COLUMNS = 20  # of a table that are all printed; of a wider one those that the tree uses
 
 
 def verify_model(options: VerifyOptions) -> bool:
     """Print whether each property is proved or refuted; True where all are proved."""
+    if options.out is not None:
+        check_file(options.out, options.force, reads=[options.model])
     queried = QueriedModel(load_table_model(options.model), options.label)
-    checked = [
-        (claim, verdict, [queried.columns.values(row) for row in verdict.rows])
-        for claim, verdict in _verdicts(queried, options)
-    ]
+    verification = Verification(queried, options)
+    checked = [verification.check(claim) for claim in verification.claims()]
     if not checked:
         raise InputError("nothing to verify; give --rises, --falls, --independent, --at-most or --at-least")
     if options.as_json:
-        write_json([_plain(*one) for one in checked])
+        write_json([one.plain() for one in checked])
     else:
         for one in checked:
-            tell("\n".join(_lines(*one)))
-    return all(verdict for _, verdict, _ in checked)
+            tell("\n".join(one.lines()))
+    if options.out is not None:
+        said = _write_rows(checked, options.out)
+        if not options.as_json:
+            tell(said)
+    return all(one.verdict for one in checked)
 
 
-def _verdicts(queried: QueriedModel, options: VerifyOptions) -> list[tuple[str, Verdict]]:
-    columns, tree = queried.columns, queried.tree
-    permitted = columns.everywhere(options.within, options.whole)
-    name, value = _checked_value(queried, options.want)
-    value |= permitted
-    rising = columns.number_columns(options.rises, "--rises")
-    falling = columns.number_columns(options.falls, "--falls")
-    result = []
-    try:
-        for column, place in rising.items():
-            result.append((f"{name} never falls when {shown_name(column)} rises", tree.rises(place, **value)))
-        for column, place in falling.items():
-            result.append((f"{name} never rises when {shown_name(column)} rises", tree.falls(place, **value)))
-        decides = queried.model.decided_tree(tree)  # the class that the model decides
+@dataclass(frozen=True)
+class Claim:
+    """A property in words, how it is proved, and which rows break it by the model's own answers.
+
+    Attributes
+    ----------
+    ask : callable
+        Gives the verdict on the tree.
+    value : callable
+        Rows (n, n_features) → what the property is about, by the model.
+    broken : callable
+        First and second rows → which pairs break it; for a property of single rows both are the same.
+    column : str or None
+        The column in which the rows of a pair differ.
+    sign : int
+        1: never falls; -1: never rises; 0: others.
+    """
+
+    words: str
+    ask: Callable[[], Verdict]
+    value: Callable[[np.ndarray], np.ndarray]
+    broken: Broken
+    column: str | None = None
+    sign: int = 0
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A property with its verdict, and the rows that refute it in the columns of the table."""
+
+    claim: Claim
+    verdict: Verdict
+    among: str  # which rows it is about
+    rows: list[dict[str, str]] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    shown: tuple[str, ...] = ()  # the columns that are printed
+
+    def lines(self) -> list[str]:
+        """The printed lines."""
+        if self.verdict:
+            return [f"proved: {self.claim.words}{self.among} ({count(self.verdict.n_solved, 'programme')})"]
+        if not self.verdict.decided:
+            return [f"not decided: {self.claim.words}{self.among}; give narrower ranges with --within"]
+        cells = [[shown_name(name), *(shown_name(row[name]) if row[name] else "(missing)" for row in self.rows)]
+                 for name in self.shown]  # fmt: skip
+        cells.append(["predicted", *map(shown, self.outputs)])
+        return [f"refuted: {self.claim.words}", *text_table(cells)]
+
+    def plain(self) -> dict[str, Any]:
+        """JSON values."""
+        return {
+            "claim": self.claim.words,
+            "among": self.among.removeprefix(", for "),
+            "proved": bool(self.verdict),
+            "decided": self.verdict.decided,
+            "rows": self.rows,
+            "predictions": [json_value(value) for value in self.outputs],
+            "programmes": self.verdict.n_solved,
+        }
+
+
+class Verification:
+    """The properties that were typed, for one model."""
+
+    def __init__(self, queried: QueriedModel, options: VerifyOptions) -> None:
+        self.queried, self.options, self.columns = queried, options, queried.columns
+        self.permitted = self.columns.everywhere(options.within, options.whole, options.anywhere)
+        try:
+            self.limits: Limits = queried.permitted(self.permitted)
+        except ValueError as error:
+            raise InputError(in_columns(str(error))) from None
+        self.X = self._table_rows()
+        everywhere = options.anywhere or queried.tree.observed is None
+        self.among = "" if everywhere else ", for rows within the training ranges"
+
+    def _table_rows(self) -> np.ndarray:
+        """The rows that counterexamples start from: those given, without missing values."""
+        data, encoder = self.options.data, self.queried.model.encoder
+        if data is None:
+            return np.zeros((0, len(encoder.feature_names)))
+        frame = read_table(data, text=encoder.text_columns, **self.options.reading.options())
+        unused = self.queried.model.unused_columns - set(frame.columns)
+        encoded = encoder.encode(frame, note=Notes(quiet=self.options.as_json), unused=unused)
+        X = dense(encoded.X).astype(np.float64)
+        return X[(X[:, self.columns.marks()] == 0).all(axis=1)]
+
+    # Claims
+
+    def claims(self) -> list[Claim]:
+        """All properties, in the order of the options."""
+        options, columns, queried = self.options, self.columns, self.queried
+        name, asked, value = self._value()
+        found = [
+            self._rising(name, asked, value, column, sign)
+            for sign, chosen, option in ((1, options.rises, "--rises"), (-1, options.falls, "--falls"))
+            for column in columns.named(chosen, option)
+        ]
+        decides = queried.model.decided_tree(queried.tree)  # the class that the model decides
         for column in columns.named(options.independent, "--independent"):
-            verdict = decides.independent(columns.places[column], output=queried.output, **permitted)
-            result.append((f"the predicted {queried.name} never depends on {shown_name(column)}", verdict))
-        if options.at_most is not None:
-            result.append((f"{name} is at most {number(options.at_most)}", tree.at_most(options.at_most, **value)))
-        if options.at_least is not None:
-            result.append((f"{name} is at least {number(options.at_least)}", tree.at_least(options.at_least, **value)))
-    except ValueError as error:
-        raise InputError(in_columns(str(error))) from None
-    return result
+            ask = partial(decides.independent, columns.places[column], output=queried.output, **self.permitted)
+            words = f"the predicted {queried.name} never depends on {shown_name(column)}"
+            found.append(Claim(words, ask, queried.predict, _differ(queried.predict), column))
+        tree = queried.tree
+        for limit, sign, method in ((options.at_most, 1, tree.at_most), (options.at_least, -1, tree.at_least)):
+            if limit is not None:
+                words = f"{name} is at {'most' if sign > 0 else 'least'} {number(limit)}"
+                ask = partial(method, limit, **asked, **self.permitted)
+                found.append(Claim(words, ask, value, _beyond(value, limit, sign)))
+        return found
+
+    def _value(self) -> tuple[str, dict[str, Any], Callable[[np.ndarray], np.ndarray]]:
+        """The value that properties are about: its name, the arguments that select it, and the model's own."""
+        queried, want = self.queried, self.options.want
+        name, labels = queried.name, queried.labels
+        if not labels:
+            if want is not None:
+                raise InputError(f"--want {want}: {name} is a number")
+            return name, {"output": queried.output}, queried.predict
+        if want is None and len(labels) > 2:
+            raise InputError(f"--want is needed: {name} is {' or '.join(map(shown_name, labels[:8]))}")
+        k = queried.model.positive if want is None else queried.find_label(want)
+        words = f"the probability of {name} = {shown_name(labels[k])}"
+        return words, {"target": labels[k]}, partial(queried.probabilities, k=k)
+
+    def _rising(
+        self, name: str, asked: dict[str, Any], value: Callable[[np.ndarray], np.ndarray], column: str, sign: int
+    ) -> Claim:
+        words = f"{name} never {'falls' if sign > 0 else 'rises'} when {shown_name(column)} rises"
+        tree, columns = self.queried.tree, self.columns
+        rises, falls = (partial(one, **asked, **self.permitted) for one in (tree.rises, tree.falls))
+        method, other = (rises, falls) if sign > 0 else (falls, rises)
+        if column in columns.dates:
+            ask: Callable[[], Verdict] = partial(self._date_verdict, column, method, other, words)
+        else:
+            option = "--rises" if sign > 0 else "--falls"
+            ask = partial(method, columns.number_columns([column], option)[column])
+        return Claim(words, ask, value, _goes(value, sign), column, sign)
+
+    def _date_verdict(
+        self, column: str, method: Callable[[int], Verdict], other: Callable[[int], Verdict], words: str
+    ) -> Verdict:
+        """A later date has a higher year and more days, so it is enough that both rise; other parts go up and down.
+
+        Where that is not proved, the rows are those to try with real dates: each is at a split on a part of the date.
+        """
+        tree, parts = self.queried.tree, self.columns.dates[column].parts
+        places, used = self.columns.places[column], set(tree.used_features().tolist())
+        reads = [(part, place) for part, place in zip(parts, places, strict=False) if place in used]
+        verdicts = [method(place) for part, place in reads if part in ("year", DAYS)]
+        verdicts = verdicts or [method(places[parts.index(DAYS)])]
+        proved = all(verdicts) and all(part in ("year", DAYS) for part, _ in reads)
+        if not proved:
+            verdicts += [one(place) for one in (method, other) for part, place in reads if part not in ("year", DAYS)]
+        rows = np.concatenate([*(verdict.rows for verdict in verdicts), self.limits.centre()[None]])
+        return replace(verdicts[0], claim=words, holds=proved, decided=proved, rows=rows[: 0 if proved else None],
+                       n_solved=sum(verdict.n_solved for verdict in verdicts))  # fmt: skip
+
+    # Verdicts
+
+    def check(self, claim: Claim) -> Checked:
+        """Prove a property, or refute it by rows of the table's columns."""
+        try:
+            verdict = claim.ask()
+        except ValueError as error:
+            raise InputError(in_columns(str(error))) from None
+        rows = None if verdict else self._rows(claim, verdict)
+        if rows is None:
+            return Checked(claim, verdict if verdict else replace(verdict, decided=False), self.among)
+        outputs = [plain(output) for output in claim.value(rows)]
+        cells = [self.columns.cells(row) for row in rows]
+        return Checked(claim, replace(verdict, decided=True), self.among, cells, outputs, self._shown(cells))
+
+    def _rows(self, claim: Claim, verdict: Verdict) -> np.ndarray | None:
+        """Rows that break a property by the model's own answers: of the table given, or else those found."""
+        found = self._of_table(claim)
+        if found is not None:
+            return found
+        if claim.column in self.columns.dates:
+            found = self._between_dates(claim, verdict.rows)
+        elif len(verdict.rows):
+            found = with_real_dates(verdict.rows, self.columns, self.limits, claim.broken)
+        return None if found is None else shortened(found, self.columns, self.limits, claim.broken)
+
+    def _of_table(self, claim: Claim) -> np.ndarray | None:
+        """Rows of the table given, with another value of the property's column that some row has."""
+        if not len(self.X):
+            return None
+        if claim.column is None:
+            rows = self.X[[self.limits.holds(x) for x in self.X]]
+            return next((row[None] for row in rows if claim.broken(row[None], row[None])[0]), None)
+        if claim.column in self.columns.dates:
+            return self._between_dates(claim, self.X)
+        places = self.columns.places[claim.column]
+        values = np.unique(self.X[:, places], axis=0)
+        some = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_VALUES)).astype(int))
+        return from_table(self.X, list(values[some]), places, self.limits, claim.broken, ordered=claim.sign != 0)
+
+    def _between_dates(self, claim: Claim, bases: np.ndarray) -> np.ndarray | None:
+        assert claim.column is not None
+        return between_dates(bases, claim.column, self.columns, self.limits, claim.value, claim.sign)
+
+    def _shown(self, cells: Sequence[dict[str, str]]) -> tuple[str, ...]:
+        """The columns to print: those that differ first; of many only those that the tree uses."""
+        unused = self.queried.model.unused_columns if len(cells[0]) > MOST_COLUMNS else frozenset()
+        differ = [name for name in cells[0] if cells[0][name] != cells[-1][name]]
+        return tuple(differ + [name for name in cells[0] if name not in differ and name not in unused])
 
 
-def _checked_value(queried: QueriedModel, want: str | None) -> tuple[str, dict[str, Any]]:
-    """The name of the value that properties are about, and the arguments that select it."""
-    name, labels, value = queried.name, queried.labels, {"output": queried.output}
-    if not labels:
-        if want is not None:
-            raise InputError(f"--want {want}: {name} is a number")
-        return name, value
-    if want is None and len(labels) > 2:
-        raise InputError(f"--want is needed: {name} is {' or '.join(map(shown_name, labels[:8]))}")
-    label = labels[1 if want is None else queried.find_label(want)]
-    return f"the probability of {name} = {shown_name(label)}", value | {"target": label}
+def _goes(value: Callable[[np.ndarray], np.ndarray], sign: int) -> Broken:
+    """The second row, with more of a column, has a lower (sign 1) or higher value."""
+    return lambda first, second: sign * (value(first) - value(second)) > 0
 
 
-def _lines(claim: str, verdict: Verdict, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The printed lines of a property."""
-    if verdict:
-        return [f"proved: {claim} ({count(verdict.n_solved, 'programme')})"]
-    if not verdict.decided:
-        return [f"not decided: {claim}; give narrower ranges with --within"]
-    lines = [f"refuted: {claim}"]
-    for place, row in enumerate(rows):
-        differing = [name for name, value in row.items() if place == 0 or value != rows[0][name]]
-        words = ", ".join(f"{shown_name(name)} {_among(rows, name, place)}" for name in differing)
-        lines.append(f"{'  and then' if place else '  with'} {words}: {shown(verdict.outputs[place])}")
-    return lines
+def _differ(value: Callable[[np.ndarray], np.ndarray]) -> Broken:
+    return lambda first, second: value(first) != value(second)
 
 
-def _plain(claim: str, verdict: Verdict, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "claim": claim,
-        "proved": bool(verdict),
-        "decided": verdict.decided,
-        "rows": rows,
-        "predictions": [json_value(value) for value in verdict.outputs],
-        "programmes": verdict.n_solved,
-    }
+def _beyond(value: Callable[[np.ndarray], np.ndarray], limit: float, sign: int) -> Broken:
+    return lambda first, second: sign * (value(first) - limit) > 0
 
 
-def _among(rows: Sequence[dict[str, Any]], name: str, place: int) -> str:
-    """A column of one of some rows, with as many digits as tell it from the others."""
-    values = [row[name] for row in rows]
-    return apart(values)[place] if all(isinstance(value, float) for value in values) else shown(values[place])
+def _write_rows(checked: Sequence[Checked], out: Path) -> str:
+    """The rows that refute, as a CSV file; what was written, in words."""
+    import pandas as pd
+
+    rows = [row for one in checked for row in one.rows]
+    if not rows:
+        return f"no row refutes; {out} was not written"
+    commas = any("," in cell for row in rows for cell in row.values())
+    text = pd.DataFrame(rows).to_csv(index=False, sep=";" if commas else ",", lineterminator="\n")
+    write_atomically(out, text.encode())
+    return f"{out}: {count(len(rows), 'row')}"

@@ -23,6 +23,7 @@ from treelu.data.scaling import Scaling, check_scaled, fit_scaling
 from treelu.data.targets import Targets
 from treelu.nn import Table
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 
 BLOCK = 2**21  # entries that are scaled at once
 
@@ -123,16 +124,23 @@ class Reading:
     encoding: ClassEncoding | ValueEncoding
     scaling: Scaling  # of the features and the indicators of missing values
     missing: MissingValues | None = None  # what fills missing values
+    observed: Observed | None = None  # of the filled rows: ranges, integers; None in models of version 0.1
 
     @classmethod
     def learn(
         cls, X: Any, encoding: ClassEncoding | ValueEncoding, standardize: bool | str, missing: Any = "error"
     ) -> Reading:
-        """Learn from validated rows that count; `missing` is "error", "indicator", or what was learned before."""
-        values = missing
-        if isinstance(missing, str):
-            values = MissingValues.of(X) if missing == "indicator" else None
-        return cls(encoding, fit_scaling(X if values is None else values.fill(X), standardize), values)
+        """Learn from validated rows that count; `missing` is the parameter, or what was learned before."""
+        values = learned_missing(X, missing)
+        X = X if values is None else values.fill(X)
+        return cls(encoding, fit_scaling(X, standardize), values, Observed.of(X, values))
+
+    def joined(self, X: Any = None, observed: Observed | None = None) -> Reading:
+        """The same after more validated rows, or rows of which it is known what they held, were looked at."""
+        more = observed if X is None else Observed.of(self.filled(X), self.missing)
+        if self.observed is None or more is None or len(more) != len(self.observed):
+            return self
+        return replace(self, observed=self.observed.joined(more))
 
     def filled(self, X: Any) -> Any:
         """Validated rows with missing values filled and marked."""
@@ -145,6 +153,25 @@ class Reading:
     def dataset(self, X: Any, y: Any, weight: NDArray[Any] | None = None) -> Dataset:
         """Validated rows and targets as training takes them."""
         return Dataset(self.table(X), self.encoding.targets(y, weight))
+
+
+def learned_missing(X: Any, missing: Any) -> MissingValues | None:
+    """How missing values are filled, by the parameter `missing`, or as was learned before.
+
+    Of "auto" a column without missing values has no fill value, and X without any gives None.
+    """
+    if not isinstance(missing, str) or missing == "error":
+        return None if isinstance(missing, str) else missing
+    if missing == "indicator":
+        return MissingValues.of(X)
+    if not np.isnan(X.data if hasattr(X, "tocsr") else X).any():
+        return None
+    if hasattr(X, "tocsr"):
+        raise ValueError("Input X contains NaN, and a sparse X must not: in it an absent value is 0; give a dense X")
+    values = MissingValues.of(X)
+    fills = np.full(len(values.fills), np.nan)
+    fills[values.gaps] = values.fills[values.gaps]
+    return MissingValues(fills, values.gaps)
 
 
 def scaled_table(X: Any, scaling: Scaling) -> Table:

@@ -20,10 +20,15 @@ from treelu.data.encoding import as_weight
 from treelu.data.folds import Fold, Folding
 from treelu.data.reading import Reading
 from treelu.data.targets import Targets
+from treelu.tree.missing import MissingValues
 from treelu.tree.rows import NO_NUMBERS, is_frame, refuse_columns, refuse_mask
 
 FEW_ROWS = 10  # fewer than these are too few to learn from
-MISSING_REMEDY = "missing='indicator' fills and marks missing values, or impute them first"
+UNSEEN_REMEDY = (
+    "no training row had a missing value there, so that nothing is known of such rows; impute them first, or fit with "
+    "missing='indicator', which fills them with the median"
+)
+MISSING_REMEDY = "missing='auto' fills and marks missing values, or impute them first"
 
 
 def refuse_text_columns(X: Any) -> None:
@@ -72,20 +77,40 @@ def missing_value_errors(kind: str, remedy: str) -> Iterator[None]:
 def validated_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
     """X in float32 or float64, dense or CSR, by scikit-learn's checks; `first` learns the features' names.
 
-    `missing` ("error", "indicator", MissingValues or None) is the parameter when fitting, and the fitted state
+    `missing` ("error", "auto", "indicator", MissingValues or None) is the parameter when fitting, and the fitted state
     afterwards.
     """
     refuse_text_columns(X)
     finite: bool | str = True if missing is None or (isinstance(missing, str) and missing == "error") else "allow-nan"
     options = {"dtype": [np.float64, np.float32], **options}
-    with missing_value_errors(type(estimator).__name__, MISSING_REMEDY):
-        return validate_data(estimator, X, reset=first, accept_sparse="csr", ensure_all_finite=finite, **options)
+    remedy = UNSEEN_REMEDY if missing is None and not first and _asks(estimator) == "auto" else MISSING_REMEDY
+    with missing_value_errors(type(estimator).__name__, remedy):
+        X = validate_data(estimator, X, reset=first, accept_sparse="csr", ensure_all_finite=finite, **options)
+    if isinstance(missing, MissingValues):
+        _refuse_unseen(X, missing, getattr(estimator, "feature_names_in_", None))
+    return X
+
+
+def _asks(estimator: Any) -> Any:
+    """The parameter `missing` of an estimator, or of the pattern of an ensemble's members: "auto" by default."""
+    return getattr(estimator, "missing", getattr(getattr(estimator, "estimator", None), "missing", "auto"))
+
+
+def _refuse_unseen(X: Any, missing: MissingValues, names: Any) -> None:
+    """Raise where a column without a fill value has a missing value."""
+    unknown = np.flatnonzero(np.isnan(missing.fills))
+    absent = np.isnan(X[:, unknown]) if len(unknown) else np.zeros((0, 0), bool)
+    if absent.any():
+        row, place = (int(number) for number in np.argwhere(absent)[0])
+        column = unknown[place] if names is None else repr(str(names[unknown[place]]))
+        raise ValueError(f"Input X contains NaN in column {column}, row {row}: {UNSEEN_REMEDY}")
 
 
 def tags_of_missing(tags: Tags, estimator: Any) -> Tags:
-    """scikit-learn's tags of an estimator that accepts NaN, and then no sparse rows, where `missing` asks for it."""
-    tags.input_tags.allow_nan = getattr(estimator, "missing", None) == "indicator"
-    tags.input_tags.sparse = tags.input_tags.sparse and not tags.input_tags.allow_nan
+    """scikit-learn's tags: NaN is accepted where `missing` says so; "indicator" needs dense rows."""
+    tags.input_tags.allow_nan = getattr(estimator, "missing", None) in ("auto", "indicator")
+    tags.input_tags.categorical = tags.input_tags.string = True
+    tags.input_tags.sparse = tags.input_tags.sparse and getattr(estimator, "missing", None) != "indicator"
     return tags
 
 

@@ -26,7 +26,6 @@ from treelu.data.rows import (
     read_folding,
     rows_that_count,
     tags_of_missing,
-    validated_rows,
     warn_of_few_rows,
 )
 from treelu.data.scaling import Scaling
@@ -34,6 +33,7 @@ from treelu.estimators._hints import ParameterHints
 from treelu.estimators._inputs import network_config, read_eval_set, unchanged_by_failure
 from treelu.estimators._labels import FittedLabels, fit_labels
 from treelu.estimators._large import fit_outside_memory, is_outside_memory
+from treelu.estimators._rows import FROM_DTYPE, missing_of_numbers, read_rows
 from treelu.estimators._saved import (
     NetworkState,
     describe_fitted_network,
@@ -91,9 +91,10 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array, DataFrame or SciPy sparse matrix of shape (n, n_features)
-            Or, for tables larger than memory: a `numpy.memmap`; a `treelu.tables.RowStore` or an iterator of pairs
-            (X, y), and no y.
+        X : array, data frame or SciPy sparse matrix of shape (n, n_features)
+            A frame of any library may hold numbers, truth values, dates, categories and texts of few kinds, with
+            missing values: see the guide "Data frames". Or, for tables larger than memory: a `numpy.memmap`; a
+            `treelu.tables.RowStore` or an iterator of pairs (X, y), and no y.
         y : array of shape (n,), or (n, outputs)
             Classes, or real values. A classifier also takes several labels of 0, 1 and NaN where one was not observed;
             each gets a model of its own.
@@ -136,21 +137,21 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> tuple[Dataset, Reading]:
         """The rows that count, scaled, with their targets; and how they were read."""
         shared = self._shared()
-        X = validated_rows(self, X, first=True, missing=shared.missing)
+        X = read_rows(self, X, first=True, missing=shared.missing)
         check_consistent_length(X, y)
         weight = check_weight(sample_weight, X)
         encoding = self._learn_encoding(y, weight)
         folding = read_folding(self.cv, groups, X, y, counted_rows(weight), are_classes=is_classifier(self))
         X, targets = rows_that_count(X, encoding.targets(y, weight))
         warn_of_few_rows(X.shape[0])
-        reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
+        reading = Reading.learn(X, encoding, shared.standardize, missing_of_numbers(self, shared.missing))
         return Dataset(reading.table(X), replace(targets, folding=folding)), reading
 
     def _read_piece(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, NDArray[np.float64] | None]:
         """Rows and weights of a piece of the data, for `partial_fit`."""
         fitted = self.__dict__.get("fitted_")
         missing = self._shared().missing if fitted is None else fitted.reading.missing
-        X = validated_rows(self, X, first=fitted is None, missing=missing)
+        X = read_rows(self, X, first=fitted is None, missing=missing)
         check_consistent_length(X, y)
         return X, check_weight(sample_weight, X)
 
@@ -187,14 +188,14 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     @property
     def missing_values_(self) -> MissingValues | None:
-        """The fill values of missing values, where ``missing="indicator"``."""
+        """The fill values of missing values, in a table of numbers; None where there are none."""
         return self._value.reading.missing
 
     def _rows(self, X: Any) -> Any:
         """Validated rows without missing values, for the fitted model."""
         check_is_fitted(self)
         missing = self._value.reading.missing
-        X = validated_rows(self, X, missing=missing)
+        X = read_rows(self, X, missing=missing)
         return X if missing is None else missing.fill(X)
 
     @abstractmethod
@@ -216,7 +217,8 @@ class SingleNetwork(NetworkEstimator):
     early_stopping: bool | int = False
     cv: Any = None
     max_tree_features: int | None = None
-    missing: str = "error"
+    missing: str = "auto"
+    categorical_features: Any = FROM_DTYPE
     warm_start: bool = False
     device: Any = "cpu"
     n_jobs: int | None = None
@@ -234,7 +236,8 @@ class SingleNetwork(NetworkEstimator):
         "weight_decay": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "standardize": ["boolean", StrOptions({"auto"})],
         "max_tree_features": [None, Interval(Integral, 1, None, closed="left")],
-        "missing": [StrOptions({"error", "indicator"})],
+        "missing": [StrOptions({"auto", "error", "indicator"})],
+        "categorical_features": ["array-like", StrOptions({FROM_DTYPE})],
         "early_stopping": ["boolean", Interval(Integral, 1, None, closed="left")],
         "cv": ["cv_object"],
         "warm_start": ["boolean"],
@@ -278,7 +281,14 @@ class SingleNetwork(NetworkEstimator):
         encoding.targets(y, weight)  # refuses what is no target
         piece = Stream.of(X, encoding.plain(y), weight, seed, 1 if before is None else before.n_pieces + 1)
         self.fitted_, self.stream_ = learn_piece(
-            fitted, before, piece, encoding, self._config(), seed, standardize=self.standardize, missing=self.missing
+            fitted,
+            before,
+            piece,
+            encoding,
+            self._config(),
+            seed,
+            standardize=self.standardize,
+            missing=missing_of_numbers(self, self.missing),
         )
         return self
 

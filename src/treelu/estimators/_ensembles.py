@@ -19,6 +19,7 @@ from treelu.data.rows import finite_scores, rows_that_count
 from treelu.estimators._base import NetworkEstimator, SingleNetwork
 from treelu.estimators._inputs import network_config, parameters_of
 from treelu.estimators._labels import FittedLabels
+from treelu.estimators._rows import FROM_DTYPE, column_shares, copy_columns, missing_of_numbers
 from treelu.estimators._saved import check_outputs, put_patterns, take_patterns
 from treelu.estimators._trees import column_importances, tree_of
 from treelu.nn import LocallyConstantNetwork, Table
@@ -44,6 +45,7 @@ class NetworkEnsemble(NetworkEstimator):
 
     estimator: Any = None
     _: KW_ONLY
+    categorical_features: Any = FROM_DTYPE
     bootstrap: bool = False
     feature_fraction: float = 1.0
     cv: Any = None
@@ -58,6 +60,7 @@ class NetworkEnsemble(NetworkEstimator):
             for name in ("cv", "n_jobs", "callbacks", "verbose", "random_state")
         },
         "estimator": [None, NetworkEstimator],
+        "categorical_features": SingleNetwork._parameter_constraints["categorical_features"],
         "bootstrap": ["boolean"],
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
@@ -114,9 +117,7 @@ class NetworkEnsemble(NetworkEstimator):
         network = fitted.ensemble.part(number)
         chosen = HyperParameters(network.depth, network.drop_connect)
         patterns = fitted.patterns[number] if fitted.patterns else NO_PATTERNS
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self, name):
-                setattr(member, name, getattr(self, name))
+        copy_columns(self, member)
         member.fitted_ = FittedNetwork(network, fitted.reading, chosen, None, 1, patterns, fitted.spread)
         return member
 
@@ -182,7 +183,11 @@ class SummedEnsemble(NetworkEnsemble):
         X, weight = self._read_piece(X, y, sample_weight)
         known = encoding if fitted is None else fitted.reading.encoding
         X, targets = rows_that_count(X, known.targets(y, weight))
-        reading = Reading.learn(X, known, shared.standardize, shared.missing) if fitted is None else fitted.reading
+        reading = (
+            Reading.learn(X, known, shared.standardize, missing_of_numbers(self, shared.missing))
+            if fitted is None
+            else fitted.reading.joined(X)
+        )
         config = replace(self._config(), n_estimators=1 if fitted is None else len(fitted.ensemble) + 1)
         dataset, (seed,) = Dataset(reading.table(X), targets), draw_seeds(self.random_state, 1)
         self.fitted_ = fit_ensemble(dataset, config, reading, seed, start=fitted, can_hold_out=False)
@@ -238,7 +243,8 @@ class SummedEnsemble(NetworkEnsemble):
         check_is_fitted(self)
         if isinstance(self.fitted_, FittedLabels):
             return np.mean([member.feature_importances_ for member in self.fitted_.estimators], axis=0)
-        return np.mean([column_importances(tree, self.fitted_.spread) for tree in self.trees_], axis=0)
+        shares = np.mean([column_importances(tree, self.fitted_.spread) for tree in self.trees_], axis=0)
+        return column_shares(self, shares)
 
     def _fitted_trees(self, name: str) -> FittedEnsemble:
         check_is_fitted(self)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from treelu.data.dataset import Dataset
 from treelu.data.reading import Reading
-from treelu.data.rows import validated_rows
+from treelu.estimators._rows import read_rows
 from treelu.training import Settings
 from treelu.training.config import NetworkConfig
 
@@ -54,7 +54,7 @@ def eval_rows(estimator: Any, eval_set: Any, reading: Reading, read: Callable[[A
     if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
         raise ValueError("eval_set must be a pair (X_valid, y_valid)")
     try:
-        X = validated_rows(estimator, eval_set[0], missing=reading.missing)
+        X = read_rows(estimator, eval_set[0], missing=reading.missing)
         check_consistent_length(X, eval_set[1])
         return read(X, eval_set[1])
     except ValueError as error:
@@ -81,7 +81,16 @@ def monotonic_signs(estimator: Any, n_columns: int, n_outputs: int) -> NDArray[n
         return None
     if n_outputs > (2 if is_classifier(estimator) else 1):
         raise ValueError("monotonic_cst needs two classes or one target; with more there is no up and down")
-    return np.append(signs, np.zeros(n_columns - len(signs)))
+    encoder = vars(estimator).get("encoder_")
+    if encoder is None:
+        return np.append(signs, np.zeros(n_columns - len(signs)))
+    of_features = np.zeros(n_columns)
+    for name, sign in zip(names, signs.tolist(), strict=True):
+        if sign and name in encoder.places:
+            if encoder.column(name).kind != "number":
+                raise ValueError(f"monotonic_cst: column {name!r} holds no numbers, so that it neither rises nor falls")
+            of_features[encoder.places[name][0]] = sign
+    return of_features
 
 
 @contextmanager

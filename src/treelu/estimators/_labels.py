@@ -16,8 +16,9 @@ from treelu.data.dataset import Dataset
 from treelu.data.encoding import check_label_matrix, class_targets, weigh_classes
 from treelu.data.folds import Folding
 from treelu.data.reading import ClassEncoding, Reading
-from treelu.data.rows import check_same_columns, check_weight, counted_rows, read_folding, validated_rows
+from treelu.data.rows import check_same_columns, check_weight, counted_rows, read_folding
 from treelu.estimators._inputs import eval_rows
+from treelu.estimators._rows import copy_columns, missing_of_numbers, read_rows
 from treelu.nn import Table
 from treelu.training.config import draw_seeds
 from treelu.training.parallel import together
@@ -36,7 +37,7 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     y = check_label_matrix(y)
     before = estimator.__dict__.get("fitted_") if getattr(estimator, "warm_start", False) else None
     names, shared = getattr(estimator, "feature_names_in_", None), estimator._shared()
-    X = validated_rows(estimator, X, first=True, missing=shared.missing)
+    X = read_rows(estimator, X, first=True, missing=shared.missing)
     check_consistent_length(X, y)
     weight = check_weight(sample_weight, X)
     rows = counted_rows(weight)
@@ -44,7 +45,7 @@ def fit_labels(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_set: Any
     if weight is not None and rows is not None:  # rows that do not count must not scale the others
         X, y, weight = X[rows], check_label_matrix(y[rows]), weight[rows]
     encoding = ClassEncoding(np.array([0, 1]), shared.class_weight)
-    reading = Reading.learn(X, encoding, shared.standardize, shared.missing)
+    reading = Reading.learn(X, encoding, shared.standardize, missing_of_numbers(estimator, shared.missing))
     members = _members(estimator, y.shape[1], before if isinstance(before, FittedLabels) else None)
     if isinstance(before, FittedLabels):
         check_same_columns(before.reading, reading, names, getattr(estimator, "feature_names_in_", None))
@@ -89,9 +90,7 @@ def _members(estimator: Any, n_labels: int, before: FittedLabels | None) -> list
     parameters = estimator.get_params(deep=False)
     for member, seed in zip(members, draw_seeds(estimator.random_state, n_labels), strict=True):
         member.set_params(**{**parameters, "n_jobs": None, "random_state": seed})
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(estimator, name):
-                setattr(member, name, getattr(estimator, name))
+        copy_columns(estimator, member)
     return members
 
 

@@ -26,9 +26,10 @@ from treelu.data.blocks import NO_ROWS, BlockRows, MappedRows, Window
 from treelu.data.dataset import Dataset
 from treelu.data.encoding import encode_classes
 from treelu.data.reading import RowWeights
-from treelu.data.rows import refuse_text_columns, validated_rows
+from treelu.data.rows import refuse_text_columns
 from treelu.data.store import RowStore, checked_weight, targets_of
 from treelu.estimators._inputs import monotonic_signs, network_config, read_eval_set
+from treelu.estimators._rows import column_shares, read_rows
 from treelu.training.config import NetworkConfig, draw_seeds
 from treelu.training.continuing import continue_training, finished_on_all_rows, start_from, warn_of_worse
 from treelu.training.pattern_counts import column_importances
@@ -36,6 +37,7 @@ from treelu.training.progress import epoch_bar
 from treelu.training.small.finish import values_of_sums
 from treelu.training.small.fit import chosen_row
 from treelu.training.small.leaves import STRENGTH, LeafSums
+from treelu.tree.observed import Observed
 
 if TYPE_CHECKING:
     from treelu.estimators._base import NetworkEstimator
@@ -67,7 +69,7 @@ def fit_outside_memory(estimator: Any, X: Any, y: Any, sample_weight: Any, eval_
     refuse_folding(estimator.cv, groups)
     if hasattr(estimator, "n_estimators"):
         raise ValueError(f"{type(estimator).__name__} needs its rows in memory: give arrays, or use one network")
-    may_miss = estimator.missing == "indicator"
+    may_miss = estimator.missing != "error"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         return _fit(estimator, rows, eval_set)
 
@@ -148,8 +150,13 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     config, reading = network_config(estimator), fitted.reading
     weights = RowWeights.of(reading.encoding, part.y, part.weight)
 
+    seen = reading  # with the ranges of all rows
+
     def dataset(window: Window) -> Dataset:
-        return weights.dataset(reading, validated_rows(estimator, window.X, missing=reading.missing), *window[1:])
+        nonlocal seen
+        X = read_rows(estimator, window.X, missing=reading.missing)
+        seen = seen.joined(X)
+        return weights.dataset(reading, X, *window[1:])
 
     validation = read_eval_set(estimator, eval_set, reading) or dataset(rows.take(held_out))
     count = n_windows(rows)
@@ -171,6 +178,7 @@ def _fit(estimator: NetworkEstimator, rows: BlockRows, eval_set: Any) -> Network
     estimator.fitted_ = finished_on_all_rows(fitted, network, dataset(part), validation, config)
     if estimator.fitted_ is fitted:
         warn_of_worse()
+    estimator.fitted_ = replace(estimator.fitted_, reading=seen)
     return estimator
 
 
@@ -195,15 +203,15 @@ def leaf_sums_of(estimator: SmallTree, X: Any, y: Any, weight: NDArray[Any] | No
         target = np.eye(len(estimator.classes_))[encode_classes(y, estimator.classes_)[1]]
     else:
         target = np.asarray(y, np.float64).reshape(len(y), -1)
-    tree = estimator.tree_
-    return LeafSums.of(estimator.apply(X) - tree.n_splits, target, weight, tree.n_leaves)
+    tree, rows = estimator.tree_, estimator._rows(X)
+    sums = LeafSums.of(tree.apply(rows) - tree.n_splits, target, weight, tree.n_leaves)
+    return replace(sums, observed=Observed.of(rows, tree.missing))
 
 
 def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
     """`fit` for what `is_outside_memory`."""
     refuse_folding(estimator.cv, groups)
-    refuse_linear_leaves(estimator)
-    may_miss = estimator.missing == "indicator"
+    may_miss = estimator.missing != "error"
     with rows_outside_memory(X, y, sample_weight, are_classes=is_classifier(estimator), may_miss=may_miss) as rows:
         part = rows.sample(SAMPLE_ROWS, np.random.default_rng(draw_seeds(estimator.random_state, 1)[0]))
         estimator.fit(part.X, part.y, sample_weight=part.weight)
@@ -219,14 +227,8 @@ def fit_tree_outside_memory(estimator: SmallTree, X: Any, y: Any, sample_weight:
     return estimator
 
 
-def refuse_linear_leaves(estimator: Any) -> None:
-    """Raise where leaves are more than their means."""
-    if estimator.linear_leaves:
-        raise ValueError("linear_leaves=True needs its rows in memory: give arrays, or leave it out")
-
-
 def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
-    """Give the fitted tree the values and counts of other rows than it was fitted to."""
+    """Give the fitted tree the counts of other rows than it was fitted to, and constant leaves their values."""
     tree, sums, mass = estimator.tree_, total.sums, total.mass
     if is_classifier(estimator) and estimator.class_weight is not None:
         sums = sums * _class_weights(estimator, sums.sum(axis=0))
@@ -234,10 +236,15 @@ def set_leaf_values(estimator: SmallTree, total: LeafSums) -> None:
     unit = mass.sum() / total.counts.sum()  # the strength is a number of rows
     strength = STRENGTH if isinstance(estimator.shrinkage, str) else float(estimator.shrinkage)
     signs = monotonic_signs(estimator, tree.n_features, sums.shape[1])
-    values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
-    estimator.tree_ = replace(tree, values=values).with_leaf_counts(total.counts, mass)
+    values = tree.values
+    if tree.leaf_weights is None:
+        values = values_of_sums(tree, sums / unit, mass / unit, strength, is_classifier(estimator), signs)
+    observed = (
+        tree.observed if total.observed is None or tree.observed is None else tree.observed.joined(total.observed)
+    )
+    estimator.tree_ = replace(tree, values=values, observed=observed).with_leaf_counts(total.counts, mass)
     estimator.path_trees_[chosen_row(estimator.path_)] = estimator.tree_
-    estimator.feature_importances_ = column_importances(estimator.tree_)
+    estimator.feature_importances_ = column_shares(estimator, column_importances(estimator.tree_))
 
 
 def _class_weights(estimator: Any, mass: NDArray[np.float64]) -> NDArray[np.float64]:

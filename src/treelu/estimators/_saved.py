@@ -14,7 +14,9 @@ from sklearn.base import BaseEstimator, is_classifier
 from treelu.data.reading import ClassEncoding, Reading, ValueEncoding
 from treelu.estimators._labels import FittedLabels
 from treelu.estimators._output_methods import SaveMixin
-from treelu.estimators._trees import column_importances, missing_of
+from treelu.estimators._rows import column_shares
+from treelu.estimators._rows import n_features as n_features_of
+from treelu.estimators._trees import column_importances, columns_of, missing_of
 from treelu.nn.patterns import BITS_A_WORD, n_words
 from treelu.nn.saved import describe_network, restore_network
 from treelu.training import History
@@ -34,7 +36,8 @@ from treelu.training.small.fit import chosen_row
 from treelu.training.small.selection import COLUMNS
 from treelu.training.stream import Stream
 from treelu.tree.missing import MissingValues
-from treelu.tree.saved import describe_tree, restore_tree
+from treelu.tree.saved import describe_tree, put_observed, restore_tree, take_observed
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     from treelu.persistence.values import ArrayReader, ArrayWriter, Fields
@@ -54,6 +57,7 @@ class NetworkState(SaveMixin, BaseEstimator):
         fitted = self.fitted_
         put_scaling(fitted.reading.scaling, arrays.under("scaling"))
         put_missing(fitted.reading.missing, arrays)
+        put_observed(fitted.reading.observed, arrays)
         if isinstance(fitted, FittedLabels):
             members = enumerate(fitted.estimators)
             return {"members": [describe(member, arrays.under(f"member{i}")) for i, member in members]}
@@ -64,19 +68,20 @@ class NetworkState(SaveMixin, BaseEstimator):
 
     def _load_state(self, fields: Fields, arrays: ArrayReader, restore: Restore) -> None:
         """The inverse of `_state`, for an estimator with its parameters set; an error where a part does not fit."""
-        shared, n_features = self._shared(), int(self.n_features_in_)
-        missing = take_missing(shared.missing, n_features, fields, arrays)
+        shared, n_features = self._shared(), n_features_of(self)
+        missing = take_missing(shared.missing, n_features, fields, arrays, columns_of(self))
         n_columns = n_features if missing is None else missing.n_columns
         scaling = take_scaling(arrays.under("scaling"), n_columns)
+        observed = take_observed(arrays, n_columns)
         if "members" in fields:
             described = enumerate(fields.inners("members"))
             members = [restore(member, arrays.under(f"member{i}")) for i, member in described]
             self._check_labels(members, fields)
             encoding: Any = ClassEncoding(np.array([0, 1]), shared.class_weight)
-            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing))
+            self.fitted_ = FittedLabels(members, Reading(encoding, scaling, missing, observed))
             return
         encoding = _restore_encoding(self, fields, arrays)
-        reading = Reading(encoding, scaling, missing)
+        reading = Reading(encoding, scaling, missing, observed)
         history = restore_history(fields.inner("history")) if "history" in fields else None
         self.fitted_ = self._load_model(fields, arrays, reading, history, arrays.floats("spread", n_columns))
 
@@ -156,6 +161,7 @@ def restore_fitted_network(
 
 _STEPS = ("leaves", "terms", "score", "std_error")
 _DECIDE = ("loss", "loss_difference", "difference_std_error", "eligible")  # not written by version 0.1
+_LEAVES = ("leaf_terms", "numbers")  # since trees may have linear leaves
 
 
 class PathState:
@@ -165,9 +171,11 @@ class PathState:
         estimator: Any = self
         put_missing(missing_of(estimator), arrays)
         path = estimator.path_
-        trees = enumerate(replace(tree, missing=None) for tree in estimator.path_trees_)  # the estimator has it
+        trees = enumerate(
+            replace(tree, missing=None, columns=None) for tree in estimator.path_trees_
+        )  # the estimator has it
         return {
-            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE)},
+            "path": {name: describe_numbers(path[name].tolist()) for name in (*_STEPS, *_DECIDE, *_LEAVES)},
             "starts": path["start"].tolist(),
             "chosen": chosen_row(path),
             "trees": [describe_tree(tree, arrays.under(f"step{i}")) for i, tree in trees],
@@ -177,29 +185,32 @@ class PathState:
         import pandas as pd
 
         estimator: Any = self
-        missing = take_missing(estimator.missing, int(estimator.n_features_in_), fields, arrays)
+        missing = take_missing(estimator.missing, n_features_of(estimator), fields, arrays, columns_of(estimator))
         if missing is not None:
             estimator.missing_values_ = missing
-        n_columns = int(estimator.n_features_in_) if missing is None else missing.n_columns
+        n_columns = n_features_of(estimator) if missing is None else missing.n_columns
         described = enumerate(fields.inners("trees"))
         trees = [restore_tree(tree, arrays.under(f"step{i}")) for i, tree in described]
         path = fields.inner("path")
-        names = (*_STEPS, *(name for name in _DECIDE if name in path))
+        names = (*_STEPS, *(name for name in (*_DECIDE, *_LEAVES) if name in path))
         columns = restore_numbers(path, names)
         starts, chosen = fields.texts("starts"), fields.whole("chosen")
         fits = all(tree.n_features == n_columns and tree.is_classifier == is_classifier(estimator) for tree in trees)
         if not fits or not chosen < len(trees) or {len(trees)} != {len(column) for column in (*columns, starts)}:
             raise fields.error("the trees do not belong to this estimator")
-        trees = [replace(tree, missing=missing_of(estimator)) for tree in trees]
+        trees = [replace(tree, missing=missing_of(estimator), columns=columns_of(estimator)) for tree in trees]
         table = pd.DataFrame(dict(zip(names, columns, strict=True)), dtype=np.float64)
         table["chosen"], table["start"] = np.arange(len(trees)) == chosen, starts
         table = table.reindex(columns=COLUMNS)
         table["eligible"] = table["eligible"].fillna(table["chosen"].astype(np.float64))
-        table = table.astype({"leaves": np.int64, "terms": np.int64, "eligible": bool})
+        table["leaf_terms"] = table["leaf_terms"].fillna(0)
+        table["numbers"] = table["numbers"].fillna(pd.Series([numbers_to_read(tree) for tree in trees]))
+        whole = dict.fromkeys(("leaves", "terms", "leaf_terms", "numbers"), np.int64)
+        table = table.astype({**whole, "eligible": bool})
         estimator.path_, estimator.path_trees_, estimator.tree_ = table, trees, trees[chosen]
         if estimator.tree_.n_samples is None and estimator.tree_.weighted_n_samples is None:
             raise fields.error("the tree has no counts of rows")
-        estimator.feature_importances_ = column_importances(estimator.tree_)
+        estimator.feature_importances_ = column_shares(estimator, column_importances(estimator.tree_))
         if estimator.tree_.is_classifier:
             estimator.classes_ = estimator.tree_.classes
 
@@ -214,13 +225,17 @@ def put_missing(missing: MissingValues | None, arrays: ArrayWriter) -> None:
         arrays.put("missing_gaps", missing.gaps)
 
 
-def take_missing(given: str, n_features: int, fields: Fields, arrays: ArrayReader) -> MissingValues | None:
-    """The inverse of `put_missing`, for an estimator whose parameter `missing` is given."""
-    if (given == "indicator") != arrays.has("missing_gaps"):
+def take_missing(
+    given: str, n_features: int, fields: Fields, arrays: ArrayReader, columns: Any = None
+) -> MissingValues | None:
+    """The inverse of `put_missing`, for an estimator whose parameter `missing` is given; columns fill their own."""
+    if columns is not None and not arrays.has("missing_gaps"):
+        return None
+    if given != "auto" and (given == "indicator") != arrays.has("missing_gaps"):
         raise fields.error(f"missing={given!r} does not fit what was learned of missing values")
     if not arrays.has("missing_gaps"):
         return None
-    fills = arrays.floats("missing_means", n_features)
+    fills = arrays.floats("missing_means", n_features, gaps=given == "auto")
     gaps = arrays.integers("missing_gaps", None)
     if len(gaps) and not 0 <= gaps.min() <= gaps.max() < n_features:
         raise fields.error("missing_gaps names features that are not there")
@@ -291,10 +306,10 @@ def restore_stream(
 
 def _rows(fields: Fields, arrays: ArrayReader, n_rows: int, estimator: Any) -> Any:
     """The features, dense or CSR; NaN where the estimator takes it."""
-    dtype, width = fields.text("dtype"), int(estimator.n_features_in_)
+    dtype, width = fields.text("dtype"), n_features_of(estimator)
     if dtype not in _FLOATS:
         raise fields.error(f"rows of {dtype!r} are not known")
-    gaps = estimator.missing == "indicator"
+    gaps = estimator.missing != "error"
     if not arrays.has("starts"):
         return arrays.floats("rows", n_rows, width, dtype=np.dtype(dtype), gaps=gaps)
     values = arrays.floats("entries", None, dtype=np.dtype(dtype), gaps=gaps)

@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu.convert import network_to_tree
 from treelu.estimators._output_methods import MOST_LEAVES
+from treelu.estimators._rows import column_shares, feature_names
 from treelu.nn.patterns import unpack_codes
+from treelu.tables.encoder import TableEncoder
 from treelu.training.fit import FittedNetwork
 from treelu.training.hyper_parameters import MAX_DEPTH
 from treelu.training.pattern_counts import column_importances, node_counts
@@ -92,12 +94,13 @@ class TreeMixin:
             return np.mean([member.feature_importances_ for member in fitted.estimators], axis=0)
         depth = fitted.network.depth
         if depth <= MAX_DEPTH:
-            return column_importances(self.tree_, fitted.spread)
+            return column_shares(self, column_importances(self.tree_, fitted.spread))
         patterns, order = np.unique(unpack_codes(fitted.patterns.codes, depth), axis=0, return_index=True)
         network: Any = fitted.network
         tree = network_to_tree(network, patterns=patterns, **self._tree_settings())
         counts = node_totals(tree.children, fitted.patterns.counts[order].astype(np.float64))
-        return column_importances(replace(tree, n_samples=counts, missing=missing_of(self)), fitted.spread)
+        tree = replace(tree, n_samples=counts, missing=missing_of(self), columns=columns_of(self))
+        return column_shares(self, column_importances(tree, fitted.spread))
 
 
 def tree_of(estimator: Any, network: Any, spread: NDArray[np.float64], visited_by: Any = None) -> ObliqueTree:
@@ -109,15 +112,22 @@ def tree_of(estimator: Any, network: Any, spread: NDArray[np.float64], visited_b
         max_depth=MAX_DEPTH,
         **estimator._tree_settings(),
     )
-    return replace(tree, spreads=spread, missing=missing_of(estimator))
+    observed = estimator.fitted_.reading.observed
+    return replace(
+        tree, spreads=spread, observed=observed, missing=missing_of(estimator), columns=columns_of(estimator)
+    )
 
 
 def tree_features(estimator: Any) -> list[str] | None:
     """Names of the features that a tree reads: the raw ones, and indicators of missing values."""
-    names = getattr(estimator, "feature_names_in_", None)
-    names = None if names is None else [str(name) for name in names]
+    names = feature_names(estimator)
     missing = missing_of(estimator)
     return names if missing is None else missing.names(names)
+
+
+def columns_of(estimator: Any) -> TableEncoder | None:
+    """The encoding of the columns of a data frame that an estimator was fitted to; None for numbers."""
+    return vars(estimator).get("encoder_")
 
 
 def missing_of(estimator: Any) -> MissingValues | None:

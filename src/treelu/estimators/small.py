@@ -16,27 +16,27 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from treelu.data.encoding import check_class_weight, encode_classes, refuse_invalid_targets, weigh_classes
+from treelu.data.reading import learned_missing
 from treelu.data.rows import (
     check_weight,
     counted_rows,
     read_folding,
     summable,
     tags_of_missing,
-    validated_rows,
     warn_of_few_rows,
 )
 from treelu.data.spread import Matrix
 from treelu.estimators._inputs import monotonic_signs, parameters_of, unchanged_by_failure
 from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
+from treelu.estimators._rows import FROM_DTYPE, column_shares, missing_of_numbers, read_rows
 from treelu.estimators._saved import PathState
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
-from treelu.estimators._trees import missing_of, tree_features
+from treelu.estimators._trees import columns_of, missing_of, tree_features
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
-from treelu.tree.missing import MissingValues
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -48,15 +48,18 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         "max_depth": [None, Interval(Integral, 1, None, closed="left")],
         "max_terms": [None, Interval(Integral, 1, None, closed="left")],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "leaves": [StrOptions({"auto", "constant", "linear"})],
         "selection": [StrOptions({"smallest", "best", "largest"})],
         "shrinkage": [StrOptions({"auto"}), Interval(Real, 0, None, closed="left")],
         "n_updates": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "monotonic_cst": [None, "array-like", dict],
         "round_weights": [None, Interval(Real, 0, 1, closed="both")],
         "teacher": [StrOptions({"auto"}), None, HasMethods(["fit", "predict"])],
-        "missing": [StrOptions({"error", "indicator"})],
+        "missing": [StrOptions({"auto", "error", "indicator"})],
+        "categorical_features": ["array-like", StrOptions({FROM_DTYPE})],
         "cv": ["cv_object"],
         "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
@@ -64,15 +67,18 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     max_depth: int | None = None
     max_terms: int | None = None
     min_samples_leaf: int = 2
+    leaves: str = "auto"
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
-    round_weights: float | None = None
+    round_weights: float | None = 0.0
     monotonic_cst: Any = None
     teacher: Any = "auto"
-    missing: str = "error"
+    missing: str = "auto"
+    categorical_features: Any = FROM_DTYPE
     cv: Any = None
     n_jobs: int | None = None
+    verbose: bool | int = False
     random_state: Any = None
     linear_leaves: ClassVar[bool] = False  # a parameter of the regressor
 
@@ -102,19 +108,30 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         self
         """
         with unchanged_by_failure(self):
-            if self.linear_leaves and self.monotonic_cst is not None:
-                raise ValueError("linear_leaves=True and monotonic_cst cannot be combined; leave one out")
+            leaves = self._kind_of_leaves()
             if is_outside_memory(X):
                 return fit_tree_outside_memory(self, X, y, sample_weight, groups)
             data, labels = self._read(X, y, sample_weight, groups)
             seed = draw_seeds(self.random_state, 1)[0]
-            config = SmallTreeConfig(**parameters_of(self, SmallTreeConfig))
+            given = {**parameters_of(self, SmallTreeConfig), "leaves": leaves}
+            config = SmallTreeConfig(**given, title=type(self).__name__)
             self._set_fitted(fit_small_tree(data, config, seed, **labels))
             return self
 
+    def _kind_of_leaves(self) -> str:
+        """`leaves` of the configuration: `linear_leaves=True` of the regressor is another word for "linear"."""
+        if self.linear_leaves and self.leaves == "constant":
+            raise ValueError("leaves='constant' and linear_leaves=True contradict each other; leave one out")
+        leaves = "linear" if self.linear_leaves else self.leaves
+        if leaves == "linear" and self.monotonic_cst is not None:
+            raise ValueError(
+                "leaves='linear' and monotonic_cst cannot be combined; leaves='auto' takes constant leaves there"
+            )
+        return leaves
+
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
-        X = validated_rows(self, X, first=True, missing=self.missing, dtype=np.float64, ensure_min_samples=2)
+        X = read_rows(self, X, first=True, missing=self.missing, dtype=np.float64, ensure_min_samples=2)
         refuse_invalid_targets(y, are_classes=is_classifier(self))
         y = check_array(y, ensure_2d=False, input_name="y", **self._targets)
         if len(y) != X.shape[0]:
@@ -127,14 +144,16 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
             X, y, weight = X[rows], y[rows], np.minimum(weight[rows], 1.0)
             kept = counted_rows(weight)
         self.__dict__.pop("missing_values_", None)
-        if self.missing == "indicator":
-            self.missing_values_ = MissingValues.of(X if kept is None else X[kept])
-            X = self.missing_values_.fill(X)
+        missing = learned_missing(X if kept is None else X[kept], missing_of_numbers(self, self.missing))
+        if missing is not None:
+            self.missing_values_ = missing
+            X = missing.fill(X)
         warn_of_few_rows(X.shape[0])
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
-        labels |= {"feature_names": tree_features(self), "missing": missing_of(self)}
-        group = None if missing_of(self) is None else self.missing_values_.sources
+        labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
+        learned: Any = columns_of(self) or missing_of(self)
+        group = None if learned is None else learned.sources
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     @abstractmethod
@@ -145,13 +164,13 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
 
     def _set_fitted(self, fitted: FittedTree) -> None:
         self.path_, self.path_trees_ = fitted.path, fitted.trees
-        self.tree_, self.feature_importances_ = fitted.tree, fitted.importances
+        self.tree_, self.feature_importances_ = fitted.tree, column_shares(self, fitted.importances)
 
     def _rows(self, X: Any) -> Matrix:
         """Validated rows without missing values, for the fitted tree."""
         check_is_fitted(self)
         missing = missing_of(self)
-        X = validated_rows(self, X, missing=missing, dtype=np.float64)
+        X = read_rows(self, X, missing=missing, dtype=np.float64)
         return X if missing is None else missing.fill(X)
 
     def __sklearn_tags__(self) -> Tags:
@@ -180,14 +199,24 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         The most features in a split; 1 is an ordinary tree. None: any number, and as few as are needed.
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
+    leaves : {"auto", "constant", "linear"}
+        What the leaves hold.
+
+        - "constant": class frequencies.
+        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` features:
+          logistic or softmax regression, with slopes that all leaves share or that are shrunk towards those of the
+          parent.
+        - "auto": whichever has the least held-out log-loss for its numbers to read; constant with `monotonic_cst`.
     selection : {"smallest", "best", "largest"}
         Which size on the path is taken.
 
-        - "best": the one with the least cross-validated loss, of equals the one with the fewest numbers to read,
-          ``(leaves - 1) * terms + leaves``.
+        - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
+          weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most two standard errors of the difference; this tolerance is at least 0.005, and at most 0.01
-          or 4 % of the best loss, whichever is larger.
+          higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
+          or 2 % of the best loss, whichever is larger.
+
+          Neither takes a size whose accuracy (R²) is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows the class frequencies of an ancestor count for in the probabilities of a leaf; "auto" chooses it
@@ -196,7 +225,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     n_updates : "auto" or int
         Updates of a training from the start.
     round_weights : float, optional
-        Round weights to as few digits as send at most this share of the training rows to another leaf; None: do not.
+        Round the weights of splits to as few digits as send at most this share of the training rows to another leaf.
+        0.0, the default: no row; what is shown is what the tree computes with. None: do not round.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
         1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
         elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two
@@ -216,6 +246,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         if `fit` is given `groups`.
     n_jobs : int, optional
         Threads; None for one, -1 for all processors. The result does not depend on it.
+    verbose : bool
+        Print what is compared: each candidate and its held-out loss, the sizes, and the choice.
     random_state : int, RandomState or None
 
     Attributes
@@ -227,8 +259,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
         - `leaves`, `terms`: leaves, and the most terms of a split: of the chosen row those of `tree_`, of others those
           of the folds' trees in the median
+        - `leaf_terms`: features in the formulas of linear leaves; 0 for constant ones
+        - `numbers`: numbers to read in the folds' trees, in the median
         - `score`, `std_error`: accuracy and its standard error
-        - `loss`: half the error rate and half the Brier score (summed over the classes)
+        - `loss`: log-loss
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
         - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
         - `start`: where its training started ("scores": one linear model, followed as it is)
@@ -275,14 +309,14 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
 
     Parameters
     ----------
-    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, cv, n_jobs, random_state
+    max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
+monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
     linear_leaves : bool
-        A linear function of the features in each leaf instead of a constant, drawn to that of the leaf's ancestors by
-        `shrinkage`; the size is chosen for that. Where the tree learns from the teacher, these functions do too, and
-        are drawn a tenth as much. The regions of small locally linear networks are compared with trained splits
-        (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
+        The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
+        towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the
+        teacher, these functions do too, and are shrunk a tenth as much. The regions of small locally linear networks
+        are compared with trained splits (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
 
     Attributes
     ----------

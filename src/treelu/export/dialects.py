@@ -38,6 +38,9 @@ class Dialect:
         Whether there is certain to be a function ``exp``.
     max_terms : int
         The longest sum that its parser takes.
+    typed : bool
+        Whether columns of numbers are known to hold numbers; otherwise SQLite, whose columns hold values of any type,
+        reads texts of numbers as the training table's were read.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Dialect:
     has_nan: bool = False
     exp: bool = True
     max_terms: int = 100_000
+    typed: bool = False
 
     def identifier(self, name: str) -> str:
         """A name in quotes."""
@@ -89,7 +93,7 @@ class Dialect:
                 raise ValueError(f"dates ({column.name[:60]!r}) have no plain SQL; choose sqlite, duckdb or postgresql")
             moment = self._spelled_date(reference) if column.format == COMPACT_DATE else reference
             return _sqlite_date(moment, column) if self.name == "sqlite" else f"CAST({moment} AS TIMESTAMP)"
-        if self.name == "sqlite":
+        if self.name == "sqlite" and not self.typed:
             return _sqlite_number(reference, column)
         number = f"CAST({reference} AS {self.double})"
         return f"NULLIF({number}, CAST('NaN' AS {self.double}))" if self.has_nan else number

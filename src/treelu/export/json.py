@@ -17,8 +17,13 @@ back to the same float64.
 - ``n_samples``: null, or the number of rows that reach each node, one per node
 - ``weighted_n_samples``: only where it is not the number of rows, their total weight, one per node
 - ``spreads``: null or missing where not known, or the standard deviation of each feature over the training rows
+- ``observed``: only where known what the training rows held, an object with ``low`` and ``high``, the range of each
+  feature (null where not known), ``integers``, whether all its values were, and ``groups``, lists of the features of
+  one-hot groups
 - ``missing``: only where the tree accepts missing values, an object with ``fills``, what fills a missing value of each
   column (null where it is an error), and ``gaps``, the columns whose indicators (1 where missing) are the last features
+- ``columns``: only where the features were made of the columns of a data frame, how each column was: see
+  :meth:`treelu.tables.TableEncoder.to_dict`
 - ``notes``: list of strings, what was done to the tree and what that kept exact
 """
 
@@ -34,12 +39,17 @@ from scipy import sparse
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import MAX_FEATURES, MAX_UNSTORED, NODE_COUNTS, csr_from_parts
+from treelu.tree.columns import FrameColumns, columns_from_dict
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 
 FORMAT, VERSION = "treelu.tree", 1
 _ARRAYS = ("biases", "children", "values", "leaf_weights", "classes", *NODE_COUNTS, "spreads")
-_FIELDS = ("format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "missing", "notes")
-_OPTIONAL = ("spreads", "weighted_n_samples", "missing")  # trees written by 0.1 do not have them
+_FIELDS = (
+    "format", "version", "n_features", "feature_names", "link", "weights", *_ARRAYS, "observed", "missing", "columns",
+    "notes",
+)  # fmt: skip
+_OPTIONAL = ("spreads", "weighted_n_samples", "observed", "missing", "columns")  # trees written by 0.1 do not have them
 
 
 def to_dict(tree: ObliqueTree) -> dict[str, Any]:
@@ -69,7 +79,9 @@ def _fields(tree: ObliqueTree, without: Collection[str] = ()) -> dict[str, Any]:
         "link": tree.link,
         "weights": None if "weights" in without else _to_list(weights),
         **{name: None if name in without else _to_list(getattr(tree, name)) for name in _ARRAYS if name not in absent},
+        **({} if tree.observed is None else {"observed": _observed_to_dict(tree.observed)}),
         **({} if tree.missing is None else {"missing": _missing_to_dict(tree.missing)}),
+        **({} if tree.columns is None else {"columns": tree.columns.to_dict()}),
         "notes": list(tree.notes),
     }
 
@@ -125,7 +137,9 @@ def from_dict(data: dict[str, Any]) -> ObliqueTree:
         **arrays,
         link=data["link"],
         feature_names=None if names is None else tuple(names),
+        observed=_observed(data.get("observed")),
         missing=_missing(data.get("missing")),
+        columns=_columns(data.get("columns")),
         notes=tuple(notes),
     )
 
@@ -152,6 +166,34 @@ def _to_list(array: np.ndarray | sparse.csr_array | None) -> Any:
     return {name: getattr(array, name).tolist() for name in ("indptr", "indices", "data")}
 
 
+def _observed_to_dict(observed: Observed) -> dict[str, Any]:
+    ends = {name: [end if math.isfinite(end) else None for end in getattr(observed, name).tolist()]
+            for name in ("low", "high")}  # fmt: skip
+    return {**ends, "integers": observed.integers.tolist(), "groups": [list(group) for group in observed.groups]}
+
+
+def _observed(observed: Any) -> Observed | None:
+    """The field `observed`; whether it fits the tree is checked by the tree."""
+    if observed is None:
+        return None
+    names = {"low", "high", "integers", "groups"}
+    if not isinstance(observed, dict) or set(observed) != names:
+        raise ValueError(f"observed must be an object with the keys {', '.join(sorted(names))}, got {observed!r:.100}")
+    low, high, integers, groups = (observed[name] for name in ("low", "high", "integers", "groups"))
+    if not all(isinstance(ends, list) and all(type(end) in (int, float, type(None)) for end in ends)
+               for ends in (low, high)):  # fmt: skip
+        raise ValueError("observed.low and observed.high must be lists of numbers or nulls")
+    if not isinstance(integers, list) or not all(type(one) is bool for one in integers):
+        raise ValueError("observed.integers must be a list of true and false")
+    if not isinstance(groups, list) or not all(
+        isinstance(group, list) and all(type(j) is int for j in group) for group in groups
+    ):
+        raise ValueError("observed.groups must be lists of feature numbers")
+    first, last = (np.array([infinite if end is None else end for end in given], np.float64)
+                   for given, infinite in ((low, -np.inf), (high, np.inf)))  # fmt: skip
+    return Observed(first, last, np.array(integers, dtype=bool), tuple(map(tuple, groups)))
+
+
 def _missing_to_dict(missing: MissingValues) -> dict[str, Any]:
     fills = [None if math.isnan(value) else value for value in missing.fills.tolist()]
     return {"fills": fills, "gaps": missing.gaps.tolist()}
@@ -169,6 +211,16 @@ def _missing(missing: Any) -> MissingValues | None:
         raise ValueError("missing.fills must be a list of numbers or nulls, missing.gaps one of column numbers")
     filled = np.array([math.nan if value is None else value for value in fills], np.float64)
     return MissingValues(filled, np.array(gaps, np.int64))
+
+
+def _columns(columns: Any) -> FrameColumns | None:
+    """The field `columns`; a ValueError where it is no encoding of columns."""
+    if columns is None:
+        return None
+    try:
+        return columns_from_dict(columns)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"columns must be those of TableEncoder.to_dict: {error!r}") from None
 
 
 def _weights(weights: Any, n_features: int) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.export.program import tree_program
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense, node_scores
 
@@ -49,6 +50,10 @@ def to_onnx(
     >>> session.run(None, {"X": np.array([[0, 0], [0, 1]], dtype=np.float32)})[0]
     array([[4.  ], [0.25]], dtype=float32)
     """
+    if tree.columns is not None:
+        from treelu.export.onnx_program import program_to_onnx
+
+        return program_to_onnx(tree_program(tree), path, dtype=dtype)
     onnx = _import_onnx()
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r}")
@@ -174,17 +179,17 @@ def _products(graph: _Graph, weights: str, rows: str, numbers: NDArray[np.float6
     return graph.node("Where", graph.node("Equal", weights, null), null, products)
 
 
-def _sum_terms(graph: _Graph, products: str) -> str:
-    """The sum over the features of (rows, features).
+def _sum_terms(graph: _Graph, products: str, axis: int = 1) -> str:
+    """The sum over the features, the last axis, of (rows, features) or (rows, outputs, features).
 
     In float64 from the first feature to the last, the order in which the tree itself adds, so that a row on a boundary
     takes the same side: ReduceSum is free to take any order, CumSum adds one after another.
     """
     if graph.dtype == np.float32:
-        return graph.node("ReduceSum", products, graph.constant(np.array([1]), "features_axis"), keepdims=0)
+        return graph.node("ReduceSum", products, graph.constant(np.array([axis]), f"axis_{axis}"), keepdims=0)
     first = graph.constant(np.array(0), "first_axis")
     last = graph.constant(np.array([-1]), "last_feature")
-    sums = graph.node("CumSum", graph.node("Transpose", products, perm=[1, 0]), first)
+    sums = graph.node("CumSum", graph.node("Transpose", products, perm=[axis, *range(axis)]), first)
     total = graph.node("Gather", sums, last, axis=0)
     return graph.node("Squeeze", total, graph.constant(np.array([0]), "outer_axis"))
 
@@ -199,8 +204,7 @@ def _leaf_scores(graph: _Graph, tree: ObliqueTree, leaf: str, lost: str | None) 
     forms = graph.node("Gather", graph.constant(tree.leaf_weights, "leaf_weights"), leaf)  # (rows, outputs, features)
     rows = graph.node("Unsqueeze", graph.rows, graph.constant(np.array([1]), "outputs_axis"))
     products = _products(graph, forms, rows, tree.leaf_weights)
-    last = graph.constant(np.array([2]), "last_axis")
-    linear = graph.node("ReduceSum", products, last, keepdims=0)
+    linear = _sum_terms(graph, products, axis=2)
     null, axis = graph.constant(np.array(0.0), "zero"), graph.constant(np.array([1]), "outputs_axis")
     lost = graph.node("ReduceSum", graph.node("Mul", linear, null), axis)  # NaN for all outputs where one is not finite
     return graph.node("Add", scores, graph.node("Add", linear, lost))

@@ -313,8 +313,8 @@ def _on_features(tree: ObliqueTree, used: list[int]) -> ObliqueTree:
     weights: Any = tree.weights
     leaf_weights = None if tree.leaf_weights is None else tree.leaf_weights[:, :, used]
     spreads = None if tree.spreads is None else tree.spreads[used]
-    parts = {"weights": weights[:, used], "leaf_weights": leaf_weights, "spreads": spreads}
-    return replace(tree, **parts, feature_names=None, missing=None)
+    parts = {"weights": weights[:, used], "leaf_weights": leaf_weights, "spreads": spreads, "observed": None}
+    return replace(tree, **parts, feature_names=None, missing=None, columns=None)
 
 
 def as_program(model: ObliqueTree | Program, name: str | None = None, trained: str | None = None) -> Program:
@@ -332,7 +332,8 @@ def tree_program(
 ) -> Program:
     """A tree, or several that answer together, as a program on the trees' own features.
 
-    Of trees that accept missing values, on the columns from which these are filled.
+    Of trees that accept missing values, on the columns from which these are filled; of trees that were fitted to a
+    data frame, on its columns.
 
     Examples
     --------
@@ -352,10 +353,21 @@ def tree_program(
     first = several[0]
     if combine == "vote" and any(tree.leaf_weights is not None for tree in several):
         raise ValueError("combine='vote' needs trees with constant leaves; these are linear")
-    features = _numbers(first.n_features, first.missing)
-    columns = tuple(Column(first.feature_name(place)) for place in range(first.n_features - _n_indicators(first)))
-    several = tuple(replace(tree, missing=None) for tree in several)
+    if first.columns is not None:
+        columns, features = recipes_of(first.columns)
+        several = tuple(replace(tree, columns=None, feature_names=None) for tree in several)
+    else:
+        features = _numbers(first.n_features, first.missing)
+        columns = tuple(Column(first.feature_name(place)) for place in range(first.n_features - _n_indicators(first)))
+        several = tuple(replace(tree, missing=None) for tree in several)
     return Program(columns, features, (Part(several, output_names(first), combine),), name, trained)
+
+
+def recipes_of(columns: Any) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+    """The columns of a data frame and a tree's features of them; a number that no training row missed is refused."""
+    from treelu.export.columns import column_recipes
+
+    return column_recipes(columns, fill_unseen=False)
 
 
 def _numbers(n_features: int, missing: MissingValues | None) -> tuple[Feature, ...]:
@@ -396,9 +408,11 @@ def estimator_program(estimator: Any, *, name: str = "tree", trained: str = "") 
     for number, member in enumerate(members or [estimator]):
         trees, combine = estimator_trees(member)
         names = output_names(trees[0]) if members is None else (f"probability_{number}",)
-        missing = trees[0].missing
-        trees = tuple(replace(tree, feature_names=None, missing=None) for tree in trees)
+        missing, frame = trees[0].missing, trees[0].columns
+        trees = tuple(replace(tree, feature_names=None, missing=None, columns=None) for tree in trees)
         parts.append(Part(trees, names, combine, None if members is None else 1))
+    if frame is not None:
+        return Program(*recipes_of(frame), tuple(parts), name, trained)
     given = getattr(estimator, "feature_names_in_", [f"x{place}" for place in range(estimator.n_features_in_)])
     columns = tuple(Column(str(column)) for column in given)
     return Program(columns, _numbers(len(columns), missing), tuple(parts), name, trained)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from treelu.export.dialects import DIALECTS, NO_DATE, Dialect
@@ -39,6 +39,7 @@ def to_sql(
     table: str | Sequence[str] = "data",
     keep: Sequence[str] = (),
     self_test: bool = False,
+    typed: bool = False,
     name: str | None = None,
     trained: str | None = None,
 ) -> str:
@@ -59,6 +60,9 @@ def to_sql(
         Columns of the table that stand before the answers, such as its key.
     self_test : bool
         Instead, a query on example rows: the number of those that are not answered as expected.
+    typed : bool
+        Columns of numbers hold numbers only (INTEGER, REAL), as they always do in the other databases. The query of
+        SQLite is then as short as theirs; a text in such a column would count as the number that it begins with, or 0.
     name, trained : str, optional
         For the header: what it is called, and the day of training.
 
@@ -76,7 +80,9 @@ def to_sql(
     """
     whole = as_program(model, name, trained)
     program = whole.compacted()
-    query = _Query(program, _dialect(dialect), {number: f"c{number}" for number in program.used_columns})
+    query = _Query(
+        program, replace(_dialect(dialect), typed=typed), {number: f"c{number}" for number in program.used_columns}
+    )
     text = query.self_test() if self_test else query.select([table] if isinstance(table, str) else table, keep)
     return "\n".join([*(f"-- {line}" for line in header(whole)), text])
 

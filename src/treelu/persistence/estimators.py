@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from treelu import estimators
 from treelu.persistence.values import ArrayReader, ArrayWriter, Fields, ModelFileError
+from treelu.tables.encoder import TableEncoder
 from treelu.training import Settings
 from treelu.training.settings import NAMES
 from treelu.tree.check import MAX_FEATURES
@@ -43,6 +44,9 @@ def describe_estimator(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
         names = getattr(model, "feature_names_in_", None)
         described["n_features"] = int(model.n_features_in_)
         described["feature_names"] = None if names is None else [str(name) for name in names]
+        if "encoder_" in vars(model):
+            described["columns"] = model.encoder_.to_dict()
+            described["column_notes"] = list(getattr(model, "column_notes_", ()))
     return {**described, **model._state(arrays, describe_estimator)}
 
 
@@ -67,6 +71,9 @@ def restore_estimator(fields: Fields, arrays: ArrayReader) -> Any:
             if len(names) != estimator.n_features_in_:
                 raise fields.error(f"there must be {estimator.n_features_in_} feature names")
             estimator.feature_names_in_ = np.array(names, dtype=object)
+    if "columns" in fields:
+        estimator.encoder_ = TableEncoder.from_dict(fields.any("columns"))
+        estimator.column_notes_ = tuple(fields.texts("column_notes"))
     estimator._load_state(fields, arrays, restore_estimator)
     return estimator
 

@@ -290,7 +290,13 @@ def _describe(model: Any, arrays: ArrayWriter) -> dict[str, Any]:
             **model.to_dict(),
             "estimator": _describe(model.estimator, arrays.under("estimator")),
             "trees": [describe_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(model.trees)],
-            "carts": [describe_tree(tree, arrays.under(f"cart{k}")) for k, tree in enumerate(model.carts)],
+            "baselines": [
+                [
+                    {"name": name, **describe_tree(tree, arrays.under(f"baseline{k}_{i}"))}
+                    for i, (name, tree) in enumerate(named.items())
+                ]
+                for k, named in enumerate(model.baselines)
+            ],
         }
     from treelu.persistence.estimators import describe_estimator
 
@@ -302,17 +308,28 @@ def _restore(fields: Fields, arrays: ArrayReader) -> Any:
     if kind == "ObliqueTree":
         return restore_tree(fields, arrays)
     if kind == "TableModel":
-        from treelu.tables import TableModel
+        from treelu.persistence.table_model import TableModel
 
         estimator = _restore(fields.inner("estimator"), arrays.under("estimator"))
-        trees, carts = (
-            tuple(restore_tree(tree, arrays.under(f"{name}{k}")) for k, tree in enumerate(fields.inners(f"{name}s")))
-            for name in ("tree", "cart")
-        )
-        return TableModel.from_dict(fields.data, estimator, trees, carts)
+        trees = tuple(restore_tree(tree, arrays.under(f"tree{k}")) for k, tree in enumerate(fields.inners("trees")))
+        return TableModel.from_dict(fields.data, estimator, trees, _restore_baselines(fields, arrays))
     from treelu.persistence.estimators import restore_estimator
 
     return restore_estimator(fields, arrays)
+
+
+def _restore_baselines(fields: Fields, arrays: ArrayReader) -> tuple[dict[str, ObliqueTree], ...]:
+    """The models beside a table model's, by name for each target; earlier versions had CART alone."""
+    if "carts" in fields:
+        carts = fields.inners("carts")
+        return tuple({"CART": restore_tree(cart, arrays.under(f"cart{k}"))} for k, cart in enumerate(carts))
+    found: list[dict[str, ObliqueTree]] = []
+    for k, trees in enumerate(fields.items("baselines")):
+        named = Fields({"trees": trees}, f"{fields.where}.baselines[{k}]").inners("trees")
+        found.append(
+            {tree.text("name"): restore_tree(tree, arrays.under(f"baseline{k}_{i}")) for i, tree in enumerate(named)}
+        )
+    return tuple(found)
 
 
 # The manifest

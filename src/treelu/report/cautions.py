@@ -12,7 +12,8 @@ from treelu.report.scores import Floats, decide
 
 PERFECT = 0.9995
 ENOUGH_ROWS = 20
-RARE = 0.1
+RARE = 0.1  # a class with a smaller share of the rows; half of its rows should be found
+LEAST_FOUND = 1 / 3  # of the rows of any class
 ENOUGH_LEAF_ROWS = 15
 CLEAR_SHARE = 0.7  # of a leaf's rows
 
@@ -48,20 +49,39 @@ def classification_cautions(
             f"{names[k]!r} is never predicted, although {counts[k]:,} of {len(target):,} rows "
             f"{'is' if counts[k] == 1 else 'are'} {names[k]!r}{advice}"
         )
-    rare = int(np.argmin(np.where(counts > 0, counts, len(target) + 1)))
-    share, common = counts[rare] / len(target), int(counts.argmax())
+    common = int(counts.argmax())
     always = f"always answering {names[common]!r} would be right in {counts[common] / len(target):.1%}"
-    if not never and not weighted and share < RARE and rare != common:
-        found = (decided[target == rare] == rare).mean()
-        if found < 0.5:
-            lines.append(
-                f"{share:.1%} of the rows are {names[rare]!r}, and {found:.0%} of them are found: {always} of the rows"
-                f"{advice}"
-            )
+    for k in _little_found(target, decided, counts)[:2]:
+        found = (decided[target == k] == k).mean()
+        lines.append(
+            f"only {found:.0%} of the rows that are {names[k]!r} are found ({counts[k] / len(target):.1%} of all rows "
+            f"are {names[k]!r}): {always} of the rows{advice}"
+        )
     right = (decided == target).mean()
     if len(target) >= ENOUGH_ROWS and not weighted and threshold == 0.5 and right < counts[common] / len(target):
         lines.append(f"{right:.1%} of the rows are predicted right; {always}")
     return lines
+
+
+def _little_found(target: NDArray[Any], decided: NDArray[Any], counts: NDArray[np.int64]) -> list[int]:
+    """The classes that are predicted, but for less than a third of their rows (half of a rare one's), worst first.
+
+    This is said whatever the class weights: the threshold can be lowered then.
+    """
+    found = {}
+    for k in np.flatnonzero(counts):
+        share = counts[k] / len(target)
+        right = float((decided[target == k] == k).mean())
+        if (decided == k).any() and share < 1 and right < (0.5 if share < RARE else LEAST_FOUND):
+            found[int(k)] = right
+    return sorted(found, key=lambda k: found[k])
+
+
+def one_leaf_caution(tree: Mapping[str, Any] | None) -> list[str]:
+    """A warning where the tree is one leaf that gives every row the same answer."""
+    if tree is None or tree["n_splits"] or tree["leaf_weights"]:
+        return []
+    return ["the tree is one leaf: nothing was found that helps on rows held out; every row gets the same prediction"]
 
 
 def _few_rows(n_rows: int) -> list[str]:

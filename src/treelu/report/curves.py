@@ -15,6 +15,8 @@ from treelu.report.scores import binary_auc, binary_average_precision
 
 FEATURES = 8
 STEPS = 24
+BINS = 24  # of a feature's values
+FEW_VALUES = 8  # of a feature, which are counted one by one
 MAX_ROWS = 400
 MAX_VALUES = 2_000_000  # numbers of a table of rows that is predicted at once
 
@@ -136,5 +138,20 @@ def partial_dependence(
             rows[:, feature] = value
             means.append(float(predict(rows).mean()))
         rows[:, feature] = kept
-        result.append({"feature": int(feature), "values": grid.tolist(), "means": means})
+        shown = {"feature": int(feature), "values": grid.tolist(), "means": means}
+        result.append(shown | {"rows": value_counts(column, grid)})
     return result
+
+
+def value_counts(column: Floats, grid: Floats) -> dict[str, list[float]]:
+    """How the rows spread over a feature: their number at each of a few values, else in bins of equal width.
+
+    ``edges`` are one more than ``counts``; values beyond the grid are in no bin.
+    """
+    if len(grid) <= FEW_VALUES and np.isin(column, grid).all():
+        half = 0.3 * (np.diff(grid).min() if len(grid) > 1 else 1.0)
+        edges = np.stack([grid - half, grid + half], axis=1).ravel()
+        single = [int(np.sum(column == value)) for value in grid]
+        return {"edges": edges.tolist(), "counts": [float(n) for count in single for n in (count, 0)][:-1]}
+    counts, edges = np.histogram(column, BINS, (grid[0], grid[-1]))
+    return {"edges": edges.tolist(), "counts": counts.tolist()}

@@ -55,9 +55,25 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result |= _counts(path, rows)
     predictions = _leaf_predictions(tree) if tree.leaf_weights is None else _mean_predictions(tree, rows.X, leaf)
     result["leaves"] = _leaves(tree, predictions, result["n"], result["mix"])
+    if tree.leaf_weights is not None:
+        for entry, ends in zip(result["leaves"], _prediction_ranges(tree, rows.X, leaf), strict=True):
+            entry["range"] = ends
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
+
+
+def with_leaf_shares(tree: ObliqueTree, of_splits: Floats, described: dict[str, Any], scale: Floats) -> Floats:
+    """Importances of a tree whose linear leaves count as its splits do: each row passes its splits and its leaf."""
+    if tree.leaf_weights is None:
+        return of_splits
+    passed = np.asarray(described["weight"] or described["n"], dtype=np.float64)
+    splits, leaves = passed[: tree.n_splits], passed[tree.n_splits :]
+    effects = np.abs(tree.leaf_weights).sum(axis=1) * scale  # (n_leaves, n_features)
+    total = effects.sum(axis=1, keepdims=True)
+    shares = np.divide(effects, total, out=np.zeros_like(effects), where=total > 0)
+    importances = of_splits * splits.sum() + leaves @ shares
+    return importances / (importances.sum() or 1.0)
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
@@ -123,6 +139,13 @@ def _mean_predictions(tree: ObliqueTree, X: Rows, leaf: NDArray[np.int64]) -> li
     """Mean over the rows of each linear leaf, None where there is no row."""
     predicted = tree.link_outputs(tree.decision_function(X))
     return [predicted[leaf == j].mean(axis=0) if (leaf == j).any() else None for j in range(tree.n_leaves)]
+
+
+def _prediction_ranges(tree: ObliqueTree, X: Rows, leaf: NDArray[np.int64]) -> list[list[list[float]] | None]:
+    """Lowest and highest prediction of each output over the rows of each linear leaf, None where there is no row."""
+    predicted = tree.link_outputs(tree.decision_function(X))
+    of_leaves = [predicted[leaf == j] for j in range(tree.n_leaves)]
+    return [[part.min(axis=0).tolist(), part.max(axis=0).tolist()] if len(part) else None for part in of_leaves]
 
 
 def _node_scores(tree: ObliqueTree, X: Rows, node: int) -> Floats:

@@ -46,7 +46,7 @@ def add_predictions(
         return []
     predictions |= predictions_given
     add = _add_values if rows.classes is None else _add_classes
-    return add(summary, predictions, scoring)
+    return cautions.one_leaf_caution(entries[0]["tree"]) + add(summary, predictions, scoring)
 
 
 def _given_predictions(predictions: Mapping[str, Any], names: list[str], rows: HoldOut) -> dict[str, Floats]:

@@ -13,7 +13,9 @@ import numpy as np
 
 from treelu.report.rows import Floats, tree_rows
 from treelu.tree import ObliqueTree
+from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.counterfactual import Counterfactual, answer, predicted
 from treelu.tree.queries.goal import Goal, read_goal
 from treelu.tree.queries.limits import Limits, read_limits
@@ -98,6 +100,20 @@ def plain_asking(tree: ObliqueTree) -> Asking:
 
     names = [tree.feature_name(j) for j in range(tree.n_features)]
     return Asking(tree, {}, lambda row: (), speak, names, {name: j for j, name in enumerate(names)})
+
+
+def column_asking(tree: ObliqueTree, encoder: FrameColumns) -> Asking:
+    """Queries of a tree in the columns of the data frame that it was fitted to; the tree itself is on features."""
+    columns = ColumnFeatures(encoder)
+    limits = columns.limits(None, (), (), None)
+    del limits["scale"]
+    limits["bounds"] = dict.fromkeys(columns.truths, (0.0, 1.0))
+
+    def speak(before: Floats, after: Floats) -> list[str]:
+        return [str(change) for change in columns.changes(before, after)]
+
+    numbers = {name: columns.places[name][0] for name in columns.numbers}
+    return Asking(tree, limits, lambda row: [*columns.still, *columns.missing_in(row)], speak, columns.owners, numbers)
 
 
 def page_answers(
@@ -218,7 +234,7 @@ class _RowAnswers:
             then = _now(self.asking, found.row)
             instead = "" if tree.is_classifier else f" instead of {_shown(now)}"
             return f"would be {_shown(then)}{instead} if {words}"
-        where = "whatever may change" if self.goals[now] else "wherever it lies"
+        where = "whatever may change" if self.goals[now] else "whatever its values"
         near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
         return f"is predicted {near}{_shown(now)} {where}"
 

@@ -24,8 +24,10 @@ SCRIPTS = (
     "search.js",
     "node_panel.js",
     "row_panel.js",
+    "what_if.js",
     "threshold.js",
     "scores.js",
+    "features.js",
     "glossary.js",
     "leaves.js",
     "questions.js",
@@ -33,7 +35,8 @@ SCRIPTS = (
 )
 # In the order of the page; each is a template of its own in page/sections.
 SECTIONS = (
-    "warnings", "scores", "glossary", "tree", "performance", "features", "questions", "training", "leaves", "about",
+    "tree", "warnings", "scores", "glossary", "performance", "leaves", "questions", "features", "columns", "training",
+    "about",
 )  # fmt: skip
 
 

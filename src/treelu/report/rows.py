@@ -89,11 +89,16 @@ def tree_rows(X: Any, tree: ObliqueTree) -> Rows:
     return float_rows(tree.read_rows(X.iloc[:, [place[name] for name in own]], every_column=True))
 
 
-def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
-    """Rows as float64, dense or CSR, and finite."""
+def any_rows(X: Any) -> Rows:
+    """Rows as float64, dense or CSR."""
     if hasattr(X, "columns"):
         X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
-    rows: Rows = as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    return as_csr(X).astype(np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def float_rows(X: Any, missing: MissingValues | None = None) -> Rows:
+    """Rows as float64, dense or CSR, and finite."""
+    rows = any_rows(X)
     if missing is not None:
         rows = missing.fill(rows)[:, : len(missing.fills)]
     if not np.isfinite(rows if isinstance(rows, np.ndarray) else rows.data).all():
@@ -145,6 +150,18 @@ def typical(X: Rows) -> Floats:
     for j in np.flatnonzero(np.diff(columns.indptr) >= X.shape[0] / 2):  # elsewhere most values are 0
         result[j] = np.quantile(columns[:, [j]].toarray(), 0.5, method="lower")
     return result
+
+
+def value_ranges(X: Rows) -> dict[str, list[Any]]:
+    """``low`` and ``high`` of each feature, and whether all its values are integers (``whole``)."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sparse.issparse(X):
+        low, high, columns = low.toarray().ravel(), high.toarray().ravel(), sparse.csc_array(X)
+        parts = np.split(columns.data == np.round(columns.data), columns.indptr[1:-1])
+        whole = np.array([part.all() for part in parts])
+    else:
+        whole = (np.round(X) == X).all(axis=0)
+    return {name: np.asarray(v).tolist() for name, v in (("low", low), ("high", high), ("whole", whole))}
 
 
 def sample_rows(

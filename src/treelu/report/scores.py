@@ -27,7 +27,24 @@ def number(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-_POSITIVE_WORDS = {"1", "1.0", "true", "yes", "y", "t", "positive", "pos", "+"}
+_POSITIVE_WORDS = {
+    "1",
+    "1.0",
+    "true",
+    "yes",
+    "y",
+    "t",
+    "positive",
+    "pos",
+    "+",
+    "ja",
+    "oui",
+    "si",
+    "sí",
+    "sim",
+    "wahr",
+    "positiv",
+}
 
 
 def positive_class(classes: NDArray[Any], is_second: NDArray[np.bool_]) -> int:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu import __version__
-from treelu.report.nodes import describe_tree
+from treelu.report.columns import column_overview
+from treelu.report.nodes import describe_tree, with_leaf_shares
 from treelu.report.predictions import Scoring, add_predictions, as_list
-from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical
+from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical, value_ranges
 from treelu.report.scores import positive_class
+from treelu.report.yardsticks import verdicts
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def summarize(
     name : str, optional
         Name of the model; by default the estimator's class, else "Tree".
     baselines : mapping of name to ObliqueTree or fitted estimator, optional
-        Models to stand beside it, such as ``{"CART": fit_cart(X_train, y_train, classifier=True)}``.
+        Models to stand beside it, such as ``fit_yardsticks(X_train, y_train, classifier=True)``.
     history : History or iterable of mappings, optional
         Training curves: an estimator's ``history_`` (by default that of ``estimator``, where it has one), or
         for each epoch a mapping with ``epoch`` and any numbers (``train_loss``, ``valid_score``, …).
@@ -136,7 +138,7 @@ def summarize(
     rows = _rows(X, y, tree, estimator, options)
     rows_are = options.get("rows_are") or ("training" if _counted_at_training(tree, rows) else "given")
     features = _features(tree, estimator, rows)
-    classes, columns, history = classes_of(tree, estimator), options.get("columns"), options.get("history")
+    classes, columns, history = classes_of(tree, estimator), _columns(tree, X, options), options.get("history")
     summary: dict[str, Any] = {
         "format": FORMAT,
         "treelu": __version__,
@@ -150,6 +152,8 @@ def summarize(
         "positive": _positive(rows, options.get("positive")),
         "threshold": options.get("threshold", 0.5),
         "baseline": None,
+        "verdicts": [],
+        "overview": [],
         "classes": None if classes is None else [str(label) for label in classes],
         "n_rows": None if rows is None else len(rows.numbers),
         "features": features,
@@ -168,11 +172,22 @@ def summarize(
         predicting = [model for model, _ in models.values()]
         found = add_predictions(summary, predicting, options.get("predictions") or {}, scoring)
         found += [TRAINING_ROWS] if rows_are == "training" else []
+        summary["verdicts"] = verdicts(summary)
+        missing = None if tree is None else tree.missing
+        summary["overview"] = column_overview(rows, summary["columns"], features["names"], missing)
         summary["warnings"] += [line for line in found if line not in summary["warnings"]]
     draw_feature = options.get("draw_feature")
     if draw_feature is not None:
         features["drawings"] = _feature_drawings(summary["models"], draw_feature)
     return summary
+
+
+def _columns(tree: ObliqueTree | None, X: Any, options: SummaryOptions) -> Sequence[Mapping[str, Any]] | None:
+    """How a table's columns become features: as given, else as the tree of a data frame knows."""
+    given = options.get("columns")
+    if given is None and tree is not None and tree.columns is not None and (X is None or tree.columns.are_in(X)):
+        return tree.columns.to_dict()["columns"]
+    return given
 
 
 def _rows(X: Any, y: Any, tree: ObliqueTree | None, estimator: Any, options: SummaryOptions) -> HoldOut | None:
@@ -196,7 +211,8 @@ def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) ->
     if tree is not None and tree.spreads is not None:
         scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
-    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}}
+    ends = value_ranges(rows.X) if rows is not None else {}
+    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}} | ends
 
 
 def _entries(
@@ -269,7 +285,7 @@ def _model_entry(
     importances = None
     if tree is not None and described is not None and (described["n"] or described["weight"]):
         counts = {"n_samples": described["n"], "weighted_n_samples": described["weight"]}
-        importances = replace(tree, **counts).feature_importances(scale)
+        importances = with_leaf_shares(tree, replace(tree, **counts).feature_importances(scale), described, scale)
     elif tree is None and hasattr(model, "feature_importances_"):
         importances = np.asarray(model.feature_importances_, dtype=np.float64)
     return {

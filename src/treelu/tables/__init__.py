@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from treelu.data.store import RowStore
     from treelu.tables.encoder import Encoded, TableEncoder, check_columns
     from treelu.tables.files import iterate_table, read_table
-    from treelu.tables.model import TableModel
     from treelu.tables.paths import TableError, find_files
     from treelu.tables.pieces import draw_rows, draw_table, iterate_files, iterate_pieces
     from treelu.tables.targets import TableTargets, Task, read_targets
@@ -22,7 +21,6 @@ __all__ = [
     "RowStore",
     "TableEncoder",
     "TableError",
-    "TableModel",
     "TableTargets",
     "Task",
     "check_columns",
@@ -40,7 +38,6 @@ _MODULES = {
     "data.store": ("RowStore",),
     "tables.encoder": ("Encoded", "TableEncoder", "check_columns"),
     "tables.files": ("iterate_table", "read_table"),
-    "tables.model": ("TableModel",),
     "tables.paths": ("TableError", "find_files"),
     "tables.pieces": ("draw_rows", "draw_table", "iterate_files", "iterate_pieces"),
     "tables.targets": ("TableTargets", "Task", "read_targets"),

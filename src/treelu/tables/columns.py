@@ -11,14 +11,26 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.dates import COMPACT, PARTS, date_parts, parse_dates, whole_texts
+from treelu.tables.dates import (
+    BETWEEN,
+    COMPACT,
+    ISO_DAY,
+    PARTS,
+    DateOrder,
+    check_clear,
+    date_parts,
+    parse_dates,
+    whole_texts,
+)
+from treelu.tables.missing import mark_missing
 from treelu.tables.numbers import CURRENCIES, MARKS, PLAIN, NumberFormat, to_numbers, to_texts
 from treelu.tables.paths import TableError
+from treelu.tables.unseen import UnseenValues
 from treelu.tree.missing import MissingValues
 from treelu.tree.names import shown_name
 
@@ -29,6 +41,8 @@ if TYPE_CHECKING:
 
 MISSING, OTHER = "(missing)", "(other)"
 MAX_BITS = 1 << 20
+MOST_RARE = 1_000  # rare categories that are remembered
+Range = tuple[float, float]
 _NOT_NUMBERS = {"M": "dates", "m": "durations", "c": "complex numbers"}  # by the kind of their dtype
 _NO_ROWS: dict[str, Any] = {"n_rows": 0, "refused": []}  # which training rows were read matters to nobody later
 Note = Callable[[str], None]
@@ -45,6 +59,8 @@ class NumberColumn:
     strays: tuple[str, ...] = ()  # texts among the numbers that count as missing
     style: NumberFormat = PLAIN  # how they are written
     binary: bool = False  # whether all numbers of the training rows are 0 or 1, truth values too
+    limits: Range | None = None  # the range of the training rows; older models do not have it
+    integers: bool = False  # whether all numbers of the training rows are integers
 
     @property
     def features(self) -> list[str]:
@@ -56,24 +72,30 @@ class NumberColumn:
         """Take the median of the training rows."""
         values, strays = to_numbers(column, style)
         if not style.is_plain:
-            units = [mark for mark in style.marks if mark not in MARKS]
+            units = [mark for mark in style.units if mark not in MARKS]
             unit = f" (all in {units[0]}; --text {quote(str(column.name))} reads categories)" if units else ""
             note(f"column {column.name!r}: {example_of(column, style)}{unit}")
         median, missing = float(MissingValues.of(values[:, None]).fills[0]), np.isnan(values)
         _note_strays(column.name, strays, "numbers", note)
         _note_missing(column.name, missing, f"the median {median:.6g}", note)
         binary = bool(np.isin(values[~missing], (0.0, 1.0)).all())
-        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style, binary)
+        limits = _range(values)
+        integers = bool((values[~missing] == np.rint(values[~missing])).all())
+        return cls(str(column.name), median, bool(missing.any()), tuple(strays), style, binary, limits, integers)
 
-    def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
+    def encode(
+        self, column: pd.Series, note: Note, unseen: UnseenValues, *, lenient: bool, first_row: int
+    ) -> NDArray[np.float64]:
         """One or two features."""
         found = _NOT_NUMBERS.get(column.dtype.kind)
         if found is not None and column.notna().any():
             raise TableError(f"column {self.name!r} holds {found}, but held numbers in training; give it as numbers")
         if found is not None:
             column = column.astype(object)  # missing values alone
-        if any(self.style.parse(text) is not None for text in self.strays):  # a model that could not read them yet
-            column = column.mask(to_texts(column).isin(self.strays))
+        if any(
+            self.style.parse(text) is not None for text in self.strays
+        ):  # codes, and texts that could not be read yet
+            column = mark_missing(column, self.strays)
         values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
@@ -81,28 +103,32 @@ class NumberColumn:
         _note_strays(self.name, unknown, "numbers", note)
         bare = self._without_unit(column)
         if bare is not None:
-            unit = self.style.marks[0]
+            unit = self.style.units[0]
             note(f"column {self.name!r}: {bare!r} has no {unit}, unlike the training rows; read as {bare} {unit}")
         if np.isinf(values).any():
             row = first_row + int(np.flatnonzero(np.isinf(values))[0])
             raise TableError(f"column {self.name!r}, row {row + 1}: infinity; leave it empty if it is unknown")
-        if not self.indicator and np.isnan(values).any():
-            note(f"column {self.name!r}: missing values, which no training row had, replaced by {self.median:.6g}")
+        unseen.add_numbers(self.name, values, self.limits, first_row, lambda value: f"{value:.6g}")
+        if not self.indicator:
+            rows = np.flatnonzero(np.isnan(values)) + first_row + 1
+            unseen.add(self.name, "missing", rows, effect=f"replaced by {self.median:.6g}")
         return MissingValues(np.array([self.median]), np.arange(int(self.indicator))).fill(values[:, None])
 
     def _without_unit(self, column: pd.Series) -> str | None:
         """A value without the unit, or the %, of the training rows; 0 needs none."""
-        if not set(self.style.marks) - set(CURRENCIES):
+        if not self.style.units:
             return None
         texts = to_texts(column).dropna().unique()
-        bare = (text for text in texts if not any(mark in text for mark in self.style.marks))
+        others = (*self.style.units, *CURRENCIES)
+        bare = (text for text in texts if not any(mark in text for mark in others if mark in self.style.marks))
         return next((text for text in bare if self.style.parse(text)), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         recipe: dict[str, Any] = {"median": self.median, "indicator": self.indicator, "strays": list(self.strays)}
         recipe |= {} if self.style.is_plain else {"style": self.style.to_dict()}
-        return recipe | ({"binary": True} if self.binary else {})
+        recipe |= {} if self.limits is None else {"range": list(self.limits)}
+        return recipe | {name: True for name in ("binary", "integers") if getattr(self, name)}
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> NumberColumn:
@@ -111,7 +137,8 @@ class NumberColumn:
         if not isinstance(median, int | float) or not math.isfinite(median) or not isinstance(indicator, bool):
             raise ValueError(f"column {name!r} must have a finite median")
         style = NumberFormat.from_dict(data["style"]) if "style" in data else PLAIN
-        return cls(name, float(median), indicator, _texts(data["strays"]), style, data.get("binary") is True)
+        binary, limits, integers = data.get("binary") is True, _read_range(name, data), data.get("integers") is True
+        return cls(name, float(median), indicator, _texts(data["strays"]), style, binary, limits, integers)
 
 
 @dataclass(frozen=True)
@@ -124,6 +151,7 @@ class TextColumn:
     categories: tuple[str, ...]
     other: bool  # whether there is a feature for all other categories
     missing: bool  # whether there is one for missing values
+    rare: tuple[str, ...] = ()  # the other categories of the training rows; none where they are too many
 
     @property
     def answers(self) -> list[str]:
@@ -156,9 +184,12 @@ class TextColumn:
         if missing:
             message += f"; missing values are marked in '{name}={MISSING}'"
         note(message)
-        return cls(str(column.name), tuple(kept), other, missing)
+        rare = ranked[max_categories - 1 :] if other else []
+        return cls(str(column.name), tuple(kept), other, missing, tuple(sorted(rare)) if len(rare) <= MOST_RARE else ())
 
-    def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
+    def encode(
+        self, column: pd.Series, note: Note, unseen: UnseenValues, *, lenient: bool, first_row: int
+    ) -> NDArray[np.float64]:
         """One feature per category."""
         texts = to_texts(column)
         absent = texts.isna().to_numpy()
@@ -166,29 +197,41 @@ class TextColumn:
         if column.dtype.kind in "iuf":  # a missing value makes floats of integers: 120.0 is the category 120
             texts = texts.map({text: _other_writing(text, places) for text in texts.dropna().unique()})
         place = np.array(texts.map(places).fillna(-1), dtype=np.int64)
-        unseen = (place < 0) & ~absent
+        others, zeros = np.flatnonzero((place < 0) & ~absent), "its features are all 0 there"
+        self._add_unseen(texts, others, unseen, f"read as '{self.name}={OTHER}'" if self.other else zeros, first_row)
         if self.other:
-            place[unseen] = len(places)
-        elif unseen.any():
-            examples = sorted({repr(text) for text in texts[unseen]})
-            note(f"column {self.name!r}: {_listed(examples)} not seen in training; its features are all 0 there")
+            place[others] = len(places)
         if self.missing:
             place[absent] = len(places) + self.other
-        elif absent.any():
-            note(f"column {self.name!r}: missing values, which no training row had; its features are all 0 there")
+        else:
+            unseen.add(self.name, "missing", np.flatnonzero(absent) + first_row + 1, effect=zeros)
         encoded = np.zeros((len(column), len(self.features)))
         rows = np.flatnonzero(place >= 0)
         encoded[rows, place[rows]] = 1.0
         return encoded
 
+    def _add_unseen(
+        self, texts: pd.Series, others: NDArray[np.int64], unseen: UnseenValues, effect: str, first_row: int
+    ) -> None:
+        """Count the texts that no training row had; where rare ones were too many to remember, none can be told."""
+        if self.other and not self.rare:
+            return
+        rare = set(self.rare)
+        new = [(row, text) for row, text in zip(others.tolist(), texts.iloc[others], strict=True) if text not in rare]
+        rows = np.array([row for row, _ in new], dtype=np.int64) + first_row + 1
+        known = (*self.categories, *self.rare)
+        unseen.add(self.name, "category", rows, [text for _, text in new], effect=effect, known=known)
+
     def to_dict(self) -> dict[str, Any]:
-        return {"categories": list(self.categories), "other": self.other, "missing": self.missing}
+        recipe = {"categories": list(self.categories), "other": self.other, "missing": self.missing}
+        return recipe | ({"rare": list(self.rare)} if self.rare else {})
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> TextColumn:
         if not isinstance(data["other"], bool) or not isinstance(data["missing"], bool):
             raise ValueError(f"column {name!r}: other and missing must be true or false")
-        return cls(name, _texts(data["categories"]), data["other"], data["missing"])
+        rare = _texts(data.get("rare", []))
+        return cls(name, _texts(data["categories"]), data["other"], data["missing"], rare)
 
 
 @dataclass(frozen=True)
@@ -202,6 +245,8 @@ class DateColumn:
     middle: float  # days since 1970, in place of a missing date
     indicator: bool  # whether training rows had missing values
     strays: tuple[str, ...] = ()  # texts among the dates that count as missing
+    limits: Range | None = None  # the first and the last date of the training rows, in days since 1970
+    order: DateOrder | None = None  # how to read what the formats of a column leave open; None refuses it
 
     @property
     def features(self) -> list[str]:
@@ -210,10 +255,10 @@ class DateColumn:
     @property
     def middle_moment(self) -> np.datetime64:
         """The middle date as a moment."""
-        return np.datetime64(round(self.middle * 86_400_000_000), "us")
+        return _moment(self.middle)
 
     @classmethod
-    def learn(cls, column: pd.Series, format: str | None, note: Note) -> DateColumn:
+    def learn(cls, column: pd.Series, format: str | None, note: Note, order: DateOrder | None = None) -> DateColumn:
         """Take the parts that vary, and the middle date of the training rows."""
         moments = parse_dates(column, format)
         missing = np.isnat(moments)
@@ -223,38 +268,53 @@ class DateColumn:
         example = str(whole_texts(column).dropna().iloc[0])
         first = _day(moments[~missing][0])
         overrule = f" (--numbers {quote(str(column.name))} reads them as numbers)" if format == COMPACT else ""
-        note(f"column {column.name!r}: dates ({example!r} is {first}), as {', '.join(varying)}{overrule}")
+        ways = 1 if format is None else format.count(BETWEEN) + 1
+        written = f", written in {ways} ways" if ways > 1 else ""
+        note(f"column {column.name!r}: dates ({example!r} is {first}{written}), as {', '.join(varying)}{overrule}")
         strays = [str(text) for text in to_texts(column)[missing].dropna().unique()]
         middle = len(known) // 2
         _note_strays(column.name, strays, "dates", note)
         _note_missing(column.name, missing, f"the middle date {_day(known[middle])}", note)
-        return cls(str(column.name), format, varying, float(values[middle, -1]), bool(missing.any()), tuple(strays))
+        days = values[:, -1]
+        recipe = (varying, float(days[middle]), bool(missing.any()), tuple(strays), _range(days))
+        return cls(str(column.name), format, *recipe, order if ways > 1 else None)
 
-    def encode(self, column: pd.Series, note: Note, *, lenient: bool, first_row: int) -> NDArray[np.float64]:
+    def encode(
+        self, column: pd.Series, note: Note, unseen: UnseenValues, *, lenient: bool, first_row: int
+    ) -> NDArray[np.float64]:
         """One feature per part, and one that marks missing dates."""
-        moments = parse_dates(column, self.format)
+        format = self.format
+        if format is not None and BETWEEN in format:
+            format += f"{BETWEEN}{ISO_DAY}"  # with which any date can be written so that it is clear
+            if self.order is None:
+                check_clear(column, format, None if lenient else first_row)
+        moments = parse_dates(column, format)
         missing = np.isnat(moments)
         unknown = [str(text) for text in to_texts(column)[missing].dropna().unique() if text not in self.strays]
         if unknown and not lenient:
-            written = "a date" if self.format is None else f"a date like {self.format}"
+            written = "a date" if self.format is None else f"a date like {self.format.replace(BETWEEN, ' or ')}"
             raise _unreadable(self.name, column, unknown[0], first_row, written)
         _note_strays(self.name, unknown, "dates", note)
         middle = self.middle_moment
-        values = date_parts(np.where(missing, middle, moments), self.parts)
+        filled = np.where(missing, middle, moments)
+        values = date_parts(filled, self.parts)
+        unseen.add_numbers(self.name, date_parts(filled, PARTS[-1:])[:, 0], self.limits, first_row, _day_of)
         if self.indicator:
             return np.column_stack([values, missing])
-        if missing.any():
-            note(f"column {self.name!r}: missing values, which no training row had, replaced by {_day(middle)}")
+        rows = np.flatnonzero(missing) + first_row + 1
+        unseen.add(self.name, "missing", rows, effect=f"replaced by {_day(middle)}")
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        recipe: dict[str, Any] = {
             "format": self.format,
             "parts": list(self.parts),
             "middle": self.middle,
             "indicator": self.indicator,
             "strays": list(self.strays),
         }
+        recipe |= {} if self.order is None else {"order": self.order}
+        return recipe | ({} if self.limits is None else {"range": list(self.limits)})
 
     @classmethod
     def from_dict(cls, name: str, data: dict[str, Any]) -> DateColumn:
@@ -265,7 +325,11 @@ class DateColumn:
             raise ValueError(f"column {name!r} must have a middle date")
         if not parts or not set(_texts(parts)) <= set(PARTS):
             raise ValueError(f"column {name!r}: parts of a date are {', '.join(PARTS)}")
-        return cls(name, format, tuple(parts), float(middle), indicator, _texts(data["strays"]))
+        order = data.get("order")
+        if order not in (None, *get_args(DateOrder)):
+            raise ValueError(f"column {name!r}: dates are day-first or month-first, got {order!r}")
+        strays, limits = _texts(data["strays"]), _read_range(name, data)
+        return cls(name, format, tuple(parts), float(middle), indicator, strays, limits, order)
 
 
 @dataclass(frozen=True)
@@ -365,6 +429,32 @@ def _note_missing(name: Any, missing: NDArray[np.bool_], fill: str, note: Note) 
 
 def _day(moment: np.datetime64) -> str:
     return str(moment.astype("datetime64[D]"))
+
+
+def _day_of(days: float) -> str:
+    """Days since 1970 as a date."""
+    return _day(_moment(days))
+
+
+def _moment(days: float) -> np.datetime64:
+    return np.datetime64(round(days * 86_400_000_000), "us")
+
+
+def _range(values: NDArray[np.float64]) -> Range | None:
+    """The smallest and the largest finite value."""
+    known = values[np.isfinite(values)]
+    return (float(known.min()), float(known.max())) if len(known) else None
+
+
+def _read_range(name: str, data: dict[str, Any]) -> Range | None:
+    """The range of a recipe, which older ones do not have."""
+    limits = data.get("range")
+    if limits is None:
+        return None
+    low, high = limits
+    if not all(isinstance(end, int | float) and math.isfinite(end) for end in limits) or low > high:
+        raise ValueError(f"column {name!r}: a range has a finite low and high end, got {limits!r}")
+    return float(low), float(high)
 
 
 def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str) -> TableError:

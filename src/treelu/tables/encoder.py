@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from shlex import quote
@@ -12,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn, alike
-from treelu.tables.dates import DateOrder, mixed_dates, parse_dates, recognise_compact_date, recognise_date
+from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
+from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
+from treelu.tables.frames import Frame, native_frame, read_frame
 from treelu.tables.layout import check_columns_named
+from treelu.tables.missing import mark_missing, missing_of, occurring
 from treelu.tables.numbers import (
     NumberFormat,
-    beyond_floats,
     decimal_marks,
     leading_zeros,
     number_format,
@@ -26,11 +29,18 @@ from treelu.tables.numbers import (
     unit_format,
 )
 from treelu.tables.paths import TableError
+from treelu.tables.suspects import column_suspects
+from treelu.tables.unseen import UnseenValues
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAX_CATEGORIES = 30
+_REMEDIES = {
+    "--dates": "turn the column into dates first, for example with pandas.to_datetime(column, dayfirst=True)",
+    "--decimal": "turn the column into numbers first",
+    "--text": "write all values in one unit, or name the column in categorical_features",
+}
 _IDENTIFIER_SHARE = 0.5  # a text with more different values than this share of the rows names the rows
 
 
@@ -67,6 +77,7 @@ class TableEncoder:
     """
 
     columns: tuple[Column, ...]
+    left_out: tuple[tuple[str, str], ...] = ()  # columns that are no features, each with the reason
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -78,7 +89,16 @@ class TableEncoder:
             names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
         return tuple(names)
 
-    @cached_property
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of a name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
     def places(self) -> dict[str, range]:
         """The features of each column, as places in X."""
         ends = np.cumsum([0, *(len(column.features) for column in self.columns)]).tolist()
@@ -111,6 +131,7 @@ class TableEncoder:
         max_categories: int = MAX_CATEGORIES,
         decimal: str | None = None,
         dates: DateOrder | None = None,
+        missing: Sequence[str] = (),
     ) -> TableEncoder:
         """Decide how each column becomes features, from training rows.
 
@@ -136,29 +157,23 @@ class TableEncoder:
             The decimal mark; by default recognised in each column.
         dates : {"day-first", "month-first"}, optional
             How to read 03/04/2021; by default recognised where a value tells.
+        missing : sequence of str
+            What stands for a missing value in columns of numbers, in the rows here and in later ones: "-999" in the
+            columns that have it here, "age=-999" in one column.
         """
-        columns: list[Column] = []
-        left_out: dict[str, str] = {}
-        marks = decimal_marks(frame) if decimal is None else set()
-        for name in frame.columns:
-            if name == smiles:
-                columns.append(SmilesColumn.learn(frame[name], blocks, radius, n_bits, note))
-                continue
-            learned = _learn_column(
-                frame[name],
-                note,
-                "text" if name in text else "number" if name in numbers else None,
-                max_categories=max_categories,
-                decimal=decimal,
-                marks=marks,
-                dates=dates,
-            )
-            if isinstance(learned, str):
-                left_out[str(name)] = learned
-                continue
-            columns.append(learned)
-            for warning in _column_warnings(frame[name], learned):
-                (warn or note)(f"column {name!r}{warning}")
+        columns, left_out = _learn_columns(
+            frame,
+            note=note,
+            warn=warn or note,
+            text=text,
+            numbers=numbers,
+            smiles=smiles,
+            molecules=(blocks, radius, n_bits),
+            max_categories=max_categories,
+            decimal=decimal,
+            dates=dates,
+            missing=missing,
+        )
         if left_out:
             count = "1 column" if len(left_out) == 1 else f"{len(left_out)} columns"
             width = min(24, max(map(len, left_out)))
@@ -169,7 +184,42 @@ class TableEncoder:
                 if left_out
                 else "the table has no column besides the target; there is nothing to learn from"
             )
-        return cls(tuple(columns))
+        return cls(tuple(columns), tuple(left_out.items()))
+
+    @classmethod
+    def of_frame(cls, frame: Frame, *, given: Collection[str] = (), note: Note) -> TableEncoder:
+        """The same for a frame whose types tell what columns hold, as `fit` of an estimator is given one.
+
+        Columns of one value are left out; a column that cannot be used is an error.
+
+        Parameters
+        ----------
+        frame : Frame
+        given : collection of str
+            Columns that hold categories by the word of the user, of any number.
+        note : callable
+            Called with a sentence about each column.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from treelu.tables.frames import native_frame, read_frame
+        >>> frame = pd.DataFrame({"colour": ["red", "blue", "red"], "sold": pd.to_datetime(["2024-05-01"] * 3)})
+        >>> TableEncoder.of_frame(read_frame(native_frame(frame)), note=lambda text: None).feature_names
+        ('colour=blue', 'colour=red')
+        """
+        data = frame.data
+        for name in sorted(frame.categories - set(given)):
+            _check_kinds(data[name])
+        with _python_errors():
+            text, numbers = [*frame.categories], [*frame.numbers]
+            columns, left_out = _learn_columns(data, note=note, warn=None, text=text, numbers=numbers)
+        for name, why in left_out.items():
+            _check_kinds(data[name])
+            note(f"column {name!r} is left out: {why}")
+        if not columns:
+            raise TableError("X has no column with two different values; there is nothing to learn from")
+        return cls(tuple(columns), tuple(left_out.items()))
 
     def with_decimal(self, mark: str | None) -> TableEncoder:
         """The same for tables with another decimal mark; None changes nothing."""
@@ -182,7 +232,7 @@ class TableEncoder:
                 between = style.thousands if style.thousands in ("", " ", "'") else style.decimal
                 column = replace(column, style=NumberFormat(mark, between, style.marks))
             columns.append(column)
-        return TableEncoder(tuple(columns))
+        return replace(self, columns=tuple(columns))
 
     def encode(
         self,
@@ -192,6 +242,7 @@ class TableEncoder:
         lenient: bool = False,
         first_row: int = 0,
         unused: Collection[str] = (),
+        unseen: UnseenValues | None = None,
     ) -> Encoded:
         """Features of a table's rows.
 
@@ -200,13 +251,16 @@ class TableEncoder:
         frame : DataFrame
             Must have all columns that were learned, but for those in `unused`; others are ignored.
         note : callable, optional
-            Called with a sentence about values that no training row had.
+            Called with a sentence about values that were read in another way than training rows were; and about those
+            that no training row had, unless `unseen` gathers them.
         lenient : bool
             Whether a text among numbers counts as missing; otherwise it is an error that names the row.
         first_row : int
             Number of the first row in its file, for messages.
         unused : collection of str
             Columns that the model does not look at: they are not read and their features are 0.
+        unseen : UnseenValues, optional
+            Gathers the values that no training row had.
 
         Returns
         -------
@@ -215,7 +269,8 @@ class TableEncoder:
         """
         import pandas as pd
 
-        note = note or (lambda text: None)
+        note, gathered = note or (lambda text: None), UnseenValues() if unseen is None else unseen
+        gathered.n_rows += len(frame)
         used = {column.name for column in self.columns if column.name not in unused}
         check_columns([column.name for column in self.columns if column.name in used], frame)
         # models of version 0.1 kept the blanks around names
@@ -233,12 +288,90 @@ class TableEncoder:
             elif isinstance(column, SmilesColumn):
                 parts.append(bits)
             else:
-                parts.append(column.encode(cells[column.name], note, lenient=lenient, first_row=first_row)[rows])
+                cell = cells[column.name]
+                parts.append(column.encode(cell, note, gathered, lenient=lenient, first_row=first_row)[rows])
+        for sentence in (*gathered.warnings(), *gathered.notes()) if unseen is None else ():
+            note(sentence)
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
+
+    def are_in(self, X: Any) -> bool:
+        """Whether X is a frame with these columns rather than rows of features, with or without their names."""
+        if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "tocsr"):
+            return False
+        names = getattr(X, "column_names", None)  # of a pyarrow Table, whose columns are beside their names
+        if names is None:
+            names = getattr(X, "columns", None) if hasattr(X, "to_numpy") else None
+        if names is None:
+            return native_frame(X) is not None
+        return not set(map(str, names)) & (set(self.feature_names) - set(self.names))
+
+    def features(
+        self, X: Any, *, unused: Collection[str] = (), note: Note | None = None, unseen_missing: bool = False
+    ) -> NDArray[np.float64]:
+        """Features of the rows of a frame of any library.
+
+        Parameters
+        ----------
+        X : frame
+            Its columns are found by their names; those that were not learned are ignored.
+        unused : collection of str
+            Columns that need not be there: their features are 0.
+        note : callable, optional
+            Called with a sentence about values that no training row had.
+        unseen_missing : bool
+            Whether missing values that no training row had are filled; otherwise they are an error.
+        """
+        frame = native_frame(X)
+        if frame is None:
+            raise TableError(f"X must be a data frame with the columns that were learned, got {type(X).__name__}")
+        used = [column for column in self.columns if column.name not in unused]
+        check_columns_named([column.name for column in used], list(frame.columns))
+        texts = {column.name for column in used if isinstance(column, TextColumn)}
+        data = read_frame(frame, texts=texts, only={column.name for column in used}).data
+        if not unseen_missing:
+            self.check_missing(data, unused)
+        encoded = self.encode(data, note=note or _warn, unused=unused)
+        if len(encoded.rows) < len(data):
+            row = int(np.setdiff1d(np.arange(len(data)), encoded.rows)[0])
+            raise TableError(f"the SMILES of row {row + 1} cannot be read; leave such rows out")
+        X = encoded.X
+        return np.asarray(X.toarray() if hasattr(X, "toarray") else X.to_numpy(), np.float64)
+
+    def check_missing(self, data: pd.DataFrame, unused: Collection[str] = ()) -> None:
+        """Raise where a column has missing values and had none in the training rows."""
+        for column in self.columns:
+            handled = column.missing if isinstance(column, TextColumn) else column.indicator
+            if handled or column.name in unused or isinstance(column, SmilesColumn):
+                continue
+            cells = data[column.name]
+            absent = (to_texts(cells) if isinstance(column, TextColumn) else cells).isna().to_numpy()
+            if absent.any():
+                raise TableError(
+                    f"X has a missing value in column {column.name!r}, row {int(np.argmax(absent))}, where no "
+                    "training row had one, so that nothing is known of such rows; impute it first, "
+                    "or fit with missing='indicator', which fills it with what is usual"
+                )
+
+    def per_column(self, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Shares of the features, summed over those of each column.
+
+        Examples
+        --------
+        >>> column = NumberColumn("size", 2.0, True)
+        >>> TableEncoder((column, NumberColumn("age", 1.0, False))).per_column(np.array([0.5, 0.2, 0.3]))
+        array([0.7, 0.3])
+        """
+        return np.array([shares[list(places)].sum() for places in self.places.values()])
+
+    @property
+    def sources(self) -> NDArray[np.int64]:
+        """The column of each feature."""
+        return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"columns": [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]}
+        columns = [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]
+        return {"columns": columns} | ({"left_out": dict(self.left_out)} if self.left_out else {})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableEncoder:
@@ -250,7 +383,86 @@ class TableEncoder:
             columns.append(KINDS[column["kind"]].from_dict(column["name"], column))
         if not columns or sum(isinstance(column, SmilesColumn) for column in columns) > 1:
             raise ValueError("an encoder needs at least one column, and at most one of molecules")
-        return cls(tuple(columns))
+        left_out = data.get("left_out", {})
+        if not isinstance(left_out, dict) or not all(isinstance(text, str) for text in (*left_out, *left_out.values())):
+            raise ValueError("left_out must give a text for each column")
+        return cls(tuple(columns), tuple(left_out.items()))
+
+
+def _learn_columns(
+    frame: pd.DataFrame,
+    *,
+    note: Note,
+    warn: Note | None,
+    text: Sequence[str] = (),
+    numbers: Sequence[str] = (),
+    smiles: str | None = None,
+    molecules: tuple[Sequence[str], int, int] = ((), 2, 2048),
+    max_categories: int = MAX_CATEGORIES,
+    decimal: str | None = None,
+    dates: DateOrder | None = None,
+    missing: Sequence[str] = (),
+) -> tuple[list[Column], dict[str, str]]:
+    """The recipe of each column, and why the others are left out; parameters as of `TableEncoder.learn`."""
+    columns: list[Column] = []
+    left_out: dict[str, str] = {}
+    marks = decimal_marks(frame) if decimal is None else set()
+    missing = occurring(frame, missing)
+    for name in frame.columns:
+        if name == smiles:
+            columns.append(SmilesColumn.learn(frame[name], *molecules, note))
+            continue
+        absent = missing_of(str(name), missing)
+        cells = mark_missing(frame[name], absent)
+        learned = _learn_column(
+            cells,
+            note,
+            "text" if name in text else "number" if name in numbers else None,
+            max_categories=max_categories,
+            decimal=decimal,
+            marks=marks,
+            dates=dates,
+        )
+        if isinstance(learned, str):
+            left_out[str(name)] = learned
+            continue
+        if isinstance(learned, NumberColumn) and absent:
+            learned = replace(learned, strays=tuple(dict.fromkeys((*learned.strays, *absent))))
+        columns.append(learned)
+        if warn is not None:
+            for warning in column_suspects(cells, learned):
+                warn(f"column {name!r}{warning}")
+    return columns, left_out
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def _check_kinds(column: pd.Series) -> None:
+    """Raise where a column of texts has nearly as many different ones as rows."""
+    if column.dtype.kind not in "OUT" and str(column.dtype) not in ("str", "string"):
+        return
+    n_kinds = to_texts(column).nunique()
+    if n_kinds > max(MAX_CATEGORIES, _IDENTIFIER_SHARE * len(column)):
+        raise TableError(
+            f"X has column {column.name!r} with {n_kinds:,} different texts in {len(column):,} rows, which are names "
+            "or free text and no categories; drop it, or encode it in a pipeline, for example with skrub's "
+            "TextEncoder or StringEncoder"
+        )
+
+
+@contextmanager
+def _python_errors() -> Iterator[None]:
+    """Errors that name options of the command line, with what does the same in Python."""
+    try:
+        yield
+    except TableError as error:
+        message = str(error)
+        for option, remedy in _REMEDIES.items():
+            if option in message:
+                raise TableError(f"{message.split('; ')[0].split(', or add --')[0]}; {remedy}") from None
+        raise
 
 
 def check_columns(wanted: Sequence[str], frame: pd.DataFrame, *, option: str | None = None) -> None:
@@ -295,7 +507,7 @@ def _learn_column(
     if wanted is None:
         format = recognise_compact_date(column) if style else recognise_date(column, dates)
         if format is not None:
-            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note)
+            return _useless(parse_dates(column, format), "date") or DateColumn.learn(column, format, note, dates)
     style = style or (None if wanted == "text" else unit_format(column, decimal, marks))
     if style is not None:
         return _useless(to_numbers(column, style)[0]) or NumberColumn.learn(column, note, style)
@@ -332,50 +544,3 @@ def _useless(values: Any, what: str = "value") -> str | None:
     if not column.notna().any():
         return "it has no values"
     return f"it has one {what} only" if column.nunique(dropna=what == "date") == 1 else None
-
-
-def _column_warnings(column: pd.Series, learned: NumberColumn | TextColumn | DateColumn) -> Iterator[str]:
-    """What may be wrong with a column that can be read: row numbers, outliers, lost digits, two spellings."""
-    name = quote(str(column.name))
-    if isinstance(learned, TextColumn):
-        if pair := alike(learned.categories):
-            yield f": {pair[0]!r} and {pair[1]!r} are two categories; write them alike if they are one"
-        if dates := mixed_dates(column):
-            yield (
-                f" seems to hold dates, written in several ways ({dates[0]!r}, {dates[1]!r}); write them alike, so "
-                "that they are read as dates"
-            )
-        return
-    if isinstance(learned, DateColumn):
-        values: Any = parse_dates(column, learned.format)
-    else:
-        values, _ = to_numbers(column, learned.style)
-    if len(column) >= 20 and (values[1:] > values[:-1]).all():
-        yield f" only rises from row to row; --drop {name} if it numbers the rows"
-        return
-    if isinstance(learned, DateColumn):
-        return
-    if found := far_values(values):
-        low, high, far = found
-        yield (
-            f": {len(far):,} of {len(values):,} values lie far from the others, such as {far[0]:.6g} (nearly all are "
-            f"from {low:.6g} to {high:.6g}); typing errors?"
-        )
-    if len(large := beyond_floats(column)):
-        yield f": numbers such as {large[0]} have more digits than are kept; --text {name} if they are codes"
-
-
-def far_values(values: NDArray[np.float64]) -> tuple[float, float, NDArray[np.float64]] | None:
-    """The range of nearly all values, and the few that lie more than thirty times as far out; None without such."""
-    known = values[np.isfinite(values)]
-    if len(known) < 50:
-        return None
-    low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
-    reach = high - low
-    if not reach > 0:
-        return None
-    far = np.abs(known - middle) > 30 * reach
-    if not far.any() or far.mean() > 0.05:
-        return None
-    near = known[~far]
-    return float(near.min()), float(near.max()), known[far]

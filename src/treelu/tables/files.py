@@ -7,12 +7,22 @@ import io
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treelu.tables.layout import BLANKS, Layout, check_distinct, look_at_sample, look_at_text
+from treelu.tables.layout import (
+    BLANKS,
+    RECORDS,
+    Layout,
+    check_distinct,
+    count_titles,
+    look_at_sample,
+    look_at_text,
+    title_remark,
+)
+from treelu.tables.missing import mark_missing_in
 from treelu.tables.numbers import decimal_marks, leading_zeros, point_is_open, reads_two_ways
 from treelu.tables.paths import EmptyTableError, TableError, file_kind, is_packed, open_bytes, plain_errors
 
@@ -27,6 +37,7 @@ def read_table(
     decimal: str | None = None,
     encoding: str | None = None,
     text: Collection[str] = (),
+    missing_values: Sequence[Any] = (),
     note: Callable[[str], None] | None = None,
 ) -> pd.DataFrame:
     """Read a whole table.
@@ -42,6 +53,8 @@ def read_table(
         are left as text, for `TableEncoder` to recognise.
     text : collection of str
         Columns to be read as text even if they hold numbers.
+    missing_values : sequence of number or str
+        What stands for a missing value, such as -999; "income=-1" in one column only.
     note : callable, optional
         Called with what was recognised, where it is not what the file's name suggests.
 
@@ -71,7 +84,7 @@ def read_table(
     frame = _named(frame, path)
     if not len(frame):
         raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
-    return frame
+    return mark_missing_in(frame, missing_values)
 
 
 def iterate_table(
@@ -82,6 +95,7 @@ def iterate_table(
     decimal: str | None = None,
     encoding: str | None = None,
     text: Collection[str] = (),
+    missing_values: Sequence[Any] = (),
     all_text: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`.
@@ -107,7 +121,7 @@ def iterate_table(
             break
         if len(piece):
             empty = False
-            yield _named(piece, path)
+            yield mark_missing_in(_named(piece, path), missing_values)
     if empty:
         raise EmptyTableError(f"{path} has a header but no rows; add rows below it")
 
@@ -218,11 +232,15 @@ def _read_sheet(path: str | Path, text: Collection[str], note: Callable[[str], N
         raise ImportError(f"reading {path} needs openpyxl: pip install 'treelu[excel]'") from error
     with pd.ExcelFile(path, engine="openpyxl") as book:
         names = [str(name) for name in book.sheet_names]
-        header = pd.read_excel(book, sheet_name=names[0], header=None, nrows=1)
-        if not header.shape[1]:
+        top = pd.read_excel(book, sheet_name=names[0], header=None, nrows=RECORDS, dtype=str).fillna("")
+        if not top.shape[1]:
             raise TableError(f"{path}: the sheet {names[0]!r} is empty; a table needs a line of column names")
-        check_distinct([str(name).strip() for name in header.iloc[0].dropna()], path)
-        frame = pd.read_excel(book, sheet_name=names[0], dtype=dict.fromkeys(text, str))
+        records = top.to_numpy().tolist()
+        titles = count_titles(records)
+        check_distinct([name.strip() for name in records[titles] if name], path)
+        frame = pd.read_excel(book, sheet_name=names[0], skiprows=titles, dtype=dict.fromkeys(text, str))
+    if titles:
+        note(title_remark(records[:titles]))
     if len(names) > 1:
         note(f"the first of {len(names)} sheets, {names[0]!r}, was read")
     return frame

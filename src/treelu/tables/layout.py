@@ -1,4 +1,4 @@
-"""How a text table is laid out: its encoding, what separates its columns, and their names.
+"""How a table is laid out: its encoding, what separates its columns, titles above their names, and the names.
 
 Standard library only: the command line looks at a header here before it imports anything heavy.
 """
@@ -22,7 +22,7 @@ BLANKS = r"\s+"  # as pandas writes "any number of blanks"
 WINDOWS = "cp1252"  # Latin-1 with a few more characters, as Windows writes it
 _ENCODING_NAMES = {WINDOWS: "Windows-1252 (Latin-1)", "latin-1": "Latin-1", "utf-16": "UTF-16"}
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_RECORDS = 60  # of the sample that must agree on a delimiter
+RECORDS = 60  # of the sample: they must agree on a delimiter, and show titles above the names
 _NUMBER = r"[-+]?\d*\.?\d+([eE][-+]?\d+)?(\.\d+)?"  # the last part is what pandas adds to a name that stands twice
 
 
@@ -33,7 +33,7 @@ class Layout:
     encoding: str
     delimiter: str  # one character, or `BLANKS`
     names: tuple[str, ...]  # without blanks around them; pandas' "Unnamed: 2" for one that is blank
-    first_line: int = 0  # lines above the names
+    first_line: int = 0  # records above the names, blank ones too
     has_rows: bool = True  # whether anything follows the names
     remarks: tuple[str, ...] = ()  # what was recognised and is not usual, in words
 
@@ -70,15 +70,20 @@ def look_at_sample(sample: bytes, path: str | Path, *, delimiter: str | None, en
     records = _records(text, found)
     if not records:
         raise EmptyTableError(f"{path} is empty; a table needs a line of column names and rows below it")
-    header = [name.removeprefix("\ufeff").strip() for name in records[0][1]]
+    cells = [cells for _, cells in records]
+    titles = count_titles(cells)
+    header = [name.removeprefix("\ufeff").strip() for name in cells[titles]]
     names = tuple(name or f"Unnamed: {place}" for place, name in enumerate(header))
     remarks = []
     if encoding not in ("utf-8", "utf-8-sig"):
         remarks.append(f"text in {_ENCODING_NAMES.get(encoding, encoding)}")
     if found != usual:
         remarks.append(f"columns separated by {DELIMITERS.get(found, 'blanks' if found == BLANKS else repr(found))}")
+    if titles:
+        first_line += records[titles][0] - 1
+        remarks.append(title_remark(cells[:titles]))
     _check_names(names, path, delimiter)
-    return Layout(encoding, found, names, first_line, len(records) > 1, tuple(remarks))
+    return Layout(encoding, found, names, first_line, len(records) > titles + 1, tuple(remarks))
 
 
 # Encoding
@@ -119,19 +124,20 @@ def recognise_delimiter(text: str, usual: str, path: str | Path = "the table") -
     """The mark that cuts the first lines into as many fields as the header has."""
     scored: list[tuple[float, bool, int, str]] = []
     for mark in (usual, *(other for other in DELIMITERS if other != usual)):
-        widths = [len(cells) for _, cells in _records(text, mark)]
+        records = [cells for _, cells in _records(text, mark)]
+        widths = [len(cells) for cells in records[count_titles(records) :]]
         if widths and widths[0] > 1:
-            agreeing = sum(width == widths[0] for width in widths) / len(widths)
+            agreeing = sum(width == widths[0] for width in widths) / len(records)
             scored.append((agreeing, mark == usual, widths[0], mark))
     if scored:
         return max(scored, key=lambda score: score[:3])[3]
     _refuse_titles(text, usual, path)
-    widths = [len(line.split()) for line in text.splitlines()[:_RECORDS] if line.strip()]
+    widths = [len(line.split()) for line in text.splitlines()[:RECORDS] if line.strip()]
     return BLANKS if len(widths) > 1 and widths[0] > 1 and len(set(widths)) == 1 else usual
 
 
 def _refuse_titles(text: str, usual: str, path: str | Path) -> None:
-    """Raise where lines of one field stand above a header."""
+    """Raise where lines of one field stand above what may be a header."""
     for mark in (usual, *DELIMITERS):
         records = _records(text, mark)
         common, n = Counter(len(cells) for _, cells in records).most_common(1)[0] if records else (1, 0)
@@ -144,21 +150,76 @@ def _refuse_titles(text: str, usual: str, path: str | Path) -> None:
 
 
 def _records(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    """The first records of a text that are not blank, each with the number of its last line."""
+    """The first records of a text that are not blank, each with its number, blank ones counted too."""
     if delimiter == BLANKS:
-        lines = enumerate(text.splitlines()[:_RECORDS], 1)
+        lines = enumerate(text.splitlines()[:RECORDS], 1)
         return [(number, line.split()) for number, line in lines if line.strip()]
     records = []
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        for cells in reader:
+        for number, cells in enumerate(reader, 1):
             if any(cell.strip() for cell in cells) or len(cells) > 1:
-                records.append((reader.line_num, cells))
-            if len(records) == _RECORDS:
+                records.append((number, cells))
+            if len(records) == RECORDS:
                 break
     except (csv.Error, TypeError):  # a field of many pages, a delimiter of several characters
         pass
     return records
+
+
+# Titles
+
+
+def count_titles(records: Sequence[Sequence[str]]) -> int:
+    """The records above the column names: titles, with less than half of the cells filled, and blank ones.
+
+    The names are the first record of which most cells are filled. They must be words, not numbers, that no row below
+    has in their column, and be three or more, or above numbers; otherwise the first record is taken for the names.
+
+    Examples
+    --------
+    >>> count_titles([["Sales 2020", "", ""], ["", "", ""], ["shop", "sold", "paid"], ["a", "3", "4.50"]])
+    2
+    >>> count_titles([["shop", "", ""], ["a", "3", "4.50"], ["b", "7", "8.00"]])
+    0
+    """
+    if not records:
+        return 0
+    counts = Counter(len(cells) for cells in records)
+    width = max(counts, key=lambda width: (counts[width], width))
+    titles = next((i for i, cells in enumerate(records) if _n_filled(cells) > max(1, (width - 1) // 2)), 0)
+    if not 0 < titles < len(records) - 1 or len(records[titles]) != width:
+        return 0
+    names, below = records[titles], [cells for cells in records[titles + 1 :] if cells != records[titles]]
+    if _n_filled(names) < max(2, width - width // 3) or not _are_names(names):
+        return 0
+    if any(name == cell != "" for cells in below for name, cell in zip(names, cells, strict=False)):
+        return 0
+    over_numbers = any(_is_number(cell) for cells in below for cell in cells)
+    return titles if width > 2 or over_numbers else 0
+
+
+def title_remark(titles: Sequence[Sequence[str]]) -> str:
+    """The note that records above the column names are not read."""
+    shown = next((cell.strip() for cells in titles for cell in cells if cell.strip()), "")
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
+    lines = "1 line" if len(titles) == 1 else f"{len(titles)} lines"
+    return f"{lines} above the column names left out{f' ({shown!r})' if shown else ''}"
+
+
+def _n_filled(cells: Sequence[str]) -> int:
+    return sum(bool(cell.strip()) for cell in cells)
+
+
+def _is_number(cell: str) -> bool:
+    return re.fullmatch(_NUMBER, cell.strip()) is not None
+
+
+def _are_names(cells: Sequence[str]) -> bool:
+    """Whether the cells of a record may be names: words, and years beside them."""
+    filled = [cell.strip() for cell in cells if cell.strip()]
+    numbers = [cell for cell in filled if _is_number(cell)]
+    return len(numbers) < len(filled) and all(re.fullmatch(r"(19|20)\d\d", cell) for cell in numbers)
 
 
 # Names

@@ -21,6 +21,7 @@ MOST_TEXTS = 20_000  # different values of a column that are looked at
 NUMERIC_SHARE = 0.9  # a column is one of numbers where at least this share of its values are
 CURRENCIES = ("$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "CAD", "AUD", "Fr.", "kr", "zł", "R$")
 MARKS = (*sorted(CURRENCIES, key=len, reverse=True), "%")
+CENSORS = ("<=", ">=", "≤", "≥", "<", ">")  # before a number that is a bound: below what a laboratory can measure
 _SPACES = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u2212": "-", "\u2019": "'"})
 
 
@@ -31,6 +32,11 @@ class NumberFormat:
     decimal: str = "."  # or ","
     thousands: str = ""  # or one of ",", ".", " ", "'" between groups of three digits, which may be left out
     marks: tuple[str, ...] = ()  # currencies, "%" or a unit before or after the number, which are left out
+
+    @property
+    def units(self) -> list[str]:
+        """The marks that change what a number means: %, or a unit."""
+        return [mark for mark in self.marks if mark not in CURRENCIES and mark not in CENSORS]
 
     @property
     def is_plain(self) -> bool:
@@ -216,12 +222,15 @@ def number_format(column: pd.Series, decimal: str | None, marks: Iterable[str]) 
         return PLAIN
     used = tuple(mark for mark in MARKS if any(mark in text for text in texts))
     used = tuple(mark for mark in used if not any(mark != other and mark in other for other in used))
-    cores = [_core(text, used) for text in texts]
+    censors = tuple(mark for mark in CENSORS if any(text.startswith(mark) for text in texts))
+    if sum(text.startswith(CENSORS) for text in texts) > len(texts) / 2:
+        censors = ()  # "<18" and ">65" are two categories
+    cores = [_core(text, (*censors, *used)) for text in texts]
     if _share_of_numbers(cores) < NUMERIC_SHARE:
         plain = NumberFormat(decimal or ".")
         return plain if _read_share(texts, plain) >= NUMERIC_SHARE else None
     _check_marks(column.name, texts, cores, used)
-    return format_of(column.name, texts, used, decimal=decimal, marks=marks)
+    return format_of(column.name, texts, (*censors, *used), decimal=decimal, marks=marks)
 
 
 def format_of(

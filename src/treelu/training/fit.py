@@ -23,7 +23,7 @@ from treelu.nn import LocallyConstantNetwork, LocallyLinearNetwork, NeuronChain
 from treelu.nn.cpu.threads import limited, n_threads
 from treelu.training.calibration import Tempering, prior_scores, refine_leaves, temper
 from treelu.training.config import NetworkConfig, patience_of, plan_training
-from treelu.training.hyper_parameters import Choice, HyperParameters, Race, folds, trial_share
+from treelu.training.hyper_parameters import TRIAL_HASTE, Choice, HyperParameters, Race, folds, trial_share
 from treelu.training.loop import History, best_fit, evaluate, train
 from treelu.training.parallel import in_order, together
 from treelu.training.pattern_counts import PatternCounts, count_patterns, feature_spread
@@ -185,27 +185,31 @@ def choose(
     candidates = config.candidates(len(dataset), dataset.table.shape[1])
     if len(candidates) == 1 and (validation is not None or not config.training.temper):
         return Choice(candidates[0], None)  # validation rows give the tempering later
-    race, share = Race(candidates), trial_share(dataset.targets.n_outputs)
+    race = Race(candidates, is_short=dataset.targets.task != "regression")
+    share, haste = trial_share(dataset.targets.n_outputs), TRIAL_HASTE if race.is_short else 1
+    by_user = dataset.targets.folding is not None and dataset.targets.folding.by_user
     for train_part, test in folds(dataset, seed) if validation is None else [(dataset, validation)]:
         part = train_part if trained_on is None else replace(train_part, targets=trained_on)
         n_jobs = min(n_threads(), len(race.left))
         networks = []
         if n_jobs > 1:  # the kernels run without Python's lock
-            trial = partial(_train_in_one_thread, part, config.quiet, seed=seed, share=share)
+            trial = partial(_train_in_one_thread, part, config.quiet, seed=seed, share=share, haste=haste)
             networks = list(in_order(trial, race.left, n_jobs))
         else:
             for candidate in race.left:
-                networks.append(train_once(part, config.quiet, candidate, seed, share=share)[0])
+                networks.append(train_once(part, config.quiet, candidate, seed, share=share, haste=haste)[0])
         scores = [evaluate(network, test.table, test.index) for network in networks]
         race.add_fold(test, scores, config.title if config.verbose else None)
+        if race.is_over and not by_user:
+            break
     return race.choice()
 
 
 def _train_in_one_thread(
-    dataset: Dataset, config: NetworkConfig, chosen: HyperParameters, seed: int, share: float
+    dataset: Dataset, config: NetworkConfig, chosen: HyperParameters, seed: int, share: float, haste: int
 ) -> NeuronChain:
     with limited(1):
-        return train_once(dataset, config, chosen, seed, share=share)[0]
+        return train_once(dataset, config, chosen, seed, share=share, haste=haste)[0]
 
 
 def train_once(
@@ -216,21 +220,24 @@ def train_once(
     validation: Dataset | None = None,
     start: FittedNetwork | None = None,
     share: float = 1.0,
+    haste: int = 1,
 ) -> tuple[NeuronChain, History]:
-    """One network from one initialisation, for a share of the epochs; on few features where these are limited."""
+    """One network from one initialisation, for a share of the epochs; on few features where these are limited.
+
+    Where the number of updates is planned, `haste` makes so many times fewer with a learning rate as many times higher.
+    """
     network = config.new_network(dataset, chosen, seed) if start is None else _continued(start, dataset, config)
     penalise = proximal_step(config.training.feature_penalty)
-    options, limit = loop_options(config, chosen, dataset, seed, share), chosen.max_tree_features
+    options, limit = loop_options(config, chosen, dataset, seed, share, haste), chosen.max_tree_features
     if limit is None or limit >= dataset.table.shape[1]:
         return network, train(network, dataset, validation=validation, after_step=penalise, **options)
 
     def go_on(penalty: float) -> None:
         step = path_step(penalty, config.training.optimizer)
-        train(
-            network, dataset, after_step=step, **loop_options(config.quiet, chosen, dataset, seed, PATH_SHARE * share)
-        )
+        again = loop_options(config.quiet, chosen, dataset, seed, PATH_SHARE * share, haste)
+        train(network, dataset, after_step=step, **again)
 
-    train(network, dataset, **loop_options(config.quiet, chosen, dataset, seed, share))
+    train(network, dataset, **loop_options(config.quiet, chosen, dataset, seed, share, haste))
     features = choose_features(network, limit, go_on)
     few = replace(dataset, table=dataset.table.columns(features))
     few_valid = None if validation is None else replace(validation, table=validation.table.columns(features))
@@ -245,17 +252,20 @@ def loop_options(
     dataset: Dataset,
     seed: int | np.random.Generator,
     share: float = 1.0,
+    haste: int = 1,
 ) -> dict[str, Any]:
-    """The options of the training loop, for a share of its epochs."""
+    """The options of the training loop, for a share of its epochs; `haste` as in `train_once`."""
     how = config.training
     plan = plan_training(len(dataset), config.epochs, how.batch_size)
-    epochs = max(1, round(share * plan.epochs))
+    epochs, n_updates, rate = max(1, round(share * plan.epochs)), plan.updates_per_epoch, config.learning_rate
+    if n_updates is not None:
+        n_updates, rate = -(-n_updates // haste), haste * rate
     return {
         "epochs": epochs,
         "batch_size": plan.batch_size,
-        "updates_per_epoch": plan.updates_per_epoch,
+        "updates_per_epoch": n_updates,
         "optimizer": how.optimizer,
-        "learning_rate": config.learning_rate,
+        "learning_rate": rate,
         "schedule": how.schedule,
         "weight_decay": chosen.weight_decay,
         "annealing": float(how.annealing),

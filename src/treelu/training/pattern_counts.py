@@ -85,4 +85,6 @@ def feature_spread(table: Table) -> NDArray[np.float64]:
 def column_importances(tree: ObliqueTree, scale: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Importances of the columns that an estimator is given; that of an indicator counts for its column."""
     importances = tree.feature_importances(scale)
+    if tree.columns is not None:
+        return tree.columns.per_column(importances)
     return importances if tree.missing is None else tree.missing.per_column(importances)

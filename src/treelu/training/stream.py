@@ -102,6 +102,7 @@ def learn_piece(
     `stream` is None after a `fit`, whose rows are not known; `encoding` counts where no network has been fitted.
     """
     kept = piece.bounded() if stream is None else stream.add(piece)
+    before = None if fitted is None else fitted.reading.observed
     n_passes = 1 if fitted is None else fitted.n_passes + 1
     moved = fitted is not None and kept.n_fitted > 0 and _has_moved(fitted.reading, kept, standardize)
     grown = kept.n_fitted > 0 and kept.n_seen >= GROWTH * kept.n_fitted
@@ -120,7 +121,8 @@ def learn_piece(
             reading = _learn(kept, fitted.reading.encoding, standardize, fitted.reading.missing)
             fitted = replace(fitted, reading=reading)
         fitted = _continue(fitted, kept, piece, config, seed)
-    return replace(fitted, n_passes=n_passes), kept
+    reading = fitted.reading.joined(piece.X).joined(observed=before)
+    return replace(fitted, n_passes=n_passes, reading=reading), kept
 
 
 def _learn(stream: Stream, encoding: ClassEncoding | ValueEncoding, standardize: bool | str, missing: Any) -> Reading:

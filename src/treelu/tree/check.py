@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 
 LINKS = ("identity", "logistic", "softmax", "probability")
 NODE_COUNTS = ("n_samples", "weighted_n_samples")  # the fields that follow from rows at the nodes
@@ -230,6 +232,17 @@ def feature_spreads(spreads: Any, n_features: int) -> np.ndarray | None:
     return array
 
 
+def observed_rows(observed: Any, n_features: int) -> Observed | None:
+    """What the training rows held, checked against the number of features."""
+    if observed is None:
+        return None
+    if not isinstance(observed, Observed):
+        raise TypeError(f"observed must be an Observed or None, got {type(observed).__name__}")
+    if len(observed) != n_features:
+        raise ValueError(f"observed must have {n_features} features, as the tree, got {len(observed)}")
+    return observed
+
+
 def missing_values(missing: Any, n_features: int) -> MissingValues | None:
     """How missing values are filled, checked against the number of features."""
     if missing is None:
@@ -248,6 +261,19 @@ def missing_values(missing: Any, n_features: int) -> MissingValues | None:
     if len(np.unique(gaps)) < len(gaps) or not ((gaps >= 0) & (gaps < len(fills))).all():
         raise ValueError(f"missing.gaps must be distinct columns from 0 to {len(fills) - 1}, got {gaps.tolist()[:5]}")
     return MissingValues(read_only(fills), read_only(gaps))
+
+
+def frame_columns(columns: Any, n_features: int, missing: Any) -> Any:
+    """The columns of a data frame, checked against the number of features."""
+    if columns is None:
+        return None
+    if not isinstance(columns, FrameColumns):
+        raise TypeError(f"columns must be an encoder of columns or None, got {type(columns).__name__}")
+    if len(columns.feature_names) != n_features:
+        raise ValueError(f"columns must give the tree's {n_features} features, got {len(columns.feature_names)}")
+    if missing is not None:
+        raise ValueError("columns and missing cannot both be given: the columns say how missing values are filled")
+    return columns
 
 
 def _distinct(labels: list[Any]) -> bool:

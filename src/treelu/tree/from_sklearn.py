@@ -10,10 +10,11 @@ from scipy import sparse
 
 from treelu.tree.missing import MissingValues
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.observed import Observed
 from treelu.tree.pipelines import fold_pipeline
 
 
-def from_sklearn(estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+def from_sklearn(estimator: Any, *, feature_names: Any = None, X: Any = None) -> ObliqueTree:
     """The tree of a fitted estimator or pipeline.
 
     scikit-learn rounds X to float32 and goes left where ``x <= threshold``; the tree that comes out reads X
@@ -35,6 +36,9 @@ def from_sklearn(estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
         ExtraTreeRegressor, any estimator whose ``tree_`` is an ObliqueTree, or a Pipeline that ends in one of these
     feature_names : sequence of str, optional
         Names of the tree's features; None: those that the estimator was fitted with.
+    X : rows, optional
+        The training rows, as the tree reads them: queries then stay within what they held (``tree.observed``).
+        scikit-learn's estimators do not keep it.
 
     Returns
     -------
@@ -65,7 +69,10 @@ def from_sklearn(estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
         tree = fold_pipeline(estimator, from_sklearn(estimator.steps[-1][1]))
     else:
         tree = _tree_of(estimator)
-    return tree if feature_names is None else replace(tree, feature_names=feature_names)
+    tree = tree if feature_names is None else replace(tree, feature_names=feature_names)
+    if X is None:
+        return tree
+    return replace(tree, observed=Observed.of(tree.read_rows(X), tree.missing))
 
 
 def _tree_of(estimator: Any) -> ObliqueTree:

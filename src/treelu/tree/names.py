@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,48 @@ def shown_name(name: Any, most: int = LONGEST) -> str:
         return text
     tail = (most - 1) // 2
     return text[: most - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def shown_apart(name: str, others: Sequence[str], most: int = LONGEST) -> str:
+    """A name as :func:`shown_name` cuts it, but so that it stays different from the names beside it.
+
+    Where the usual cut leaves out the letters that tell names apart, the text is cut to begin there; where that is
+    not possible either, the name's place among them follows as a number.
+
+    Examples
+    --------
+    >>> names = ("concentration of sodium in serum", "concentration of iron in serum", "age")
+    >>> [shown_name(name, 12) for name in names]
+    ['concen…serum', 'concen…serum', 'age']
+    >>> [shown_apart(name, names, 12) for name in names]
+    ['con…sodium i', 'con…iron in ', 'age']
+    """
+    if len(name) <= most and name.isprintable():
+        return name
+    return _all_apart(tuple(others), most)[name]
+
+
+@lru_cache(maxsize=32)
+def _all_apart(names: tuple[str, ...], most: int) -> dict[str, str]:
+    """Each name as it is shown beside the others."""
+    alike: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault(shown_name(name, most), []).append(name)
+    found = {group[0]: text for text, group in alike.items() if len(group) == 1}
+    taken = set(found.values())
+    for group in (group for group in alike.values() if len(group) > 1):
+        first, last = min(group), max(group)  # these have the least in common
+        start = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+        for place, name in enumerate(group):
+            head = shown_name(name[: most // 4], most // 4)
+            text = f"{head}…{shown_name(name[start:], 10 * most)[: most - len(head) - 1]}"
+            number = place + 1
+            while text in taken:
+                mark = f" ({number})"
+                text, number = shown_name(name, most - len(mark)) + mark, number + len(group)
+            taken.add(text)
+            found[name] = text
+    return found
 
 
 def _escaped(letter: str) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from treelu.tree import check, rows
+from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
+from treelu.tree.observed import Observed
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -48,10 +50,16 @@ class ObliqueTree(OutputMethods, Questions):
     spreads : array of shape (n_features,), optional
         How far each feature spreads over the training rows (its standard deviation), where known. Not used to
         predict: texts and pictures rank a split's terms by |weight| × spread, their effect.
+    observed : Observed, optional
+        What the training rows held: ranges, integers, one-hot groups. Not used to predict: queries that look for rows
+        stay within it unless ``limits=None`` is given.
     missing : MissingValues, optional
         How missing values are filled, where the tree accepts them. The tree's last features are then indicators of
         missing values, computed from the columns before them: rows are given either with these columns alone, in
         which NaN is a missing value, or with all features.
+    columns : FrameColumns, optional
+        The columns of the data frame that the features were made of, and how: the tree then reads such frames, and
+        its queries and exports speak of these columns. Set by `fit`.
     notes : sequence of str
         What was done to the tree and what that kept exact, such as by :meth:`prune`. Plays no part in equality.
 
@@ -81,7 +89,9 @@ class ObliqueTree(OutputMethods, Questions):
     n_samples: np.ndarray | None = field(default=None, kw_only=True)
     weighted_n_samples: np.ndarray | None = field(default=None, kw_only=True)
     spreads: np.ndarray | None = field(default=None, kw_only=True)
+    observed: Observed | None = field(default=None, kw_only=True)
     missing: MissingValues | None = field(default=None, kw_only=True)
+    columns: FrameColumns | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -102,11 +112,15 @@ class ObliqueTree(OutputMethods, Questions):
             "values": values,
             "leaf_weights": leaf_weights,
             "classes": classes,
-            "feature_names": check.names_tuple(self.feature_names, n_features),
+            "feature_names": check.names_tuple(
+                self.feature_names if self.columns is None else self.columns.feature_names, n_features
+            ),
             "n_samples": n_samples,
             "weighted_n_samples": weighted,
             "spreads": check.feature_spreads(self.spreads, n_features),
+            "observed": check.observed_rows(self.observed, n_features),
             "missing": check.missing_values(self.missing, n_features),
+            "columns": check.frame_columns(self.columns, n_features, self.missing),
             "notes": tuple(self.notes),
         }
         for name, value in fields.items():
@@ -117,8 +131,20 @@ class ObliqueTree(OutputMethods, Questions):
         """The weights that are not 0, as the kernel takes them."""
         return rows.Terms.of(self.weights)
 
+    @cached_property
+    def _leaf_terms(self) -> rows.Terms:
+        """The same of linear leaves, with a row for each leaf and output."""
+        assert self.leaf_weights is not None
+        return rows.Terms.of(self.leaf_weights.reshape(-1, self.n_features))
+
+    @cached_property
+    def _leaf_predictions(self) -> np.ndarray:
+        """The prediction of each leaf whose value is a constant."""
+        return self._decide(self.values[:, 0] if self.link == "logistic" else self.values)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_terms"}
+        cached = ("_terms", "_leaf_terms", "_leaf_predictions")
+        return {name: value for name, value in self.__dict__.items() if name not in cached}
 
     # Shape
 
@@ -228,6 +254,8 @@ class ObliqueTree(OutputMethods, Questions):
         may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` the
         columns must be the tree's features, in their order.
         """
+        if self.columns is not None and self.columns.are_in(X):
+            return self.columns.features(X, unused=() if every_column else self.unused_columns())
         names, n_features, missing = self.feature_names, self.n_features, self.missing
         fills = missing is not None and not self._has_indicators(X)
         if missing is not None and fills:
@@ -240,6 +268,13 @@ class ObliqueTree(OutputMethods, Questions):
         if missing is None or not fills:
             return given
         return missing.fill(given if sparse.issparse(given) else np.asarray(given, np.float64))
+
+    def unused_columns(self) -> frozenset[str]:
+        """The columns of the data frame that no split and no linear leaf reads; none for a tree on plain features."""
+        if self.columns is None:
+            return frozenset()
+        used = set(self.used_features().tolist())
+        return frozenset(name for name, places in self.columns.places.items() if used.isdisjoint(places))
 
     def _columns_read(self, n_columns: int) -> np.ndarray:
         """Which of the first columns are used, by themselves or for their indicators of missing values."""
@@ -295,9 +330,10 @@ class ObliqueTree(OutputMethods, Questions):
         """Outputs before ``link``, of shape (n_rows, n_outputs); (n_rows,) for link "logistic"."""
         X = self.read_rows(X)
         leaves = rows.route(X, self.weights, self._terms, self.biases, self.children) - self.n_splits
-        outputs = self.values[leaves]
-        if self.leaf_weights is not None:
-            outputs += rows.linear_outputs(X, leaves, self.leaf_weights)
+        if self.leaf_weights is None:
+            outputs = self.values[leaves]
+        else:
+            outputs = rows.linear_outputs(X, leaves, self.values, self.leaf_weights, self._leaf_terms)
         return outputs[:, 0] if self.link == "logistic" else outputs
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -327,7 +363,12 @@ class ObliqueTree(OutputMethods, Questions):
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels; in regression values, of shape (n_rows,), for several outputs (n_rows, n_outputs)."""
-        outputs = self.decision_function(X)
+        if self.leaf_weights is None:
+            return self._leaf_predictions[self.apply(X) - self.n_splits]
+        return self._decide(self.decision_function(X))
+
+    def _decide(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions from the outputs of `decision_function`."""
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.
@@ -363,11 +404,12 @@ class ObliqueTree(OutputMethods, Questions):
         return replace(self, n_samples=at_nodes, weighted_n_samples=weighted)
 
     def feature_importances(self, scale: Any = None) -> np.ndarray:
-        """How much each feature takes part in the decisions: an array of shape (n_features,) with sum 1.
+        """How much each feature takes part in splits and formulas: an array of shape (n_features,) with sum 1.
 
-        A node's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
-        the node (``weighted_n_samples``, or else ``n_samples``) and averaged. All zero where no row meets a weight that
-        is not zero.
+        A split's |weights| times the features' spreads are normalised to sum 1, weighted by the rows that reach
+        the node (``weighted_n_samples``, or else ``n_samples``) and averaged; and so is the formula of a linear leaf,
+        with the sum of |weights| over the outputs (for scores of classes, less their mean). All zero where no row meets
+        a weight that is not zero.
 
         Parameters
         ----------
@@ -383,6 +425,12 @@ class ObliqueTree(OutputMethods, Questions):
             part = np.abs(self.node_weights(node)) * spread
             if part.any():
                 total += part * (mass[node] / part.sum())
+        if self.leaf_weights is not None:
+            weights = self.leaf_weights
+            if self.link == "softmax":
+                weights = weights - weights.mean(axis=1, keepdims=True)
+            parts = np.abs(weights).sum(axis=1) * spread
+            total += (mass[self.n_splits :] / np.maximum(parts.sum(axis=1), np.finfo(float).tiny)) @ parts
         return total / total.sum() if total.any() else total
 
     def __repr__(self) -> str:
@@ -397,12 +445,13 @@ class ObliqueTree(OutputMethods, Questions):
         """Whether both trees hold exactly the same numbers, labels and names (dense and CSR may be equal)."""
         if not isinstance(other, ObliqueTree):
             return NotImplemented
-        if (self.link, self.feature_names) != (other.link, other.feature_names):
+        if (self.link, self.feature_names, self.observed) != (other.link, other.feature_names, other.observed):
             return False
         names = ("biases", "children", "values", "leaf_weights", "classes", *check.NODE_COUNTS, "spreads")
         mine, others = (_missing_arrays(tree.missing) for tree in (self, other))
         return (
             _same_matrix(self.weights, other.weights)
+            and self.columns == other.columns
             and all(_same_array(getattr(self, name), getattr(other, name)) for name in names)
             and all(_same_array(first, second) for first, second in zip(mine, others, strict=True))
         )
@@ -418,11 +467,11 @@ class ObliqueTree(OutputMethods, Questions):
         return prune(self, X, bounds=bounds, unvisited=unvisited)
 
     @classmethod
-    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None) -> ObliqueTree:
+    def from_sklearn(cls, estimator: Any, *, feature_names: Any = None, X: Any = None) -> ObliqueTree:
         """The tree of a fitted estimator or pipeline; see :func:`treelu.tree.from_sklearn.from_sklearn`."""
         from treelu.tree.from_sklearn import from_sklearn
 
-        return from_sklearn(estimator, feature_names=feature_names)
+        return from_sklearn(estimator, feature_names=feature_names, X=X)
 
 
 def _same_array(first: np.ndarray | None, second: np.ndarray | None) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from treelu.export.sql import DialectName
     from treelu.report.notebook import PageOptions
     from treelu.tree.oblique_tree import ObliqueTree
+    from treelu.view.labels import Top
     from treelu.view.notebook import PageFrame
 
 
@@ -32,13 +33,13 @@ class TreeMethods:
 class OutputMethods(TreeMethods):
     """The methods of `ObliqueTree` that other packages implement."""
 
-    def describe(self, x: Any, top: int | None = None) -> str:
+    def describe(self, x: Any, top: Top = None) -> str:
         """The path of one row as text, with the largest contributions at each node; a notebook shows it as a table.
 
         Parameters
         ----------
         x : array, one-row DataFrame or sparse row with n_features values
-        top : int, optional
+        top : int or "all", optional
             Contributions (weight times value) named at each node. None: all where there are at most six, else five.
 
         Examples
@@ -59,10 +60,10 @@ class OutputMethods(TreeMethods):
     def export_text(
         self,
         *,
-        top: int | None = None,
+        top: Top = None,
         max_depth: int | None = None,
         max_leaves: int | None = 256,
-        digits: int = 3,
+        digits: int | None = None,
         scale: Any = None,
     ) -> str:
         """The tree as indented text; see :func:`treelu.view.text.export_text`."""
@@ -73,10 +74,10 @@ class OutputMethods(TreeMethods):
     def export_graphviz(
         self,
         *,
-        top: int | None = None,
+        top: Top = None,
         max_depth: int | None = None,
         max_leaves: int | None = 256,
-        digits: int = 3,
+        digits: int | None = None,
         scale: Any = None,
     ) -> str:
         """The tree as DOT text; see :func:`treelu.view.dot.export_graphviz`."""
@@ -145,6 +146,7 @@ class OutputMethods(TreeMethods):
         table: str | Sequence[str] = "data",
         keep: Sequence[str] = (),
         self_test: bool = False,
+        typed: bool = False,
         name: str | None = None,
         trained: str | None = None,
     ) -> str:
@@ -152,8 +154,9 @@ class OutputMethods(TreeMethods):
         from treelu.export.sql import to_sql
 
         return to_sql(
-            self._tree, dialect=dialect, table=table, keep=keep, self_test=self_test, name=name, trained=trained
-        )
+            self._tree, dialect=dialect, table=table, keep=keep, self_test=self_test, typed=typed, name=name,
+            trained=trained,
+        )  # fmt: skip
 
     def sql_expressions(self, *, dialect: DialectName = "plain", table: str | None = None) -> dict[str, str]:
         """The tree as one SQL expression an answer; see :func:`treelu.export.sql.sql_expressions`."""
@@ -164,7 +167,7 @@ class OutputMethods(TreeMethods):
     def plot(
         self,
         *,
-        top: int | None = None,
+        top: Top = None,
         max_depth: int | None = None,
         max_leaves: int | None = 32,
         scale: Any = None,
@@ -183,6 +186,7 @@ class OutputMethods(TreeMethods):
         *,
         change: float | None = None,
         keep: Iterable[Any] = (),
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -197,6 +201,7 @@ class OutputMethods(TreeMethods):
             norm,
             change=change,
             keep=keep,
+            limits=limits,
             bounds=bounds,
             whole=whole,
             groups=groups,

@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from treelu.tree.categories import Layout, find_categories, is_missing
+from treelu.tree.columns import columns_from_dict
 from treelu.tree.missing import MissingValues
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 ROUNDING = 8 * np.finfo(np.float64).eps  # of a folded sum, relative to its parts
 
@@ -47,11 +50,30 @@ class Columns:
     weights: sparse.csr_array
     offsets: np.ndarray
     fills: np.ndarray
+    layout: Layout | None = None  # where raw columns are categories: the features that they stand for
 
     @classmethod
     def raw(cls, n_raw: int) -> Columns:
         """The raw columns themselves."""
         return cls(sparse.csr_array(sparse.eye_array(n_raw, 2 * n_raw)), np.zeros(n_raw), np.full(n_raw, np.nan))
+
+    @classmethod
+    def of_layout(cls, n_raw: int, layout: Layout) -> Columns:
+        """The raw columns, some of them categories: these have a weight of NaN until an encoder reads them."""
+        ones = np.array([np.nan if j in layout.categories else 1.0 for j in range(n_raw)])
+        entries = (ones, (np.arange(n_raw), np.array(layout.starts)))
+        weights = sparse.csr_array(entries, shape=(n_raw, 2 * layout.n_features))
+        return cls(weights, np.zeros(n_raw), np.full(layout.n_features, np.nan), layout)
+
+    def categories(self) -> list[int | None]:
+        """The raw column of categories that each of these is; None for numbers."""
+        found: list[int | None] = []
+        for row in range(len(self.offsets)):
+            span = slice(self.weights.indptr[row], self.weights.indptr[row + 1])
+            marked = self.weights.indices[span][np.isnan(self.weights.data[span])].tolist()
+            alone = len(marked) == 1 and self.layout is not None
+            found.append(self.layout.column_at(marked[0]) if alone and self.layout is not None else None)
+        return found
 
     def affine(self, matrix: Any, constant: np.ndarray | float = 0.0) -> Columns:
         """The columns ``matrix @ z + constant`` of these columns z."""
@@ -87,7 +109,7 @@ class Columns:
             (np.ones(len(marked)), (marked, n_raw + source[gaps[marked]])), shape=(len(gaps), 2 * n_raw)
         )
         weights = sparse.csr_array(sparse.vstack([self.weights, ones]))
-        return Columns(weights, np.concatenate([self.offsets, np.zeros(len(gaps))]), raw)
+        return replace(self, weights=weights, offsets=np.concatenate([self.offsets, np.zeros(len(gaps))]), fills=raw)
 
 
 def single_terms(weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -117,6 +139,11 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
         return tree
     n_raw = next((step.n_features_in_ for _, step in steps if hasattr(step, "n_features_in_")), tree.n_features)
     columns = Columns.raw(int(n_raw))
+    found, problem = find_categories(steps, int(n_raw))
+    if found:
+        if problem is not None:
+            raise NotAffineError(f"the pipeline cannot be folded into the tree: {problem}")
+        columns = Columns.of_layout(int(n_raw), Layout.of(int(n_raw), found))
     for name, step in steps:
         columns = _through(step, columns, name)
     if tree.missing is not None:
@@ -125,11 +152,86 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
         raise NotAffineError(
             f"the steps before the tree give out {len(columns.offsets)} columns, the tree reads {tree.n_features}"
         )
+    if np.isnan(columns.weights.data).any() or tree.columns is not None:
+        raise NotAffineError(
+            "the pipeline cannot be folded into the tree: a column of categories reaches a step, or the tree, that "
+            "is no one-hot or ordinal encoder"
+        )
     if _has_thresholds(pipeline):
         sizes = np.abs(tree.biases) + abs(tree.weights) @ np.abs(columns.offsets)
         tree = replace(tree, biases=tree.biases - ROUNDING * sizes)
     names = getattr(steps[0][1], "feature_names_in_", None)
+    if columns.layout is not None:
+        return _on_frame(tree, columns, columns.layout, names, [name for name, _ in steps])
     return _on_raw_columns(tree, columns, names, [name for name, _ in steps])
+
+
+def explain(pipeline: Any) -> ObliqueTree:
+    """The tree of a fitted pipeline on the columns that the pipeline reads, to be read, asked and exported there.
+
+    Steps that are linear in a column are folded into the splits: see :meth:`treelu.ObliqueTree.from_sklearn`; any other
+    step is an error that names it. Of an estimator without steps it is its own tree.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.compose import make_column_transformer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import OneHotEncoder, StandardScaler
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> frame = pd.DataFrame({"size": [1.0, 2.0, 3.0, 4.0], "colour": ["red", "blue", "red", "blue"]})
+    >>> steps = make_column_transformer((OneHotEncoder(), ["colour"]), (StandardScaler(), ["size"]))
+    >>> model = make_pipeline(steps, DecisionTreeClassifier(random_state=0)).fit(frame, [1, 0, 1, 0])
+    >>> tree = explain(model)
+    >>> tree.predict(frame).tolist()
+    [1, 0, 1, 0]
+    >>> sorted(set(tree.columns.places) - tree.unused_columns())
+    ['colour']
+    """
+    from treelu.tree.from_sklearn import from_sklearn
+
+    return from_sklearn(pipeline)
+
+
+def _on_frame(tree: ObliqueTree, columns: Columns, layout: Layout, names: Any, steps: list[str]) -> ObliqueTree:
+    """A tree on some columns as the tree on the raw columns of a data frame behind them."""
+    n, matrix, read = layout.n_features, columns.weights, columns.read()
+    gaps = set((matrix.indices[matrix.indices >= n] - n).tolist())
+    kept: list[int] = []
+    recipes: list[dict[str, Any]] = []
+    for j, start in enumerate(layout.starts):
+        own = layout.categories.get(j)
+        places = range(start, start + (1 if own is None else own.n_features))
+        if not read[list(places)].any():
+            continue
+        recipe: dict[str, Any] = {"name": f"x{j}" if names is None else str(names[j])}
+        kept += places
+        if own is not None:
+            recipe |= {"kind": "text", "categories": own.texts(), "other": own.has_other, "missing": own.has_missing}
+        else:
+            fill = float(columns.fills[start])
+            filled = not np.isnan(fill) or start in gaps
+            kept += [n + start] * filled
+            recipe |= {"kind": "number", "median": fill if filled else 0.0, "indicator": filled, "strays": []}
+        recipes.append(recipe)
+    leaf_weights, values = tree.leaf_weights, tree.values
+    if leaf_weights is not None:
+        values = values + leaf_weights @ columns.offsets
+        leaf_weights = np.stack([(leaf @ matrix)[:, kept] for leaf in leaf_weights])
+    weights = sparse.csr_array(sparse.csr_array(tree.weights) @ matrix)[:, kept]
+    return replace(
+        tree,
+        weights=weights if sparse.issparse(tree.weights) else weights.toarray(),
+        biases=tree.biases + tree.weights @ columns.offsets,
+        values=values,
+        leaf_weights=leaf_weights,
+        feature_names=None,
+        spreads=None,
+        observed=None,
+        missing=None,
+        columns=columns_from_dict({"columns": recipes}),
+        notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
+    )
 
 
 def _has_thresholds(estimator: Any) -> bool:
@@ -164,7 +266,9 @@ def _on_raw_columns(tree: ObliqueTree, columns: Columns, names: Any, steps: list
         leaf_weights=leaf_weights,
         feature_names=tuple(missing.names(given)) if missing is not None and len(gaps) else given,
         spreads=_raw_spreads(tree.spreads, matrix, kept),
+        observed=_raw_observed(tree.observed, columns, kept),
         missing=missing,
+        columns=None,
         notes=(*tree.notes, f"{', '.join(steps)} folded into the splits: exact up to rounding at a split"),
     )
 
@@ -177,6 +281,39 @@ def _raw_spreads(spreads: np.ndarray | None, matrix: sparse.csr_array, kept: np.
     raw = np.zeros(matrix.shape[1])
     raw[source] = spreads / np.abs(factor)
     return raw[kept]
+
+
+def _raw_observed(observed: Observed | None, columns: Columns, kept: np.ndarray) -> Observed | None:
+    """Ranges of the raw columns, where each column comes from one of them; infinite for those that are not read.
+
+    The steps round, so ends are given with 12 digits, and a raw column of integers is known only where the
+    steps left it as it was.
+    """
+    source, factor = single_terms(columns.weights)
+    if observed is None or (source < 0).any():
+        return None
+    ends = [(end - columns.offsets) / factor for end in (observed.low, observed.high)]
+    same = (factor == 1) & (columns.offsets == 0)
+    size = np.where(np.isfinite(ends[0]), np.maximum(np.abs(ends[0]), np.abs(ends[1])), 1.0)
+    low, high = (np.where(same, end, _to_digits(end, size)) for end in np.sort(ends, axis=0))
+    n_raw = columns.weights.shape[1]
+    raw_low, raw_high, integers = np.full(n_raw, -np.inf), np.full(n_raw, np.inf), np.zeros(n_raw, dtype=bool)
+    np.maximum.at(raw_low, source, low)
+    np.minimum.at(raw_high, source, high)
+    integers[source[same]] = observed.integers[same]
+    raw_low[len(columns.fills) :] = np.maximum(raw_low[len(columns.fills) :], 0.0)
+    raw_high[len(columns.fills) :] = np.minimum(raw_high[len(columns.fills) :], 1.0)
+    integers[len(columns.fills) :] = True
+    place = {int(j): k for k, j in enumerate(kept)}
+    groups = tuple(tuple(place[int(source[j])] for j in group) for group in observed.groups
+                   if same[list(group)].all() and len({int(source[j]) for j in group}) == len(group))  # fmt: skip
+    return Observed(raw_low[kept], raw_high[kept], integers[kept], groups)
+
+
+def _to_digits(ends: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The numbers with the 12 digits that the steps' rounding leaves, relative to a size."""
+    unit = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-290))) - 11)
+    return np.array([float(f"{end:.12g}") for end in np.rint(ends / unit) * unit + 0.0])
 
 
 # The steps
@@ -254,8 +391,69 @@ def _principal(step: Any, columns: Columns, where: str) -> Columns:
     return columns.affine(components, 0.0 if step.mean_ is None else -components @ step.mean_)
 
 
+def _one_hot(step: Any, columns: Columns, where: str) -> Columns | None:
+    """OneHotEncoder: a column for each category that is not dropped."""
+    if getattr(step, "_infrequent_enabled", False):
+        return None
+    drop = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(step.categories_)
+    rows = [
+        dict.fromkeys(places, 1.0)
+        for encoded, left in zip(_encoded(step, columns), drop, strict=True)
+        for number, places in enumerate(encoded or ())
+        if number != left
+    ]
+    return _of_features(columns, rows, sum(map(len, step.categories_)) - sum(left is not None for left in drop))
+
+
+def _ordinal(step: Any, columns: Columns, where: str) -> Columns | None:
+    """OrdinalEncoder: the number of the category."""
+    if getattr(step, "_infrequent_enabled", False):
+        return None
+    rows: list[dict[int, float]] = []
+    for j, encoded, values in zip(columns.categories(), _encoded(step, columns), step.categories_, strict=True):
+        if encoded is None or j is None or columns.layout is None:
+            return None
+        codes = {place: float(number) for number, places in enumerate(encoded) for place in places}
+        own, start = columns.layout.categories[j], columns.layout.starts[j]
+        if own.has_missing and any(map(is_missing, values)):
+            codes[start + own.missing] = float(step.encoded_missing_value)
+        if own.has_other:
+            codes[start + own.other] = float(step.unknown_value)
+        if not np.isfinite(list(codes.values())).all():
+            return None
+        rows.append(codes)
+    return _of_features(columns, rows, len(step.categories_))
+
+
+def _encoded(step: Any, columns: Columns) -> list[list[list[int]] | None]:
+    """The features that make each category of each column of an encoder; None for a column of numbers."""
+    found: list[list[list[int]] | None] = []
+    for j, values in zip(columns.categories(), step.categories_, strict=True):
+        if j is None or columns.layout is None:
+            found.append(None)
+            continue
+        own, start = columns.layout.categories[j], columns.layout.starts[j]
+        known = np.asarray(values, dtype=object).tolist()
+        found.append([[start + place for place in own.places_of(value)] for value in known])
+    return found
+
+
+def _of_features(columns: Columns, rows: list[dict[int, float]], n_expected: int) -> Columns | None:
+    """Columns that are sums of features."""
+    if len(rows) != n_expected:
+        return None
+    weights = sparse.lil_array((len(rows), columns.weights.shape[1]))
+    for number, row in enumerate(rows):
+        for place, value in row.items():
+            weights[number, place] = value
+    return replace(columns, weights=sparse.csr_array(weights), offsets=np.zeros(len(rows)))
+
+
 def _imputed(step: Any, columns: Columns, where: str) -> Columns | None:
     """SimpleImputer: a column whose values were all missing is dropped; indicators follow the columns."""
+    categories = columns.categories()
+    if any(j is not None for j in categories):  # what fills them is known to their encoder
+        return None if step.add_indicator or None in categories else columns
     numbers = all(isinstance(value, Real) for value in (step.missing_values, *step.statistics_))
     if not numbers or not np.isnan(step.missing_values):
         return None
@@ -300,7 +498,7 @@ def _side_by_side(step: Any, parts: Sequence[tuple[str, Columns]], before: Colum
         fills[mine], read = part.fills[mine], read | mine
     weights = sparse.vstack([part.weights * weight.get(name, 1.0) for name, part in parts])
     offsets = np.concatenate([part.offsets * weight.get(name, 1.0) for name, part in parts])
-    return Columns(sparse.csr_array(weights), offsets, fills)
+    return replace(before, weights=sparse.csr_array(weights), offsets=offsets, fills=fills)
 
 
 _STEPS: dict[str, Callable[[Any, Columns, str], Columns | None]] = {  # None: not affine with these parameters
@@ -311,6 +509,8 @@ _STEPS: dict[str, Callable[[Any, Columns, str], Columns | None]] = {  # None: no
     "IncrementalPCA": _principal,
     "MaxAbsScaler": _largest,
     "MinMaxScaler": _range,
+    "OneHotEncoder": _one_hot,
+    "OrdinalEncoder": _ordinal,
     "PCA": _principal,
     "RobustScaler": _robust,
     "SimpleImputer": _imputed,

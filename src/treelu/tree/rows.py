@@ -15,7 +15,7 @@ this order agree with it on every row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -338,10 +338,8 @@ def route(X: Rows, weights: Rows, terms: Terms, biases: np.ndarray, children: np
     """The node number of each row's leaf."""
     leaves = np.empty(X.shape[0], dtype=np.int64)
     if isinstance(X, np.ndarray):
-        step = max(1, _BLOCK // max(1, X.shape[1]))
-        for start in range(0, len(X), step):
-            block = np.ascontiguousarray(X[start : start + step], np.float64)
-            found = int(compiled.tree_leaves(block, *terms, biases, children, leaves[start : start + step]))
+        for start, block in _blocks(X):
+            found = int(compiled.tree_leaves(block, *terms, biases, children, leaves[start : start + len(block)]))
             if found >= 0:
                 raise ValueError(_NOT_FINITE.format(start + found))
         return leaves
@@ -356,16 +354,36 @@ def route(X: Rows, weights: Rows, terms: Terms, biases: np.ndarray, children: np
     return leaves
 
 
-def linear_outputs(X: Rows, leaves: np.ndarray, leaf_weights: np.ndarray) -> np.ndarray:
-    """``leaf_weights @ x`` of each row's leaf (leaves counted from 0), of shape (n_rows, n_outputs)."""
+def linear_outputs(
+    X: Rows, leaves: np.ndarray, values: np.ndarray, leaf_weights: np.ndarray, terms: Terms
+) -> np.ndarray:
+    """``leaf_weights @ x + value`` of each row's leaf (leaves counted from 0), of shape (n_rows, n_outputs).
+
+    ``terms`` are those of the leaf weights as a matrix with a row for each leaf and output.
+    """
     outputs = np.empty((len(leaves), leaf_weights.shape[1]))
+    if isinstance(X, np.ndarray):
+        for start, block in _blocks(X):
+            part = slice(start, start + len(block))
+            found = int(compiled.leaf_outputs(block, leaves[part], *terms, values, outputs[part]))
+            if found >= 0:
+                raise ValueError(_NOT_FINITE.format(start + found))
+        return outputs
     order = np.argsort(leaves, kind="stable")
     present, starts = np.unique(leaves[order], return_index=True)
     for leaf, rows in zip(present, np.split(order, starts[1:]), strict=True):
         for output, weights in enumerate(leaf_weights[leaf]):
-            outputs[rows, output] = linear_form(X, rows, weights)
-            _check_finite(outputs[rows, output], rows)
+            sums = linear_form(X, rows, weights)
+            _check_finite(sums, rows)
+            outputs[rows, output] = values[leaf, output] + sums
     return outputs
+
+
+def _blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Parts of the rows in float64, and where each begins."""
+    step = max(1, _BLOCK // max(1, X.shape[1]))
+    for start in range(0, len(X), step):
+        yield start, np.ascontiguousarray(X[start : start + step], np.float64)
 
 
 def leaf_counts(leaf: np.ndarray, weight: np.ndarray, n_leaves: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,31 +7,34 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.numbers import short_number
+from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, text_color
 from treelu.view.labels import (
     MAX_LEAVES,
+    Top,
     check_scale,
     cut,
+    formula_terms,
     hidden_words,
     leaf_words,
     leaves_below,
-    number,
     rows_words,
-    strongest_terms,
+    term_words,
 )
+from treelu.view.score_card import Cards
 
 
 def export_graphviz(
     tree: ObliqueTree,
     *,
-    top: int | None = None,
+    top: Top = None,
     max_depth: int | None = None,
     max_leaves: int | None = MAX_LEAVES,
-    digits: int = 3,
+    digits: int | None = None,
     scale: Any = None,
 ) -> str:
-    """The tree as DOT text; ``dot -Tsvg`` draws it.
+    """The tree as DOT text; ``dot -Tsvg`` draws it. A score card is one box, its bands stand at the edges.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def export_graphviz(
     digraph tree {
       node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];
       edge [fontname="Helvetica"];
-      0 [label="x0\\n-x1\\n+0.5\\n>= 0"];
+      0 [label="x0\\n-x1\\n>= -0.5"];
       0 -> 1 [label="no"];
       0 -> 2 [label="yes"];
       1 [label="value 0", fillcolor="#3b6fb6", fontcolor="#ffffff"];
@@ -67,45 +70,45 @@ def export_graphviz(
         '  node [shape=box, style="rounded,filled", fillcolor="#ffffff", fontname="Helvetica"];',
         '  edge [fontname="Helvetica"];',
     ]
+    tree = pairs_as_one_term(tree, one_hot_groups(tree))
     max_depth, note = cut(tree, max_depth, max_leaves)
     if note:
         lines.append(f'  graph [label={_quoted(note)}, labelloc=t, fontname="Helvetica"];')
     below, colors, spread = leaves_below(tree), leaf_colors(tree), check_scale(tree, scale)
-    stack = [(0, 0)]
+    cards = Cards(tree, max_depth)
+    shown = cards.shown(digits)
+    stack = [0]
     while stack:
-        node, depth = stack.pop()
+        node = stack.pop()
+        style = ""
         if node >= tree.n_splits:
             color = colors[node - tree.n_splits]
             words = leaf_words(tree, node - tree.n_splits, top, digits, spread).replace(", ", "\n")
             style = f', fillcolor="{color}", fontcolor="{text_color(color)}"'
-        elif depth == max_depth:
+        elif node not in shown:
             words, style = hidden_words(below[node]).replace(", ", "\n"), ", style=dashed"
         else:
-            words, style = _split_words(tree, node, top, digits, spread), ""
+            words = _split_words(tree, node, top, digits, spread)
+            bound = short_number(-tree.biases[node], digits)
+            words = f"score\n{words}" if cards.at(node) else f"{words}\n>= {bound}".lstrip()
         if rows := rows_words(tree, node):
             words += "\n" + rows
         lines.append(f"  {node} [label={_quoted(words)}{style}];")
-        if node < tree.n_splits and depth != max_depth:
-            left, right = (int(child) for child in tree.children[node])
-            lines += [f'  {node} -> {left} [label="no"];', f'  {node} -> {right} [label="yes"];']
-            stack += [(right, depth + 1), (left, depth + 1)]
+        branches = shown.get(node, [])
+        lines += [f"  {node} -> {child} [label={_quoted(answer)}];" for answer, child in branches]
+        stack += [child for _, child in reversed(branches)]
     return "\n".join([*lines, "}"])
 
 
-def _split_words(tree: ObliqueTree, node: int, top: int | None, digits: int, scale: np.ndarray) -> str:
-    """A node's test, one term per line."""
+def _split_words(tree: ObliqueTree, node: int, top: Top, digits: int | None, scale: np.ndarray) -> str:
+    """The terms of a node's split, one on each line."""
     weights = tree.node_weights(node)
-    named = strongest_terms(weights, scale, top)
-    terms: list[str] = []
-    for feature in named:
-        size = number(weights[feature], digits)
-        sign = {"1": "", "-1": "-"}.get(size, f"{size}·")
-        name = shown_name(tree.feature_name(feature))
-        terms.append(("" if not terms or weights[feature] < 0 else "+") + sign + name)
-    rest = int((weights != 0).sum()) - len(named)
-    if rest > 0:
-        terms.append(f"+ ({rest:,} more)")
-    return "\n".join([*terms, f"{tree.biases[node] + 0.0:+.{digits}g}", ">= 0"])
+    terms, rest = formula_terms(tree, weights, scale, top)
+    lines: list[str] = []
+    for term in terms:
+        words, negative = term_words(term, weights, digits)
+        lines.append(("-" if negative else "+" if lines else "") + words)
+    return "\n".join([*lines, *([f"+ ({rest:,} more)"] if rest > 0 else [])])
 
 
 def _quoted(text: str) -> str:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.check import SAME_WEIGHT, float_array
-from treelu.tree.names import shown_class, shown_name
+from treelu.tree.names import LONGEST, shown_apart, shown_class, shown_name
+from treelu.tree.numbers import short_number, shown_number, signed_short
+from treelu.tree.one_hot import group_name, one_hot_groups
 from treelu.tree.rows import node_totals
+from treelu.view.formulas import leaf_formulas
 from treelu.view.layout import depth_that_fits
 
 MAX_LEAVES = 256  # ends of branches in a text
 FEW = 6  # a split of so many terms is shown whole
 STRONGEST = 3  # terms shown of a longer one
+Top: TypeAlias = int | Literal["all"] | None
 
 
-def strongest_terms(weights: np.ndarray, scale: np.ndarray, top: int | None = None) -> list[int]:
+def strongest_terms(weights: np.ndarray, scale: np.ndarray, top: Top = None) -> list[int]:
     """Features whose weights are not zero, by effect (|weight| × scale), the strongest first.
 
-    At most ``top`` of them; None: all where there are at most six, else the strongest three. Of equal effects the
-    lower feature comes first.
+    At most ``top`` of them; None: all where there are at most six, else the strongest three; "all": every one. Of equal
+    effects the lower feature comes first.
 
     Examples
     --------
@@ -31,29 +37,88 @@ def strongest_terms(weights: np.ndarray, scale: np.ndarray, top: int | None = No
     [0, 1]
     """
     used = np.flatnonzero(weights)
-    if top is None:
-        top = FEW if len(used) <= FEW else STRONGEST
     order = np.argsort(-np.abs(weights[used]) * scale[used], kind="stable")
-    return [int(feature) for feature in used[order][: max(0, top)]]
+    return [int(feature) for feature in used[order][: most_terms(top, len(used))]]
 
 
-def number(value: float, digits: int) -> str:
-    """A number to so many significant digits, with a true minus sign left as ASCII.
+def most_terms(top: Top, n_terms: int) -> int:
+    """How many of a formula's terms are shown."""
+    if top is None:
+        return FEW if n_terms <= FEW else STRONGEST
+    if top == "all":
+        return n_terms
+    if isinstance(top, str):
+        raise ValueError(f'top must be a number of terms, "all" or None, got {top!r}')
+    return max(0, top)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A feature of a formula, or the categories of a column that carry weights in it.
+
+    Attributes
+    ----------
+    features : tuple of int
+        One feature; of a group the categories, the largest |weight| first.
+    name : str
+        The feature's name, or the column's.
+    categories : tuple of str
+        Names of a group's categories; empty for a feature alone.
+    effect : float
+        The sum of |weight| × scale.
+    """
+
+    features: tuple[int, ...]
+    name: str
+    categories: tuple[str, ...]
+    effect: float
+
+
+def formula_terms(
+    tree: ObliqueTree, weights: np.ndarray, scale: np.ndarray, top: Top = None, longest: int = LONGEST
+) -> tuple[list[Term], int]:
+    """The strongest terms of a formula, and how many more there are; categories of one column are one term.
 
     Examples
     --------
-    >>> number(0.123456, 3), number(-12345.0, 3), number(-0.0, 3)
-    ('0.123', '-1.23e+04', '0')
+    >>> names = ["age", "colour=red", "colour=blue", "colour=green"]
+    >>> tree = ObliqueTree([[0.5, 2.0, -3.0, 0.0]], [0], [[1, 2]], [[0], [1]], feature_names=names)
+    >>> [term.name for term in formula_terms(tree, tree.weights[0], np.ones(4))[0]]
+    ['colour=blue', 'colour=red', 'age']
     """
-    return f"{value + 0.0:.{digits}g}"
+    waiting = set(np.flatnonzero(weights).tolist())
+    effects, terms = np.abs(weights) * scale, []
+    for group in one_hot_groups(tree):
+        members = sorted(waiting.intersection(group), key=lambda j: (-abs(weights[j]), j))
+        named = group_name([tree.feature_name(j) for j in members]) if len(members) > 1 else None
+        if named is not None:
+            waiting -= set(members)
+            categories = tuple(shown_apart(name, named[1], longest) for name in named[1])
+            terms.append(Term(tuple(members), shown_name(named[0], longest), categories, float(effects[members].sum())))
+    terms += [Term((j,), feature_label(tree, j, longest), (), float(effects[j])) for j in waiting]
+    terms.sort(key=lambda term: (-term.effect, term.features))
+    most = most_terms(top, len(terms))
+    return terms[:most], max(0, len(terms) - most)
+
+
+def feature_label(tree: ObliqueTree, feature: int, most: int = LONGEST) -> str:
+    """A feature's name on one line, cut so that it stays different from the others'.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree([[1.0, 2.0]], [0], [[1, 2]], [[0], [1]], feature_names=["age at start", "age at stop"])
+    >>> feature_label(tree, 0, 8), feature_label(tree, 1, 8)
+    ('age …art', 'age …top')
+    """
+    return shown_apart(tree.feature_name(feature), tree.feature_names or (), most)
 
 
 def linear_form(
     tree: ObliqueTree,
     weights: np.ndarray,
     constant: float | None,
-    top: int | None = None,
-    digits: int = 3,
+    top: Top = None,
+    digits: int | None = None,
     scale: np.ndarray | None = None,
 ) -> str:
     """A linear form in the tree's feature names: its strongest terms, a count of the rest, the constant.
@@ -65,27 +130,47 @@ def linear_form(
     '-4·x1 + x0 + (1 more) + 2'
     """
     text = ""
-    named = strongest_terms(weights, tree.effect_scale() if scale is None else scale, top)
-    for feature in named:
-        size, name = number(abs(weights[feature]), digits), shown_name(tree.feature_name(feature))
-        text = _append(text, name if size == "1" else f"{size}·{name}", weights[feature] < 0)
-    rest = int(np.count_nonzero(weights)) - len(named)
+    terms, rest = formula_terms(tree, weights, tree.effect_scale() if scale is None else scale, top)
+    for term in terms:
+        words, negative = term_words(term, weights, digits)
+        text = _append(text, words, negative)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
     return text if constant is None else append_constant(text, constant, digits)
 
 
-def append_constant(text: str, constant: float, digits: int) -> str:
+def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tuple[str, bool]:
+    """A term without its sign, and whether that is minus; a group's points keep their own.
+
+    Examples
+    --------
+    >>> term_words(Term((1,), "age", (), 1.0), np.array([0.0, -2.5])), term_words(Term((0,), "x", (), 1.0), np.ones(1))
+    (('2.5·age', True), ('x', False))
+    >>> term_words(Term((1, 0), "colour", ("red", "blue"), 1.0), np.array([-1.0, 2.0]))
+    ('(colour: red +2, blue -1)', False)
+    """
+    if term.categories:
+        points = [
+            f"{name} {signed_short(weights[j], digits)}" for name, j in zip(term.categories, term.features, strict=True)
+        ]
+        more = len(points) - FEW
+        return f"({term.name}: {', '.join(points[:FEW])}{f', {more:,} more' if more > 0 else ''})", False
+    weight = weights[term.features[0]]
+    size = short_number(abs(weight), digits)
+    return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
+
+
+def append_constant(text: str, constant: float, digits: int | None = None) -> str:
     """A linear form and its constant, which is left out where it is 0.
 
     Examples
     --------
-    >>> append_constant("2·x0", -1.5, 3), append_constant("x0", 0.0, 3), append_constant("", 0.0, 3)
+    >>> append_constant("2·x0", -1.5), append_constant("x0", 0.0), append_constant("", 0.0)
     ('2·x0 - 1.5', 'x0', '0')
     """
     if constant == 0 and text:
         return text
-    return _append(text, number(abs(constant), digits), constant < 0)
+    return _append(text, short_number(abs(constant), digits), constant < 0)
 
 
 def _append(text: str, term: str, negative: bool) -> str:
@@ -95,7 +180,7 @@ def _append(text: str, term: str, negative: bool) -> str:
 
 
 def leaf_words(
-    tree: ObliqueTree, leaf: int, top: int | None = None, digits: int = 3, scale: np.ndarray | None = None
+    tree: ObliqueTree, leaf: int, top: Top = None, digits: int | None = None, scale: np.ndarray | None = None
 ) -> str:
     """The prediction of leaf ``leaf`` (counted from 0): a value, a class with its probability, or a linear form.
 
@@ -106,17 +191,61 @@ def leaf_words(
     "class 'no', probability 0.881"
     """
     if tree.leaf_weights is not None:
-        forms = [
-            linear_form(tree, weights, value, top, digits, scale)
-            for weights, value in zip(tree.leaf_weights[leaf], tree.values[leaf], strict=True)
-        ]
-        kind = "value" if tree.classes is None else "score"
-        return f"{kind} " + "; ".join(forms)
+        return formula_words(tree, leaf, top, digits, scale)
     if tree.classes is None:
-        return "value " + ", ".join(number(value, digits) for value in tree.values[leaf])
+        return "value " + listed(tree.values[leaf].tolist(), digits)
     probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
     best = int(probability.argmax())
-    return f"class {shown_class(tree.classes[best])}, probability {number(probability[best], digits)}"
+    return f"class {shown_class(tree.classes[best])}, probability {shown_number(probability[best], digits or 3)}"
+
+
+def formula_words(
+    tree: ObliqueTree, leaf: int, top: Top = None, digits: int | None = None, scale: np.ndarray | None = None
+) -> str:
+    """The formulas of a linear leaf.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree(
+    ...     np.zeros((0, 2)), [], np.zeros((0, 2)), [[-1.0]], leaf_weights=[[[0.5, 2.0]]], link="logistic",
+    ...     classes=["no", "yes"],
+    ... )
+    >>> formula_words(tree, 0)
+    "log-odds of 'yes' = 2·x1 + 0.5·x0 - 1"
+    """
+    formulas = leaf_formulas(tree, leaf)
+    forms = [linear_form(tree, each.weights, each.constant, top, digits, scale) for each in formulas]
+    if tree.classes is None:
+        return "value " + "; ".join(forms)
+    return "; ".join(f"{each.title()} = {form}" for each, form in zip(formulas, forms, strict=True))
+
+
+def range_words(tree: ObliqueTree, ends: tuple[float, float] | None, digits: int | None = None) -> str:
+    """The range of a linear leaf's predictions; nothing where it is not known.
+
+    Examples
+    --------
+    >>> tree = ObliqueTree(np.zeros((0, 1)), [], np.zeros((0, 2)), [[0.0]], leaf_weights=[[[2.0]]])
+    >>> range_words(tree, (-0.5, 2.25)), range_words(tree, None)
+    ('from -0.5 to 2.25', '')
+    """
+    if ends is None:
+        return ""
+    if tree.classes is None:
+        return f"from {short_number(ends[0], digits)} to {short_number(ends[1], digits)}"
+    return f"probability {shown_number(ends[0], digits or 3)} to {shown_number(ends[1], digits or 3)}"
+
+
+def listed(values: Sequence[float], digits: int | None = None) -> str:
+    """Several numbers; thousands are not marked with the comma that stands between them.
+
+    Examples
+    --------
+    >>> listed([1470.0]), listed([1470.0, 2.5])
+    ('1,470', '1470, 2.5')
+    """
+    texts = [short_number(value, digits) for value in values]
+    return texts[0] if len(texts) == 1 else ", ".join(text.replace(",", "") for text in texts)
 
 
 def check_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Where the nodes of a binary tree go: geometry only, no meaning and no drawing.
+"""Where the nodes of a tree go: geometry only, no meaning and no drawing.
 
 All drawings use this one rule; the report page has it once more in JavaScript (`report/page/layout.js`), because its
 branches open and close, and a test compares the two.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-Children = Mapping[int, tuple[int, int]]
+Children = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,13 @@ class TreeLayout:
 
 
 def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0, root: int = 0) -> TreeLayout:
-    """Place the boxes of a tree: a parent half way between its two children, no two boxes of a level overlapping.
+    """Place the boxes of a tree: a parent half way between its first and its last child, no two boxes overlapping.
 
     The boxes below a node take a strip of their own along the levels; strips of siblings lie beside each other.
 
     Parameters
     ----------
-    children : mapping of node to (first child, second child)
+    children : mapping of node to its children, two or more
         Nodes that are not in it are ends.
     breadth : callable
         How much of its level a node's box takes.
@@ -51,17 +52,19 @@ def layout(children: Children, breadth: Callable[[int], float], gap: float = 0.0
     level = _levels(children, root)
     before = {node: breadth(node) / 2 for node in level}  # how far a node's strip reaches before its centre
     after = dict(before)
-    apart: dict[int, float] = {}  # distance of a node's children
+    offsets: dict[int, list[float]] = {}  # of a node's children from it
     parents = [node for node in level if node in children]  # each before its children
     for node in reversed(parents):
-        first, second = children[node]
-        apart[node] = after[first] + gap + before[second]
-        before[node] = max(before[node], apart[node] / 2 + before[first])
-        after[node] = max(after[node], apart[node] / 2 + after[second])
+        below, places = children[node], [0.0]
+        for child, following in pairwise(below):
+            places.append(places[-1] + after[child] + gap + before[following])
+        half = places[-1] / 2
+        offsets[node] = [place - half for place in places]
+        before[node] = max(before[node], half + before[below[0]])
+        after[node] = max(after[node], half + after[below[-1]])
     centre = {root: before[root]}
     for node in parents:
-        first, second = children[node]
-        centre[first], centre[second] = centre[node] - apart[node] / 2, centre[node] + apart[node] / 2
+        centre |= {child: centre[node] + offset for child, offset in zip(children[node], offsets[node], strict=True)}
     return TreeLayout(level, centre, before[root] + after[root])
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.numbers import shown_number
 from treelu.view.colors import leaf_colors, text_color
-from treelu.view.labels import linear_form
+from treelu.view.labels import feature_label, linear_form
 from treelu.view.pictures import plot_tree
 
 if TYPE_CHECKING:
@@ -202,8 +202,8 @@ def _number_regions(ax: Axes, tree: ObliqueTree, polygons: list[tuple[int, np.nd
 def _frame(ax: Axes, tree: ObliqueTree, low: np.ndarray, high: np.ndarray) -> None:
     ax.set_xlim(low[0], high[0])
     ax.set_ylim(low[1], high[1])
-    ax.set_xlabel(shown_name(tree.feature_name(0)), parse_math=False)
-    ax.set_ylabel(shown_name(tree.feature_name(1)), parse_math=False)
+    ax.set_xlabel(feature_label(tree, 0), parse_math=False)
+    ax.set_ylabel(feature_label(tree, 1), parse_math=False)
 
 
 def _draw_network(ax: Axes, network: LocallyConstantNetwork, tree: ObliqueTree) -> None:
@@ -221,15 +221,15 @@ def _draw_network(ax: Axes, network: LocallyConstantNetwork, tree: ObliqueTree) 
             _arrow(ax, places["a", k], places["a", i], u[i, k] / widest, bend)
     size = 9 if depth <= 6 else 6
     for (kind, index), place in places.items():
-        words = shown_name(tree.feature_name(index), 19) if kind == "x" else f"a{index + 1}"
+        words = feature_label(tree, index, 19) if kind == "x" else f"a{index + 1}"
         ax.plot(*place, "o", markersize=2.6 * size, color="white", markeredgecolor=_INK, zorder=3)
         ax.text(*place, words, ha="center", va="center", size=size - 1, zorder=4, parse_math=False)
     lines = []
     for i in range(depth):
-        form = linear_form(tree, w[:, i], None, 2)
+        form = linear_form(tree, w[:, i], None, 2, 3)
         for k in np.flatnonzero(u[i, :i]).tolist():
-            form += f" {'-' if u[i, k] < 0 else '+'} {abs(u[i, k]):.3g}·a{k + 1}"
-        equation = f"z{i + 1} = {form} {'-' if b[i] < 0 else '+'} {abs(b[i]):.3g}"
+            form += f" {'-' if u[i, k] < 0 else '+'} {shown_number(abs(u[i, k]), 3)}·a{k + 1}"
+        equation = f"z{i + 1} = {form} {'-' if b[i] < 0 else '+'} {shown_number(abs(b[i]), 3)}"
         lines += textwrap.wrap(equation, 58 if depth <= 6 else 80, subsequent_indent="        ")
     slope = network.activation.negative_slope
     lines.append("a = max(0, z)" if slope == 0 else f"a = z where z ≥ 0, else {slope:g}·z")

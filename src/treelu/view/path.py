@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.numbers import shown_number, signed_number
 from treelu.tree.rows import dense_row, node_scores, one_row_table
-from treelu.view.labels import FEW, leaf_words, number, strongest_terms
+from treelu.view.labels import FEW, Top, feature_label, leaf_words, listed, strongest_terms
 
 _NAMED = 5  # contributions named of a split with more than six
 
@@ -50,7 +50,7 @@ class DescribedPath(str):
         printer.text(str(self))
 
 
-def describe_path(tree: ObliqueTree, x: Any, *, top: int | None = None, digits: int = 4) -> DescribedPath:
+def describe_path(tree: ObliqueTree, x: Any, *, top: Top = None, digits: int = 4) -> DescribedPath:
     """The path of one row; see :meth:`treelu.tree.ObliqueTree.describe`."""
     row = _one_row(tree, x)
     node, steps = 0, []
@@ -70,7 +70,7 @@ def _one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
     return dense_row(rows, 0).astype(np.float64)
 
 
-def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digits: int) -> list[tuple[float, str]]:
+def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: Top, digits: int) -> list[tuple[float, str]]:
     """The parts of a node's score: the largest contributions (weight times value), the others' sum, the bias.
 
     A split of at most six terms is shown whole; of a longer one, terms that contribute nothing are left out.
@@ -83,8 +83,8 @@ def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: int | None, digit
         most = _NAMED if top is None and np.count_nonzero(parts) > FEW else top
         named = strongest_terms(parts, np.ones(len(row)), most)
     entries = [
-        (float(parts[i]), f"{shown_name(tree.feature_name(i))} = {number(row[i], digits)} "
-         f"(weight {number(weights[i], digits)})")
+        (float(parts[i]), f"{feature_label(tree, i)} = {shown_number(row[i], digits)} "
+         f"(weight {shown_number(weights[i], digits)})")
         for i in named
     ]  # fmt: skip
     others = np.setdiff1d(np.flatnonzero(parts), named)
@@ -100,18 +100,14 @@ def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
         return ""
     output = tree.link_outputs(tree.decision_function(row[None, :]).reshape(1, -1))[0]
     kind = "value" if tree.classes is None else "probabilities"
-    return f"here: {kind} " + ", ".join(number(value, digits) for value in output)
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value + 0.0:+.{digits}g}"
+    return f"here: {kind} " + listed(output.tolist(), digits)
 
 
 def _as_text(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     lines = []
     for step in steps:
-        lines.append(f"node {step.node}: {number(step.score, digits)} >= 0? {step.answer}")
-        numbers = [_signed(value, digits) for value, _ in step.parts]
+        lines.append(f"node {step.node}: {shown_number(step.score, digits)} >= 0? {step.answer}")
+        numbers = [signed_number(value, digits) for value, _ in step.parts]
         width = max(len(text) for text in numbers)
         lines += [f"    {text:<{width}}  {words}" for text, (_, words) in zip(numbers, step.parts, strict=True)]
     return "\n".join([*lines, end, *([f"    {here}"] if here else [])])
@@ -127,7 +123,7 @@ def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     left, right = _CELL.format("left"), _CELL.format("right")
     rows = []
     for step in steps:
-        split = f"node {step.node}: {number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
+        split = f"node {step.node}: {shown_number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
         rows.append(f'<tr style="background: none"><td {left} colspan="3">{split}</td></tr>')
         longest = max(abs(value) for value, _ in step.parts) or 1.0
         for value, words in step.parts:
@@ -136,7 +132,7 @@ def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
                 f'<div style="width: {round(_BAR * (abs(value) / longest))}px; height: 9px; background: {color}"></div>'
             )
             rows.append(
-                f'<tr style="background: none"><td {right}>{_signed(value, digits)}</td><td {left}>{bar}</td>'
+                f'<tr style="background: none"><td {right}>{signed_number(value, digits)}</td><td {left}>{bar}</td>'
                 f"<td {left}>{escape(words)}</td></tr>"
             )
     rows.append(f'<tr style="background: none"><td {left} colspan="3"><b>{escape(end)}</b></td></tr>')

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treelu.tree import ObliqueTree
 from treelu.tree.names import shown_name
+from treelu.tree.numbers import short_number, signed_short
+from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
+from treelu.view.formulas import leaf_formulas, prediction_ranges
 from treelu.view.labels import (
+    FEW,
+    Top,
     check_scale,
     cut,
+    formula_terms,
     hidden_words,
     leaves_below,
-    number,
+    listed,
+    range_words,
     rows_words,
-    strongest_terms,
 )
-from treelu.view.layout import children_above, layout
+from treelu.view.layout import layout
+from treelu.view.score_card import Cards
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +36,9 @@ MAX_LEAVES = 32  # ends of branches in a picture
 # Inches; the axes are laid out in them, so that text of a fixed size fits its box.
 _LINE, _PAD, _GAP = 0.155, 0.05, 0.10
 _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
+_LETTER = 0.052  # of a band's words beside its branch
+_FORMULAS = 4  # drawn of a linear leaf
+_NAME = 19  # letters of a name
 _CAPTION = 0.25
 _FONT = 7.5  # points
 _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
@@ -37,7 +47,7 @@ _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", 
 def plot_tree(
     tree: ObliqueTree,
     *,
-    top: int | None = None,
+    top: Top = None,
     max_depth: int | None = None,
     max_leaves: int | None = MAX_LEAVES,
     scale: Any = None,
@@ -48,13 +58,15 @@ def plot_tree(
     A node shows its split: the strongest terms with their weights, how many more there are, the threshold that
     their sum has to reach for a yes, and the rows that come here where known. The length of a bar is a term's
     effect (|weight| × spread) as a share of the effects of all the split's terms (the paper's Fig. 3). A leaf
-    shows its class and a probability, or the rank of its output among all leaves (1 is the lowest) and the output.
+    shows its class and a probability, or the rank of its output among all leaves (1 is the lowest) and the output; a
+    linear leaf shows its formula as a split shows its terms. Neighbouring splits with the same weights are one box, a
+    score card, from which a branch goes out for each band of the score.
 
     Parameters
     ----------
     tree : ObliqueTree
-    top : int, optional
-        Terms shown of a split, the strongest first. None: all where there are at most six, else three.
+    top : int or "all", optional
+        Terms shown of a formula, the strongest first. None: all where there are at most six, else three.
     max_depth : int, optional
         Cut the picture at this depth; a branch cut off becomes one box that counts its leaves. None: as deep as
         ``max_leaves`` allows.
@@ -102,25 +114,33 @@ def draw_figure(tree: ObliqueTree) -> Figure:
 class _Picture:
     """The boxes and lines of one picture, in inches from its upper left corner."""
 
-    def __init__(
-        self, tree: ObliqueTree, shown: dict[int, tuple[int, int]], top: int | None, scale: np.ndarray, note: str
-    ) -> None:
-        self.tree, self.shown = tree, shown
+    def __init__(self, tree: ObliqueTree, top: Top, max_depth: int, scale: np.ndarray, note: str) -> None:
+        self.tree = tree
         self.words = caption(tree) + (f"; {note}" if note else "")
-        self.cards = {node: _Card.of(tree, node, top, scale) for node in shown}
-        self.longest = max((max(card.shares, default=0.0) for card in self.cards.values()), default=0.0) or 1.0
+        cards = Cards(tree, max_depth)
+        self.shown = cards.shown()
+        self.boxes = {node: _split_box(tree, node, top, scale, cards.at(node) is not None) for node in self.shown}
+        if tree.leaf_weights is not None:
+            ranges = prediction_ranges(tree)
+            leaves = {child for branches in self.shown.values() for _, child in branches} or {0}
+            for node in (node for node in leaves if node >= tree.n_splits):
+                leaf = node - tree.n_splits
+                self.boxes[node] = _leaf_box(tree, leaf, top, scale, range_words(tree, ranges[leaf]))
         self.leaf_height = (2 if rows_words(tree, 0) else 1) * _LINE + 2 * _PAD
-        self.places = layout(shown, self.height_of, _GAP)
+        self.places = layout(
+            {node: tuple(child for _, child in branches) for node, branches in self.shown.items()}, self.height_of, _GAP
+        )
+        self.longest = max((line.share for box in self.boxes.values() for line in box), default=0.0) or 1.0
         self.ranks, self.colors, self.below = leaf_ranks(tree), leaf_colors(tree), leaves_below(tree)
-        n_split_columns = max((self.places.level[node] for node in shown), default=-1) + 1
-        width = n_split_columns * (_CARD_WIDTH + _STEP) + _LEAF_WIDTH + 0.3
-        self.size = (width, self.places.extent + 0.3 + _CAPTION)
+        self.lefts = self._lefts()
+        last = self.lefts[-1] + (_CARD_WIDTH if tree.leaf_weights is not None else _LEAF_WIDTH)
+        self.size = (last + 0.15, self.places.extent + 0.3 + _CAPTION)
 
     @classmethod
     def of(
         cls,
         tree: ObliqueTree,
-        top: int | None = None,
+        top: Top = None,
         max_depth: int | None = None,
         max_leaves: int | None = MAX_LEAVES,
         scale: Any = None,
@@ -128,16 +148,22 @@ class _Picture:
         """The picture of a tree, cut at a depth or where so many ends of branches fit."""
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be at least 0, got {max_depth}")
+        tree = pairs_as_one_term(tree, one_hot_groups(tree))
         max_depth, note = cut(tree, max_depth, max_leaves)
-        shown = children_above(tree.children, tree.node_depths(), max_depth)
-        return cls(tree, shown, top, check_scale(tree, scale), note)
+        return cls(tree, top, max_depth, check_scale(tree, scale), note)
 
     def height_of(self, node: int) -> float:
         """The height of a node's box."""
-        if node not in self.cards:
-            return self.leaf_height
-        card = self.cards[node]
-        return (len(card.features) + (card.n_others > 0) + 1) * _LINE + 2 * _PAD
+        return len(self.boxes[node]) * _LINE + 2 * _PAD if node in self.boxes else self.leaf_height
+
+    def _lefts(self) -> list[float]:
+        """The left edges of the levels, so far apart that the answers at the branches between them have room."""
+        levels = self.places.level
+        steps = [_STEP] * max(levels.values(), default=0)
+        for node, branches in self.shown.items():
+            room = 0.25 + _LETTER * max(len(words) for words, _ in branches)
+            steps[levels[node]] = max(steps[levels[node]], room)
+        return np.cumsum([0.15, *(_CARD_WIDTH + step for step in steps)]).tolist()
 
     def draw(self, ax: Axes) -> None:
         """Draw everything in the middle of the axes, as large as they allow; text keeps its size in its box."""
@@ -151,12 +177,12 @@ class _Picture:
         ax.set_ylim((height + box.height / scale) / 2, (height - box.height / scale) / 2)
         ax.set_axis_off()
         self._text(ax, 0.15, 0.2, self.words, color=_PALE)
-        for node, pair in self.shown.items():
-            for side, child in enumerate(pair):
-                self._edge(ax, node, child, side)
+        for node, branches in self.shown.items():
+            for place, (words, child) in enumerate(branches):
+                self._edge(ax, node, child, words, lower=2 * place >= len(branches))
         for node in self.places.level:
-            if node in self.shown:
-                self._card(ax, node)
+            if node in self.boxes:
+                self._box(ax, node)
             elif node < self.tree.n_splits:
                 self._hidden(ax, node)
             else:
@@ -164,8 +190,7 @@ class _Picture:
 
     def _place(self, node: int) -> tuple[float, float]:
         """Left edge and vertical centre of a node's box."""
-        x = 0.15 + self.places.level[node] * (_CARD_WIDTH + _STEP)
-        return x, _CAPTION + 0.15 + self.places.centre[node]
+        return self.lefts[self.places.level[node]], _CAPTION + 0.15 + self.places.centre[node]
 
     def _text(self, ax: Axes, x: float, y: float, words: str, **options: Any) -> None:
         if words:
@@ -179,7 +204,7 @@ class _Picture:
         style = {"facecolor": "white", "edgecolor": _RULE, "linewidth": 0.8, **style}
         ax.add_patch(FancyBboxPatch((x, y - height / 2), width, height, boxstyle=rounding, zorder=2, **style))
 
-    def _edge(self, ax: Axes, node: int, child: int, side: int) -> None:
+    def _edge(self, ax: Axes, node: int, child: int, words: str, lower: bool) -> None:
         from matplotlib.patches import PathPatch
         from matplotlib.path import Path
 
@@ -191,37 +216,30 @@ class _Picture:
         if self.tree.n_samples is not None and self.tree.n_samples[0] > 0:
             share = float(self.tree.n_samples[child] / self.tree.n_samples[0])
         ax.add_patch(PathPatch(curve, facecolor="none", edgecolor=_RULE, linewidth=0.6 + 3.4 * share, zorder=1))
-        words, align = ("yes", "top") if side else ("no", "bottom")
-        y = y1 + (0.03 if side else -0.03)
+        y = y1 + (0.05 if lower else -0.05)
+        align = "top" if lower else "bottom"
         self._text(ax, x1 - 0.04, y, words, ha="right", va=align, size=0.85 * self.font, color=_PALE)
 
-    def _card(self, ax: Axes, node: int) -> None:
-        """A decision node: its strongest terms with bars, what share the others hold, the threshold and the rows."""
-        card, height = self.cards[node], self.height_of(node)
+    def _box(self, ax: Axes, node: int) -> None:
+        """A formula: its strongest terms with bars, what share the others hold, and what becomes of the sum."""
         x, y = self._place(node)
+        height = self.height_of(node)
         self._frame(ax, x, y, _CARD_WIDTH, height)
         left, right = x + 0.07, x + _CARD_WIDTH - 0.07
-        line = y - height / 2 + _PAD + _LINE / 2
-        for feature, weight, share in zip(card.features, card.weights, card.shares, strict=True):
-            self._term(ax, left, right, line, self.tree.feature_name(feature), weight, share)
-            line += _LINE
-        if card.n_others:
-            self._text(ax, left, line, f"{card.n_others:,} more", color=_PALE)
-            self._text(ax, right, line, f"{card.others_share:.0%} of the effect", color=_PALE, ha="right")
-            line += _LINE
-        self._text(ax, left, line, f"≥ {number(-float(self.tree.biases[node]), 3)}", weight="bold")
-        self._text(ax, right, line, rows_words(self.tree, node), color=_PALE, ha="right")
+        at = y - height / 2 + _PAD + _LINE / 2
+        for line in self.boxes[node]:
+            if line.share:
+                self._bar(ax, right, at, line)
+            self._text(ax, left, at, line.left, weight="bold" if line.bold else "normal", color=line.ink)
+            self._text(ax, right, at, line.right, ha="right", color=line.color)
+            at += _LINE
 
-    def _term(self, ax: Axes, left: float, right: float, y: float, name: str, weight: float, share: float) -> None:
+    def _bar(self, ax: Axes, right: float, y: float, line: _Line) -> None:
         from matplotlib.patches import Rectangle
 
-        color = _PLUS if weight > 0 else _MINUS
-        bar = 0.4 * share / self.longest
-        ax.add_patch(
-            Rectangle((right - 0.63 - bar, y - 0.3 * _LINE), bar, 0.6 * _LINE, color=color, alpha=0.75, zorder=3, lw=0)
-        )
-        self._text(ax, left, y, shown_name(name, 19))
-        self._text(ax, right, y, f"{weight:+.3g}", ha="right", color=color)
+        bar = 0.4 * line.share / self.longest
+        corner = (right - 0.63 - bar, y - 0.3 * _LINE)
+        ax.add_patch(Rectangle(corner, bar, 0.6 * _LINE, color=line.color, alpha=0.75, zorder=3, lw=0))
 
     def _leaf(self, ax: Axes, node: int) -> None:
         leaf = node - self.tree.n_splits
@@ -248,26 +266,66 @@ class _Picture:
 
 
 @dataclass(frozen=True)
-class _Card:
-    """The shown part of a split: its strongest terms, and how much of the effect they and the others have."""
+class _Line:
+    """A line of a box: words to the left and to the right, perhaps with a bar."""
 
-    features: list[int]
-    weights: list[float]
-    shares: list[float]  # of the effects |weight| × scale of all terms
-    n_others: int
+    left: str
+    right: str
+    share: float = 0.0  # of the effects |weight| × scale of all terms
+    ink: str = _INK
+    color: str = _PALE
+    bold: bool = False
 
-    @classmethod
-    def of(cls, tree: ObliqueTree, node: int, top: int | None, scale: np.ndarray) -> _Card:
-        weights = tree.node_weights(node)
-        effects = np.abs(weights) * scale
-        features = strongest_terms(weights, scale, top)
-        shares = (effects[features] / (effects.sum() or 1.0)).tolist()
-        return cls(features, weights[features].tolist(), shares, int(np.count_nonzero(weights)) - len(features))
 
-    @property
-    def others_share(self) -> float:
-        """The share of the effect that the terms not shown have."""
-        return max(0.0, 1 - sum(self.shares))
+def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) -> list[_Line]:
+    """The strongest terms of a formula, and how much of the effect the others have."""
+    whole = float((np.abs(weights) * scale).sum()) or 1.0
+    terms, more = formula_terms(tree, weights, scale, top, _NAME)
+    lines = []
+    for term in terms:
+        share = term.effect / whole
+        points = [_points(float(weights[feature])) for feature in term.features]
+        if not term.categories:
+            lines.append(_Line(term.name, points[0][0], share, color=points[0][1]))
+            continue
+        lines.append(_Line(term.name, "", share, color=_PALE))
+        for name, (text, color) in list(zip(term.categories, points, strict=True))[:FEW]:
+            lines.append(_Line(f"    {name}", text, color=color))
+        if len(points) > FEW:
+            lines.append(_Line(f"    {len(points) - FEW:,} more", "", ink=_PALE))
+    if more:
+        others = max(0.0, 1.0 - sum(term.effect for term in terms) / whole)
+        lines.append(_Line(f"{more:,} more", f"{others:.0%} of the effect", ink=_PALE))
+    return lines
+
+
+def _points(weight: float) -> tuple[str, str]:
+    """A weight as it is written, and its colour."""
+    return signed_short(weight), _PLUS if weight > 0 else _MINUS
+
+
+def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
+    words = "score" if is_card else f"≥ {short_number(-float(tree.biases[node]))}"
+    terms = _terms(tree, tree.node_weights(node), top, scale)
+    return [*terms, _Line(words, rows_words(tree, node), bold=True)]
+
+
+def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: str) -> list[_Line]:
+    """The formulas of a linear leaf, and the rows that come there."""
+    formulas, lines = leaf_formulas(tree, leaf), []
+    if len(formulas) > 1 and top is None:
+        top = 2
+    for formula in formulas[:_FORMULAS]:
+        lines += _terms(tree, formula.weights, top, scale)
+        if formula.constant or not formula.weights.any():
+            lines.append(_Line("constant", signed_short(formula.constant), ink=_PALE))
+        lines.append(_Line(f"= {formula.title(16)}", "", bold=True))
+    more = len(formulas) - _FORMULAS
+    if more > 0:
+        lines.append(_Line(f"{more:,} more {'values' if tree.classes is None else 'classes'}", "", ink=_PALE))
+    if ends:
+        lines.append(_Line(ends, ""))
+    return [*lines[:-1], replace(lines[-1], right=rows_words(tree, tree.n_splits + leaf))]
 
 
 def caption(tree: ObliqueTree) -> str:
@@ -276,7 +334,7 @@ def caption(tree: ObliqueTree) -> str:
     if tree.n_visited_leaves not in (None, tree.n_leaves):
         leaves += f" ({tree.n_visited_leaves:,} visited)"
     if tree.leaf_weights is not None:
-        return f"{leaves}, each with a linear form; its largest weight is shown"
+        return f"{leaves}, each with a formula"
     if leaf_ranks(tree) is None:
         return leaves if tree.classes is None else f"{leaves}, each with its likeliest class and the probability"
     if tree.classes is None:
@@ -286,13 +344,8 @@ def caption(tree: ObliqueTree) -> str:
 
 def leaf_lines(tree: ObliqueTree, leaf: int, ranks: np.ndarray | None) -> tuple[str, str]:
     """Two words for a leaf: its rank and output, or its class and a probability."""
-    if tree.leaf_weights is not None:
-        weights = tree.leaf_weights[leaf, 0]
-        largest = strongest_terms(weights, tree.effect_scale(), 1)
-        name = shown_name(tree.feature_name(largest[0]), 10) if largest else "constant"
-        return "linear", f"{weights[largest[0]]:+.2g}·{name} …" if largest else number(tree.values[leaf, 0], 3)
     if tree.classes is None:
-        output = ", ".join(number(value, 3) for value in tree.values[leaf][:3])
+        output = listed(tree.values[leaf][:3].tolist())
         return ("", output) if ranks is None else (f"rank {ranks[leaf]}", output)
     probability = tree.link_outputs(tree.values[leaf : leaf + 1])[0]
     best = int(probability.argmax())

@@ -135,7 +135,9 @@ def test_kinks_are_found_through_noise(n_targets: int) -> None:
     assert model.tree_.n_leaves <= 16
 
 
-@pytest.mark.parametrize("settings", [{"teacher": None}, {"max_terms": 2}, {"linear_leaves": False}])
+@pytest.mark.parametrize(
+    "settings", [{"teacher": None}, {"max_terms": 2}, {"linear_leaves": False, "leaves": "constant"}]
+)
 def test_where_networks_are_not_asked(settings: dict[str, Any]) -> None:
     X, y, _ = kinks()
     model = ObliqueTreeRegressor(**{"linear_leaves": True, "n_updates": 20, "random_state": 0, **settings})

@@ -148,28 +148,41 @@ def swaying(losses: dict[tuple[int, int], float], width: float) -> dict[TreeSize
     """Steps with these mean losses; rows sway about them by `width`, independently of one another."""
     sway = width * np.where(np.arange(400) // 2 ** np.arange(len(losses))[:, None] % 2, 1.0, -1.0)  # of mean 0
     return {
-        TreeSize(Candidate("random"), *size): HeldOutLoss([mean + sway[i]], [sway[i]], [np.ones(400)], np.zeros(1))
+        TreeSize(Candidate("random"), *size): HeldOutLoss(
+            [mean + sway[i]], [sway[i]], [np.ones(400)], [np.array([mean + sway[i]])]
+        )
         for i, (size, mean) in enumerate(losses.items())
     }
 
 
 def test_the_smallest_as_good_is_chosen() -> None:
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.311, (3, 2): 0.313, (2, 2): 0.5}, 0.3)
-    assert chosen_of(losses, "best")[1:] == (8, 4)
-    assert chosen_of(losses, "smallest")[1:] == (4, 2)  # (3, 2) is within two standard errors, but loses 4 % more
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301, (4, 2): 0.3055, (3, 2): 0.307, (2, 2): 0.5}, 0.3)
+    assert chosen_of(losses, "best")[1:3] == (8, 4)
+    assert chosen_of(losses, "smallest")[1:3] == (4, 2)  # (3, 2) is within a standard error, but loses over 2 % more
 
 
 def test_what_rows_tell_apart_is_not_as_good() -> None:
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.309}, 0.03)  # two standard errors of the difference are 0.004
-    assert chosen_of(losses, "smallest")[1:] == (8, 4)
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.0)  # but half a point is nothing
-    assert chosen_of(losses, "smallest")[1:] == (4, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.03)  # a standard error of the difference is 0.002
+    assert chosen_of(losses, "smallest")[1:3] == (8, 4)
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.302}, 0.0)  # but 0.002 are nothing
+    assert chosen_of(losses, "smallest")[1:3] == (4, 4)
+
+
+@pytest.mark.parametrize("rule", ["smallest", "best"])
+def test_accuracy_is_a_guard(rule: str) -> None:
+    """The least log-loss is not taken where its classes are wrong too often."""
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.301}, 0.0)
+    of_four, of_eight = losses[TreeSize(Candidate("random"), 4, 4)], losses[TreeSize(Candidate("random"), 8, 4)]
+    of_eight.errors[0], of_four.errors[0] = np.full(400, 0.21), np.full(400, 0.2)
+    assert chosen_of(losses, "best")[1:3] == (8, 4)
+    of_eight.errors[0] = np.full(400, 0.23)
+    assert chosen_of(losses, rule)[1:3] == (4, 4)
 
 
 @pytest.mark.parametrize("rule", ["smallest", "best"])
 def test_of_equals_the_smallest_is_chosen(rule: str) -> None:
     losses = swaying({(6, 4): 0.1, (3, 4): 0.1, (4, 4): 0.1}, 0.0)
-    assert chosen_of(losses, rule)[1:] == (3, 4)
+    assert chosen_of(losses, rule)[1:3] == (3, 4)
 
 
 def test_leaves_of_too_few_rows_go() -> None:

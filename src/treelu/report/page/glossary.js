@@ -3,7 +3,7 @@
 const WORDS = {
   Row: "One line of the table: a person, a molecule, a day.",
   Feature: "A number that the tree reads. A text column becomes one feature per category: 1 where the row has it, else 0.",
-  "Node, question": "A place where the rows part. Features are multiplied by weights and added up; rows whose sum reaches the bound answer yes.",
+  "Node, question": "A place where the rows part. Features are multiplied by weights and added up; rows whose sum reaches the bound take the lower branch, the others the upper one.",
   Weight: "How strongly a feature counts in a question, in the feature's own unit.",
   Effect: "Weight times the spread of the feature: how far the feature moves the answer between usual rows.",
   Leaf: "Where a row ends. All rows of a leaf get the same prediction.",
@@ -21,6 +21,8 @@ const WORDS = {
   RMSE: "Root of the mean squared error, in the unit of the target.",
   Calibration: "Whether events happen as often as their predicted probabilities say.",
   "Partial dependence": "The mean prediction if a feature had a given value in all rows and everything else stayed as it is.",
+  Gain: "How many of the cases are found by going through the rows in the order of their predicted probability.",
+  "Logistic regression, ridge regression": "One formula for all rows, without any question: the simplest model to compare with.",
   CART: "scikit-learn's decision tree, which asks about one feature at a time.",
 };
 
@@ -34,5 +36,7 @@ function showGlossary(summary) {
 function showWarnings(summary) {
   if (!summary.warnings.length) return;
   show("warnings");
+  byId("warned").hidden = false;
+  byId("warned").append(h("a", { href: "#warnings" }, `⚠ ${plural(summary.warnings.length, "warning")}`));
   byId("warning-list").append(...summary.warnings.map((text) => h("li", {}, text[0].toUpperCase() + text.slice(1))));
 }

@@ -110,7 +110,7 @@ function showAbout(summary, trees) {
     return h("section", {}, h("h3", {}, model.name), list(facts), parameters.length ? h("details", {}, h("summary", {}, "Parameters"), list(parameters)) : null);
   });
   const reading = h("section", {}, h("h3", {}, "Reading the tree"),
-    h("p", {}, "At a node, features are multiplied by their weights and added up. Where the sum reaches the bound the answer is yes and the row takes the lower branch, else the upper one. The leaf it reaches holds the prediction."),
+    h("p", {}, "At a node, features are multiplied by their weights and added up. Where the sum reaches the bound the row takes the lower branch, else the upper one. The leaf it reaches holds the prediction."),
     h("p", {}, "In the tree: arrow keys move, Enter opens and closes, + and − zoom; Ctrl with the wheel or two fingers zoom as well, dragging moves."));
   const notes = summary.notes.length ? h("section", {}, h("h3", {}, "Notes"), h("ul", {}, summary.notes.map((note) => h("li", { class: "note" }, note)))) : null;
   byId("about-grid").append(...[reading, ...models, notes].filter(Boolean));

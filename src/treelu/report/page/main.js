@@ -6,7 +6,7 @@ class App {
   constructor(summary) {
     this.summary = summary;
     this.reader = rowReader(summary);
-    this.trees = summary.models.map((model) => model.tree && new Tree(model.tree, summary.features.names));
+    this.trees = summary.models.map((model) => model.tree && new Tree(model.tree, summary.features.names, yesIsAClass(summary)));
     this.views = this.trees.map((tree) => tree && new TreeView(tree, summary, (node) => this.panel.show(node)));
     this.current = this.trees.findIndex(Boolean);
     this.row = null;
@@ -31,6 +31,7 @@ class App {
     showScores(this.summary);
     showPerformance(this.summary);
     showFeatures(this);
+    showColumns(this.summary);
     showQuestions(this.summary);
     showTraining(this.summary);
     showAbout(this.summary, this.trees);
@@ -42,6 +43,7 @@ class App {
     show("tree");
     this.panel = new NodePanel(this);
     this.rows = new RowPanel(this);
+    this.whatIf = new WhatIf(this);
     this.search = new Search(this);
     this.leaves = new LeafTable(this);
     const shown = this.trees.map((tree, i) => (tree ? i : -1)).filter((i) => i >= 0);
@@ -75,11 +77,12 @@ class App {
     this.view.path = this.row && new Set(this.row.path.nodes);
     if (this.row) this.view.reveal(this.row.path.nodes.at(-1));
     this.view.draw();
-    this.view.fit(0.75);
+    this.view.fitAtFirst();
     this.search.run();
     this.panel.show(this.view.selected);
     this.rows.report();
     this.rows.toggleEditor(false);
+    this.whatIf.close();
     this.leaves.draw();
     showTreeLegend(this.summary, this.tree);
   }
@@ -119,10 +122,13 @@ class App {
   redraw(change) {
     change();
     this.view.draw();
-    this.view.fit(0.5);
+    this.view.fitAtFirst();
     this.panel.show(this.view.selected);
   }
 }
+
+/** Whether classes are called as branches usually are. */
+const yesIsAClass = ({ classes }) => Boolean(classes?.some((label) => ["yes", "no"].includes(label.trim().toLowerCase())));
 
 /** "200 hold-out rows", or training rows, or just rows. */
 const ROW_NOUNS = { "hold-out": "hold-out row", training: "training row", given: "row" };

@@ -40,10 +40,10 @@ class NodePanel {
 
   formula(node) {
     const { tree } = this.app;
-    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, "Yes where ", h("b", {}, tree.question(node)));
+    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
     const { terms, rest } = tree.terms(node, 6);
     const words = terms.map(({ sign, factor, name }, i) => [`${i || sign === MINUS ? `${sign}\u00a0` : ""}${factor.replaceAll(" ", "\u00a0")}`, h("b", {}, name), " "]);
-    return h("p", { class: "formula" }, "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
+    return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
   }
 
   /** The decisions that lead to the node; on the path of a followed row with its scores. */
@@ -58,7 +58,7 @@ class NodePanel {
       return h("li", { class: at === node ? "here" : null },
         h("button", { type: "button", class: "link", onclick: () => app.view.select(at) }, tree.question(at)),
         h("span", { class: "number muted" }, value),
-        h("span", { class: "turn" }, tree.sideName(side)));
+        h("span", { class: "turn" }, tree.sideName(at, side)));
     });
     const last = path[path.length - 1];
     if (tree.isLeaf(last)) {
@@ -75,7 +75,7 @@ class NodePanel {
     const { tree } = app;
     if (!tree.data.n) return null;
     return h("ul", { class: "sides" }, tree.children[node].map((child, side) => h("li", {},
-      h("button", { type: "button", class: "link", onclick: () => app.view.select(child) }, side ? "Yes" : "No"),
+      h("button", { type: "button", class: "link", onclick: () => app.view.select(child) }, tree.signs ? tree.sideName(node, side) : side ? "Yes" : "No"),
       nodeStack(app.summary, tree, child),
       h("span", { class: "number" }, count(tree.rowsAt(child))))));
   }
@@ -91,7 +91,7 @@ class NodePanel {
     const single = total === 1 && values[0] > 0;
     const read = single ? (v) => (v - tree.data.biases[node]) / values[0] : (v) => v;
     const title = single ? `Rows by ${tree.names[features[0]]}` : "Rows by score";
-    return figure(title, null, null, (width) => histogramChart(summary, data, mark, read, width));
+    return figure(title, null, null, (width) => histogramChart(summary, data, mark, read, [tree.sideName(node, 0), tree.sideName(node, 1)], width));
   }
 
   weightChart(node) {
@@ -160,14 +160,28 @@ class NodePanel {
       .map(({ svg, name, value }) => featureDrawing(svg, name, name, value, withSign(value)));
     if (!drawn.length) return null;
     return h("section", {}, h("h3", {}, "Strongest substructures"),
-      h("p", { class: "muted" }, "A molecule that has one with + is pushed to yes, with − to no."),
+      h("p", { class: "muted" }, "A molecule that has one with + is pushed to the lower branch, with − to the upper one."),
       h("div", { class: "gallery" }, drawn));
   }
 
   // Leaves
 
   leafParts(node) {
-    return [this.prediction(node), this.way(node), this.observed(node), this.leafWeights(node), this.rowList(node)];
+    return [this.leafFormula(node), this.prediction(node), this.way(node), this.observed(node), this.leafWeights(node), this.rowList(node)];
+  }
+
+  /** The formula of a linear leaf and the range of its predictions. */
+  leafFormula(node) {
+    const { summary, tree } = this.app;
+    if (!tree.leafWeights) return null;
+    const ends = tree.leaf(node).range;
+    const say = (v) => (summary.classes ? percent(v) : valueText(summary, v));
+    const place = summary.classes ? summary.positive : 0;
+    const what = summary.classes ? `the probability of ${named(summary, summary.classes[place])}` : "the prediction";
+    const formula = tree.data.values[0].length === 1
+      ? h("p", { class: "formula" }, summary.classes ? "log-odds = " : `${short(summary.target, 30)} = `, tree.leafFormula(node, 6)) : null;
+    return h("section", {}, h("h3", {}, "Formula of this leaf"), formula,
+      ends ? h("p", { class: "muted" }, `For the rows here, ${what} goes from ${say(ends[0][place])} to ${say(ends[1][place])}.`) : null);
   }
 
   prediction(node) {
@@ -206,7 +220,7 @@ class NodePanel {
       const weights = tree.leafWeights.row((node - tree.nSplits) * width + k);
       const title = width > 1 ? `Weights for ${summary.classes[k]}` : "Weights of the leaf";
       blocks.push(h("section", { class: "weights" }, h("h3", {}, title),
-        h("p", { class: "muted" }, `Weight × spread; constant ${brief(tree.data.values[node - tree.nSplits][k])}.`),
+        h("p", { class: "muted" }, `How much each feature moves the result between usual rows (weight × standard deviation).`),
         this.weightBars(weights, summary.n_rows === null ? "weight" : "effect")));
     }
     return h("div", {}, blocks);
@@ -249,7 +263,7 @@ function targetMark(summary, sample) {
 }
 
 /** Rows of a split by score, stacked by class; the split is at 0, `mark` the score of a followed row, `read` what a score is called. */
-function histogramChart(summary, { low, width: step, counts }, mark, read, width) {
+function histogramChart(summary, { low, width: step, counts }, mark, read, sides, width) {
   const bins = counts[0].length;
   const totals = counts[0].map((_, b) => counts.reduce((sum, rows) => sum + rows[b], 0));
   const most = Math.max(...totals);
@@ -278,7 +292,7 @@ function histogramChart(summary, { low, width: step, counts }, mark, read, width
     bars,
     s("line", { class: "threshold", x1: x(0), x2: x(0), y1: 2, y2: height - 16 }),
     s("text", { class: "tick", x: x(0), y: height - 4, "text-anchor": "middle" }, brief(read(0))),
-    x(0) > 80 ? s("text", { class: "tick", x: x(0) - 26, y: height - 4, "text-anchor": "end" }, "← no") : null,
-    x(0) < width - 80 ? s("text", { class: "tick", x: x(0) + 26, y: height - 4 }, "yes →") : null,
+    x(0) > 80 ? s("text", { class: "tick", x: x(0) - 26, y: height - 4, "text-anchor": "end" }, `← ${sides[0]}`) : null,
+    x(0) < width - 80 ? s("text", { class: "tick", x: x(0) + 26, y: height - 4 }, `${sides[1]} →`) : null,
     marker);
 }

@@ -4,11 +4,12 @@ const STRIP = 20; // height of the histogram on a card
 
 /** The prediction of a leaf as text: {main, side}. */
 function leafText(summary, tree, node) {
-  const { prediction } = tree.leaf(node);
+  const { prediction, range: ends } = tree.leaf(node);
   if (!prediction) return { main: "linear leaf" };
+  if (!summary.classes && ends) return { main: `${valueText(summary, ends[0][0])} to ${valueText(summary, ends[1][0])}`, side: `mean ${valueText(summary, prediction[0])}` };
   if (!summary.classes) return { main: prediction.map((v) => valueText(summary, v)).join(", "), side: tree.leafWeights ? "mean" : null };
   const best = decided(summary, prediction);
-  return { main: named(summary, summary.classes[best]), side: percent(prediction[best]) };
+  return { main: named(summary, summary.classes[best]), side: ends ? `${percent(ends[0][best])} to ${percent(ends[1][best])}` : percent(prediction[best]) };
 }
 
 /** The class that a leaf predicts: of two, the positive one from the threshold on. */
@@ -24,7 +25,8 @@ const cardLine = (main, side) => h("span", { class: "line" }, h("span", { class:
 
 function leafLines(summary, tree, node) {
   const { main, side } = leafText(summary, tree, node);
-  return [cardLine(main, side)];
+  const formula = tree.leafWeights && (tree.data.values[0].length === 1 ? tree.leafFormula(node, 2) : "a formula for each class");
+  return [cardLine(main, side), formula && h("span", { class: "line" }, h("span", { class: "main muted" }, formula))].filter(Boolean);
 }
 
 /** A split's question with its numbers, a term a line; its strongest features drawn where there are drawings. */
@@ -161,7 +163,7 @@ function showTreeLegend(summary, tree) {
       parts.push(h("span", { class: "key" }, short(summary.target, 30), h("span", { class: "number" }, valueText(summary, low)), h("i", { class: "ramp" }), h("span", { class: "number" }, valueText(summary, high))));
     }
   }
-  const strips = tree.data.histograms && !Object.keys(summary.features.drawings).length ? "Strips show the rows by score, the line where no turns into yes. " : "";
+  const strips = tree.data.histograms && !Object.keys(summary.features.drawings).length ? "Strips show the rows by score, the line where they part. " : "";
   parts.push(h("span", { class: "muted" }, `${strips}${tree.data.n ? "Line width: rows that pass." : ""}`));
   byId("tree-legend").replaceChildren(...parts);
 }

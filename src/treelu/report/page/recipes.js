@@ -31,8 +31,15 @@ const DATE_PARTS = {
 };
 const ISO_DATE = /^(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[-+]\d{2}:?\d{2})?)?$/;
 
-/** A text as days since 1970, written in a `strptime` format (null: ISO 8601); null where it is none. */
+/** A text as days since 1970, written in a `strptime` format, or one of several with " | " between them (null: ISO 8601); null where it is none. */
 function parseDate(text, format) {
+  if (format?.includes(" | ")) {
+    for (const one of format.split(" | ")) {
+      const days = parseDate(text, one);
+      if (days !== null) return days;
+    }
+    return null;
+  }
   const found = {};
   if (format === null) {
     const match = ISO_DATE.exec(text.trim());
@@ -116,6 +123,9 @@ const ENCODERS = {
 
   date(column, text) {
     let days = text === null || column.strays.includes(text) ? null : parseDate(text, column.format) ?? parseDate(text, null);
+    const readings = days === null || column.order || !column.format ? [] : column.format.split(" | ").map((one) => parseDate(text, one));
+    const other = readings.find((reading) => reading !== null && reading !== days);
+    if (other !== undefined) throw new RowError(`${short(column.name, 40)}: “${short(text, 20)}” may be ${isoDate(days)} or ${isoDate(other)}; write one of these.`);
     if (days === null && text !== null && !column.strays.includes(text)) throw new RowError(`${short(column.name, 40)}: “${short(text, 20)}” is not a date${column.format ? ` like ${column.format}` : ""}.`);
     const missing = days === null;
     days ??= column.middle;

@@ -1,7 +1,9 @@
-// Scores with intervals, ROC or residuals, calibration, importances, training curves.
+// Scores with intervals, ROC or residuals, gain, calibration, training curves.
 
-const modelColour = (i) => (i === 0 ? "var(--accent)" : "var(--ink-soft)");
-const modelDash = (i) => (i === 0 ? null : i === 1 ? "5 4" : "1.5 3.5");
+const MODEL_COLOURS = ["var(--accent)", "var(--ink-soft)", "var(--class-5)", "var(--positive)", "var(--class-3)"];
+const MODEL_DASHES = [null, "5 4", "1.5 3.5", "9 3", "9 3 2 3"];
+const modelColour = (i) => MODEL_COLOURS[i % MODEL_COLOURS.length];
+const modelDash = (i) => MODEL_DASHES[i % MODEL_DASHES.length];
 
 function showScores(summary) {
   if (!summary.metrics.length) return;
@@ -10,11 +12,27 @@ function showScores(summary) {
   byId("scores-about").textContent =
     `On ${rowCount(summary)}, with 95 % bootstrap intervals (${count(summary.resamples)} resamples).` +
     (summary.scored ? ` ${summary.scored}` : "") +
-    (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows and resamples.` : "") +
+    (others.length ? ` ${others.join(", ")} ${others.length > 1 ? "were" : "was"} scored on the same rows.` : "") +
+    besideText(summary) +
     ` “${summary.baseline.name}” is what an answer without any features scores.` +
     (summary.classes?.length === 2 ? ` Recall and precision are those of ${named(summary, summary.classes[summary.positive])}${summary.threshold === 0.5 ? "" : `, at a threshold of ${summary.threshold}`}.` : "");
+  byId("verdicts").append(...summary.verdicts.map((text) => h("li", {}, text)));
   byId("score-cards").append(...summary.metrics.map((metric) => scoreCard(summary, metric)));
 }
+
+/** What the models beside the page's own are. */
+function besideText({ models }) {
+  const [own, ...others] = models;
+  const about = {
+    CART: (model) => `CART is scikit-learn's decision tree, its size chosen by cross-validation${model.tree ? ` (${plural(model.tree.leaves.length, "leaf", "leaves")})` : ""}.`,
+    "small CART": () => `Small CART has at most as many leaves as the ${own.name}.`,
+    "logistic regression": linearText,
+    "ridge regression": linearText,
+  };
+  return others.filter((model) => about[model.name]).map((model) => ` ${about[model.name](model)}`).join("");
+}
+
+const linearText = ({ name }) => `A ${name} weighs all features in one formula.`;
 
 function scoreCard(summary, metric) {
   const rows = [...summary.models, summary.baseline].map((model, i) => ({
@@ -32,7 +50,13 @@ function scoreCard(summary, metric) {
       h("span", { class: "whisker", style: { "--low": at(row.low ?? row.value), "--high": at(row.high ?? row.value), "--value": at(row.value), "--colour": row.colour } }, h("i"), h("b")),
       h("span", { class: "number" }, score(row.value, main.value)),
     ])),
-    summary.models.slice(1).map((model) => leadText(metric, model, main.value)));
+    differences(summary, metric, main.value));
+}
+
+/** The paired differences to the models beside the page's own, folded away. */
+function differences(summary, metric, like) {
+  const lines = summary.models.slice(1).map((model) => leadText(metric, model, like)).filter(Boolean);
+  return lines.length ? h("details", { class: "differences" }, h("summary", {}, "Differences"), lines) : null;
 }
 
 const interval = ({ value, low, high }) => (low === null ? "" : `${score(low, value)} – ${score(high, value)}`);
@@ -60,6 +84,7 @@ function showPerformance(summary) {
     if (summary.classes.length === 2) box.append(thresholdFigure(summary));
     else if (summary.models[0].confusion) box.append(confusionFigure(summary));
     if (summary.models.some((model) => model.roc.length)) box.append(precisionRecallFigure(summary), rocFigure(summary));
+    if (summary.classes.length === 2) box.append(gainFigure(summary));
   } else {
     byId("performance-about").textContent = "How far predictions are off, and whether they are right on average.";
     box.append(observedFigure(summary), residualFigure(summary));
@@ -111,6 +136,46 @@ function rocFigure(summary) {
       curves.length === 1 || summary.classes.length === 2
         ? curves[0].false_positive.map((v, i) => dot(x(v), y(curves[0].true_positive[i]), 7, "transparent", `${percent(curves[0].true_positive[i])} of positives found, ${percent(v)} of negatives taken for positive`))
         : null,
+    ],
+  }));
+}
+
+/** The share of positives among the rows ranked first, for each share of the rows: [[rows, positives], …]. */
+function gainPoints({ positive, negative }) {
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+  const [positives, rows] = [sum(positive), sum(positive) + sum(negative)];
+  let [found, ranked] = [0, 0];
+  const points = [[0, 0]];
+  for (let i = positive.length - 1; i >= 0; i -= 1) {
+    found += positive[i];
+    ranked += positive[i] + negative[i];
+    points.push([ranked / rows, found / positives]);
+  }
+  return points;
+}
+
+/** Where a line through the points is at `at`. */
+function between(points, at) {
+  const i = Math.max(1, points.findIndex(([x]) => x >= at));
+  const [[x1, y1], [x2, y2]] = [points[i - 1], points[i]];
+  return x2 > x1 ? y1 + ((at - x1) / (x2 - x1)) * (y2 - y1) : y2;
+}
+
+/** How many of the positives are reached by going through the rows in the order of their probability. */
+function gainFigure(summary) {
+  const curves = summary.models.map((model, i) => ({ name: model.name, colour: modelColour(i), dash: modelDash(i), thresholds: model.thresholds }))
+    .filter((model) => model.thresholds).map((model) => ({ ...model, points: gainPoints(model.thresholds) }));
+  const [own] = curves;
+  const first = between(own.points, 0.2);
+  const positive = named(summary, summary.classes[summary.positive]);
+  const remark = `Who looks at the most likely rows first finds the cases of ${positive} sooner: the first 20 % of the rows hold ${percent(first)} of them, ${first < 0.21 ? "no more than" : `${brief(first / 0.2, 2)} times as many as`} 20 % drawn at random.`;
+  return figure("Gain", remark, curves, (width) => axes({
+    width, height: Math.min(360, Math.max(260, width * 0.8)), x: [0, 1], y: [0, 1], xLabel: "Share of the rows, most likely first", yLabel: "Share of the cases found",
+    label: `Gain: the first fifth of the rows hold ${percent(first)} of the cases`,
+    plot: (x, y) => [
+      line([[0, 0], [1, 1]], x, y, "var(--line)", "2 4", 1.5),
+      [...curves].reverse().map((curve) => line(curve.points, x, y, curve.colour, curve.dash)),
+      own.points.map(([rows, found]) => dot(x(rows), y(found), 7, "transparent", `${percent(rows)} of the rows hold ${percent(found)} of the cases: ${rows ? brief(found / rows, 2) : "–"} times as many as chance`)),
     ],
   }));
 }
@@ -172,54 +237,6 @@ const point = (cx, cy, text) => s("circle", { cx: cx.toFixed(1), cy: cy.toFixed(
 function pointsRemark(summary) {
   const n = summary.models[0].points.predicted.length;
   return n < summary.n_rows ? `${count(n)} of ${rowCount(summary)}, chosen at random.` : `All ${rowCount(summary, n)}.`;
-}
-
-function showFeatures(app) {
-  const { summary } = app;
-  const models = summary.models.filter((model) => model.importances?.length);
-  if (!models.length) return;
-  show("features");
-  byId("features-about").textContent =
-    "How much each feature takes part in the decisions: |weight| × spread, as a share of its split, averaged over the rows that pass. " +
-    "It says what the tree looks at, not what causes the target.";
-  byId("feature-charts").append(...models.map((model) => {
-    const index = summary.models.indexOf(model);
-    const items = model.importances.slice(0, 20).map(({ feature, share }) => ({
-      feature, name: summary.features.names[feature], value: share, text: percent(share, 1), colour: modelColour(index),
-    }));
-    const onpick = model.tree ? (item) => app.searchFor(index, item.feature) : null;
-    return h("figure", { class: "chart" }, h("figcaption", {}, h("h3", {}, model.name)), barList(items, onpick), drawingStrip(summary, items));
-  }));
-  showDependence(summary);
-}
-
-/** Partial dependence of the strongest features, all on one scale. */
-function showDependence(summary) {
-  const curves = summary.models[0].dependence ?? [];
-  if (!curves.length) return;
-  byId("dependence").hidden = false;
-  const what = summary.classes ? `probability of ${named(summary, summary.classes[summary.positive])}` : summary.target;
-  byId("dependence-about").textContent = `Mean predicted ${what} if the feature had the value in all rows and the others stayed as they are. Where features go together, such rows may not exist.`;
-  const span = range(curves.flatMap((curve) => curve.means), 0.08);
-  byId("dependence-charts").append(...curves.map((curve) => {
-    const name = summary.features.names[curve.feature];
-    return figure(name, null, null, (width) => axes({
-      width, height: 190, x: range(curve.values, 0.02), y: span, xLabel: short(name, 40), yLabel: summary.classes ? "Chance" : "Mean",
-      label: `Partial dependence on ${name}`,
-      plot: (x, y) => [
-        line(curve.values.map((v, i) => [v, curve.means[i]]), x, y, "var(--accent)"),
-        curve.values.map((v, i) => dot(x(v), y(curve.means[i]), curve.values.length < 4 ? 4 : 7, curve.values.length < 4 ? "var(--accent)" : "transparent", `${brief(v)}: ${summary.classes ? percent(curve.means[i], 1) : brief(curve.means[i], 4)}`)),
-      ],
-    }));
-  }));
-}
-
-/** Drawings of the most important features. */
-function drawingStrip(summary, items) {
-  const drawn = items.filter((item) => summary.features.drawings[item.feature]).slice(0, 10);
-  if (!drawn.length) return null;
-  return h("div", { class: "gallery" }, drawn.map((item) => h("figure", {}, picture(summary.features.drawings[item.feature], item.name),
-    h("figcaption", {}, h("span", {}, item.name), h("span", { class: "number" }, item.text)))));
 }
 
 /** One chart for all curves named like losses, one for the other curves. */

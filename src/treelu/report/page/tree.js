@@ -36,9 +36,11 @@ class Weights {
 }
 
 class Tree {
-  constructor(data, names) {
+  /** `signs`: branches are called by ≥ and <, where yes and no are classes. */
+  constructor(data, names, signs = false) {
     Object.assign(this, {
       data,
+      signs,
       names,
       nSplits: data.n_splits,
       nNodes: 2 * data.n_splits + 1,
@@ -138,6 +140,16 @@ class Tree {
     return { terms, rest: total - shown };
   }
 
+  /** The formula of a linear leaf of one output: "0.5 + 2 × age − 0.3 × fare + 3 more". */
+  leafFormula(node, most) {
+    const j = node - this.nSplits;
+    const { features, values, total } = this.leafWeights.row(j);
+    const words = [brief(this.data.values[j][0])];
+    const shown = total <= most + 1 ? Math.min(total, features.length) : most;
+    for (let i = 0; i < shown; i += 1) words.push(`${values[i] < 0 ? MINUS : "+"} ${brief(Math.abs(values[i]))} × ${this.names[features[i]]}`);
+    return words.join(" ") + (total > shown ? ` + ${count(total - shown)} more` : "");
+  }
+
   /** "≥ 12": what the sum of the terms must reach for a yes. */
   bound(node) {
     return `≥ ${brief(-this.data.biases[node])}`;
@@ -156,8 +168,10 @@ class Tree {
   }
 
   /** A split's answer on the way to its first (0) or second (1) child. */
-  sideName(side) {
-    return ["no", "yes"][side];
+  sideName(node, side) {
+    const { values, total } = this.weights.row(node);
+    if (!this.signs || total === 0) return ["no", "yes"][side];
+    return (total === 1 && values[0] < 0 ? [">", "≤"] : ["<", "≥"])[side];
   }
 
   /** Features that move some split clearly → [{node, share}], strongest first: the share of the split's effect that is theirs. */

@@ -6,6 +6,8 @@ const OPEN_DEPTH = 3;
 const PHONE_DEPTH = 2; // so that what is shown at first stays in one place
 const PHONE = "(max-width: 560px)";
 const MOST_CARDS = 1000;
+const LARGEST_FIT = 1.25; // of a small tree
+const LEAST_FIT = { desktop: 0.5, phone: 0.75 }; // of a large one at first: smaller cards cannot be read
 
 class TreeView {
   constructor(tree, summary, onselect) {
@@ -67,7 +69,7 @@ class TreeView {
 
   /** Splits that weigh several features name two of them, on two lines, or draw them. */
   heightOf(node) {
-    if (this.tree.isLeaf(node)) return CARD.height;
+    if (this.tree.isLeaf(node)) return CARD.height + (this.tree.leafWeights ? CARD.line : 0);
     if (cardDrawings(this.summary, this.tree, node).length) return CARD.drawn;
     const strip = this.tree.data.histograms?.[node] ? STRIP + 2 : 0;
     return CARD.height + strip + CARD.line * (splitHeight(this.tree, node) - 1);
@@ -122,7 +124,7 @@ class TreeView {
         "stroke-width": Math.max(lit ? 2.5 : 1.25, 9 * share).toFixed(2),
       }));
       const side = this.tree.children[parent].indexOf(node);
-      shapes[2].push(s("text", { class: lit ? "edge-label lit" : "edge-label", x: x2 - 5, y: side ? y2 + 13 : y2 - 6 }, this.tree.sideName(side)));
+      shapes[2].push(s("text", { class: lit ? "edge-label lit" : "edge-label", x: x2 - 5, y: side ? y2 + 13 : y2 - 6 }, this.tree.sideName(parent, side)));
     }
     this.edges.replaceChildren(...shapes.flat());
     fill(this.edges, { width: this.width, height: this.height }, []);
@@ -223,11 +225,19 @@ class TreeView {
     this.viewport.scrollTo(left, top);
   }
 
+  /** The first view of a tree. */
+  fitAtFirst() {
+    this.fit(window.matchMedia(PHONE).matches ? LEAST_FIT.phone : LEAST_FIT.desktop);
+  }
+
+  /** Show the whole tree, as large as the viewport allows, but not smaller than `least`. */
   fit(least = 0.1) {
     this.scale = 1;
+    const wide = Math.max(least, Math.min(LARGEST_FIT, this.viewport.clientWidth / this.width));
+    byId("workbench").style.setProperty("--needed", `${Math.ceil(this.height * wide) + 2}px`);
     this.resize(); // a viewport that is as high as its content measures itself at full size
     const room = [this.viewport.clientWidth / this.width, this.viewport.clientHeight / this.height];
-    this.scale = Math.max(least, Math.min(1, ...room));
+    this.scale = Math.max(least, Math.min(LARGEST_FIT, ...room));
     this.resize();
     const root = this.places.get(0);
     this.viewport.scrollTo(0, root.y * this.scale - this.viewport.clientHeight / 2);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from joblib import effective_n_jobs
@@ -13,6 +15,11 @@ LEAVES = 16  # at most by default, or twice the classes
 DEEPEST = 62  # splits on a path of a tree that is trained
 MOST_SCORES = 20_000  # leaves times outputs of a tree that is trained by gradients: by default 100 classes
 UPDATES = 800
+Show = Callable[[str], None]  # shows a line of progress
+
+
+def silent(line: str) -> None:
+    """Show nothing."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,17 @@ class SmallTreeConfig:
     selection: str = "smallest"
     shrinkage: float | str = "auto"
     n_updates: int | str = "auto"
-    round_weights: float | None = None
-    linear_leaves: bool = False
+    round_weights: float | None = 0.0
+    leaves: str = "auto"
     teacher: Any = "auto"
     n_jobs: int | None = None
+    verbose: bool | int = False
+    title: str = "small tree"
+
+    @property
+    def show(self) -> Show:
+        """Prints a line, or nothing."""
+        return partial(print, self.title) if self.verbose else silent
 
     @property
     def n_threads(self) -> int:

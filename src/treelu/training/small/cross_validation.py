@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from treelu.training.small.candidates import (
     regularised,
     trained_candidates,
 )
-from treelu.training.small.config import TreeLimits
+from treelu.training.small.config import Show, TreeLimits, silent
 from treelu.training.small.leaves import (
     STRENGTHS,
     combined,
@@ -25,7 +27,9 @@ from treelu.training.small.leaves import (
     mean_loss,
     row_losses,
 )
-from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
+from treelu.training.small.numbers import numbers_of
+from treelu.training.small.path import CONSTANT, OWN, Candidate, Formula, PathJob, TreeSize, train_path
+from treelu.training.small.progress import candidate_text
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
@@ -40,19 +44,26 @@ class HeldOutLoss:
     Attributes
     ----------
     losses, errors : lists of arrays
-        The loss of each held-out row, and whether its class is wrong (or its squared error). Where rows come in groups,
-        means of the groups: their rows are not independent, and standard errors must not count them as if they were.
+        The loss of each held-out row by which candidates are ranked, and whether its class is wrong (none for values).
+        Where rows come in groups, means of the groups: their rows are not independent, and standard errors must not
+        count them as if they were.
     weights : list of arrays
-    by_strength : array of shape (strengths,)
-        The total loss with each strength of shrinkage.
+    scores : list of arrays of shape (strengths, rows)
+        The log-loss, or squared error, with each strength of shrinkage.
     trees : list of SoftTree
+    numbers : list of int
+        Numbers to read in the folds' trees.
+    strengths : sequence of float, or of Ridge
+        Of the shrinkage, or of linear leaves.
     """
 
     losses: list[NDArray[np.float64]]
     errors: list[NDArray[np.float64]]
     weights: list[NDArray[np.float64]]
-    by_strength: NDArray[np.float64]
+    scores: list[NDArray[np.float64]]
     trees: list[SoftTree] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    strengths: Sequence[Any] = STRENGTHS
 
     @property
     def typical_size(self) -> tuple[int, int]:
@@ -61,6 +72,22 @@ class HeldOutLoss:
         terms = np.median([tree.max_terms for tree in self.trees])
         return int(np.ceil(leaves)), int(np.ceil(terms))
 
+    @cached_property
+    def best_strength(self) -> int:
+        """The position of the strength with the least log-loss or squared error."""
+        totals = sum(scores @ weight for scores, weight in zip(self.scores, self.weights, strict=True))
+        return int(np.argmin(totals))
+
+    @property
+    def strength(self) -> Any:
+        """The strength with the least log-loss or squared error."""
+        return self.strengths[self.best_strength]
+
+    def score(self) -> NDArray[np.float64]:
+        """Log-losses or squared errors with the best strength, times weights of mean 1."""
+        weight = np.concatenate(self.weights)
+        return np.concatenate([scores[self.best_strength] for scores in self.scores]) * weight / weight.mean()
+
     def loss(self) -> NDArray[np.float64]:
         """Losses times weights of mean 1."""
         weight = np.concatenate(self.weights)
@@ -68,6 +95,8 @@ class HeldOutLoss:
 
     def error(self) -> NDArray[np.float64]:
         """Wrong classes, or squared errors, times weights of mean 1."""
+        if not self.errors:
+            return self.score()
         weight = np.concatenate(self.weights)
         return np.concatenate(self.errors) * weight / weight.mean()
 
@@ -76,7 +105,12 @@ Losses = dict[TreeSize, HeldOutLoss]
 
 
 def cross_validate(
-    folds: Sequence[tuple[Targets, TrainingRows]], limits: TreeLimits, starts: StartTrees, seed: int, n_jobs: int
+    folds: Sequence[tuple[Targets, TrainingRows]],
+    limits: TreeLimits,
+    starts: StartTrees,
+    seed: int,
+    n_jobs: int,
+    show: Show = silent,
 ) -> Losses:
     """Held-out losses of all sizes on the paths of four kinds of candidates.
 
@@ -93,6 +127,8 @@ def cross_validate(
     seed : int
     n_jobs : int
         Threads, on which the result does not depend.
+    show : callable, optional
+        Gets a line for each candidate on each fold of the races, and for each winner.
     """
     rows, kinds = folds[0][0][OWN], list(folds[0][0])
 
@@ -109,13 +145,18 @@ def cross_validate(
                 targets, held_out = folds[fold]
                 for size, tree in path:
                     add_loss(losses, size, tree, leaf_rows(targets, job.candidate), held_out)
+                if is_trial:
+                    loss = trial_loss(losses, job.candidate)
+                    show(f"tries {candidate_text(job.candidate)}: loss {loss:.4f} on folds 1 to {fold + 1}")
 
     def race(trials: Losses, left: list[Candidate]) -> list[Candidate]:
         """Successive halving: after each fold the best third of the candidates, at least two, go on to the next."""
         for fold in range(1, len(folds)):
             left = ranked(trials, left)[: max(2, len(left) // 3)]
             evaluate(trials, left, [fold], is_trial=True)
-        return ranked(trials, left)[:1]
+        winner = ranked(trials, left)[:1]
+        show(f"goes on with {candidate_text(*winner)}: all sizes")
+        return winner
 
     every = range(len(folds))
     found: Losses = {}
@@ -145,35 +186,45 @@ def leaf_rows(targets: Targets, candidate: Candidate) -> TrainingRows:
 
 def ranked(trials: Losses, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Candidates by the mean loss of their trials, the least first."""
-    means = {size: found.loss().mean() for size, found in trials.items()}
-    return sorted(
-        candidates, key=lambda candidate: np.mean([means[size] for size in means if size.candidate == candidate])
-    )
+    return sorted(candidates, key=lambda candidate: trial_loss(trials, candidate))
+
+
+def trial_loss(trials: Losses, candidate: Candidate) -> float:
+    """The mean loss of a candidate's trials on the rows held out so far."""
+    return float(np.mean([found.loss().mean() for size, found in trials.items() if size.candidate == candidate]))
 
 
 def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows, held_out: TrainingRows) -> None:
     """Add a fold's tree and its losses on the rows held out."""
-    outputs, by_strength = held_out_outputs(tree, train, held_out)
-    error, squared = row_losses(outputs, held_out)
-    found = losses.setdefault(size, HeldOutLoss([], [], [], np.zeros(len(STRENGTHS))))
+    outputs, scores = held_out_outputs(tree, train, held_out)
+    found = losses.setdefault(size, HeldOutLoss([], [], [], []))
+    record(found, tree, outputs, scores, held_out)
+    formula = Formula(train.n_features, own=True) if train.linear else None
+    found.numbers.append(numbers_of(tree, train.target.shape[1], formula, is_classifier=train.is_classifier))
+
+
+def record(
+    found: HeldOutLoss, tree: SoftTree, outputs: NDArray[np.float64], scores: NDArray[np.float64], rows: TrainingRows
+) -> None:
+    """Add a fold's outputs (n, K), and scores (strengths, n), for the rows held out."""
+    error, squared = row_losses(outputs, rows)
+    *scores_and_losses, weight = means_by_group([combined(error, squared), error, *scores], rows)
     found.trees.append(tree)
-    loss, error, weight = means_by_group(combined(error, squared), error, held_out)
-    found.losses.append(loss)
-    found.errors.append(error)
+    found.losses.append(scores_and_losses[0])
+    if rows.is_classifier:
+        found.errors.append(scores_and_losses[1])
+    found.scores.append(np.array(scores_and_losses[2:]))
     found.weights.append(weight)
-    found.by_strength += by_strength
 
 
-def means_by_group(
-    loss: NDArray[np.float64], error: NDArray[np.float64], rows: TrainingRows
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted means of two losses in each group, and the groups' weights; those of rows where there are no groups."""
+def means_by_group(losses: Sequence[NDArray[np.float64]], rows: TrainingRows) -> list[NDArray[np.float64]]:
+    """Weighted means of losses in each group, and the groups' weights; those of rows where there are no groups."""
     weight = rows.weight.astype(np.float64)
     if rows.groups is None:
-        return loss, error, weight
+        return [*losses, weight]
     number = np.unique(rows.groups, return_inverse=True)[1]
     mass = np.bincount(number, weight).astype(np.float64)
-    return np.bincount(number, weight * loss) / mass, np.bincount(number, weight * error) / mass, mass
+    return [*(np.bincount(number, weight * loss) / mass for loss in losses), mass]
 
 
 def no_worse_than_held_out(

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from treelu.training.small.config import SmallTreeConfig
-from treelu.training.small.leaves import in_order, linear_leaves, shrunk_means
+from treelu.training.small.formulas import formula_models
+from treelu.training.small.leaves import STRENGTH, in_order, linear_leaves, shrunk_means
+from treelu.training.small.path import Formula
 from treelu.training.small.redundant import without_redundant_terms
 from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, weighted_sums
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
+from treelu.tree.one_hot import one_hot_pairs, one_term
 from treelu.tree.prune import rebuilt
 from treelu.tree.rows import leaf_counts
 
@@ -25,34 +28,47 @@ ROUNDING = 1e-6  # the relative error of weights in float32
 
 
 def finished_tree(
-    tree: SoftTree, prepared: PreparedData, leaf_rows: TrainingRows, config: SmallTreeConfig, strength: float
+    tree: SoftTree,
+    prepared: PreparedData,
+    leaf_rows: TrainingRows,
+    config: SmallTreeConfig,
+    strength: Any,
+    formula: Formula | None = None,
 ) -> ObliqueTree:
     """The tree on the raw features: rounded, with leaf values and counts of all rows, in the units of the targets.
 
-    `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage.
+    `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage, or the ridge of a formula.
     """
     data, scale = prepared.data, prepared.scale
-    raw = raw_tree(tree, scale, data.X)
+    raw = raw_tree(tree, scale, data.X, data.signs)
     if config.round_weights is not None:
         raw = rounded(raw, data.X, config.round_weights)
     raw = without_small_leaves(raw, data.X, config.min_samples_leaf)
-    raw = with_leaf_values(raw, data.X, data.target, data.weight, strength, data.is_classifier, data.signs)
-    if leaf_rows.linear:
-        values, weights = linear_outputs(raw, data.X, leaf_rows, scale, strength)
-        raw = replace(raw, values=values, leaf_weights=weights)
+    shrinkage = STRENGTH if formula is not None else strength
+    raw = with_leaf_values(raw, data.X, data.target, data.weight, shrinkage, data.is_classifier, data.signs)
+    if formula is not None:
+        models = formula_models(prepared.rows, raw.apply(data.X) - raw.n_splits, raw.children, formula, strength)
+        raw = with_models(raw, models, scale, data.is_classifier)
+    elif leaf_rows.linear:
+        models = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, strength)
+        raw = with_models(raw, models, scale, data.is_classifier)
     return prepared.decoded(raw)
 
 
-def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any) -> ObliqueTree:
+def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.float64] | None = None) -> ObliqueTree:
     """The splits on raw features, in float64, without redundant terms; leaf values are zero.
 
     A split of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
     X that reach it. Any other split is divided by the spread of its value over the rows. Splits that only the
-    rounding of float32 parts have the very same weights, so that a reader meets them once.
+    rounding of float32 parts have the very same weights, so that a reader meets them once. Of two features that are a
+    yes/no column (one of them 1 in every row) one has the weight of both, unless their signs are given.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.splits[:, :-1] / scale.spread
     biases = tree.splits[:, -1] - weights[:, scale.columns] @ scale.mean
+    free = weights.any(axis=0) if signs is None else weights.any(axis=0) & (signs == 0)
+    for first, second in one_hot_pairs(X, np.flatnonzero(free).tolist()):
+        biases += one_term(weights, second, first)
     reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
@@ -158,15 +174,22 @@ def values_of_sums(
     return in_order(tree.children, weights @ signs[:, None], np.ones(1), values, mass)
 
 
-def linear_outputs(
-    tree: ObliqueTree, X: Any, rows: TrainingRows, scale: FeatureScale, strength: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values (leaves, K) and weights (leaves, K, n_features) of linear leaves, on the raw features."""
-    models = linear_leaves(tree.children, tree.apply(X) - tree.n_splits, rows, strength)
+def with_models(
+    tree: ObliqueTree, models: NDArray[np.float64], scale: FeatureScale, is_classifier: bool
+) -> ObliqueTree:
+    """The tree with linear leaves: models (leaves, K, D + 1) of the scaled features, on the raw ones.
+
+    Scores of classes get their link, and numbers for the names of the classes.
+    """
     coefficients = models[:, :, :-1] / scale.spread
     weights = np.zeros((*coefficients.shape[:2], scale.n_features))
     weights[:, :, scale.columns] = coefficients
-    return models[:, :, -1] - coefficients @ scale.mean, weights
+    values = models[:, :, -1] - coefficients @ scale.mean
+    if not is_classifier:
+        return replace(tree, values=values, leaf_weights=weights)
+    n_scores = values.shape[1]
+    link, classes = ("logistic", np.arange(2)) if n_scores == 1 else ("softmax", np.arange(n_scores))
+    return replace(tree, values=values, leaf_weights=weights, link=link, classes=classes)
 
 
 def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:
@@ -189,8 +212,9 @@ def rounded(tree: ObliqueTree, X: Any, most_changed: float) -> ObliqueTree:
         short = replace(tree, weights=weights, biases=_significant(tree.biases, digits))
         changed = float((short.apply(X) != leaves).mean())
         if changed <= most_changed:
-            note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: {changed:.1%} of the training rows"
-            return replace(short, notes=(*tree.notes, f"{note} come to another leaf"))
+            note = f"weights rounded to {digits} digit{'' if digits == 1 else 's'}: "
+            note += f"{changed:.1%} of the training rows come" if changed else "no training row comes"
+            return replace(short, notes=(*tree.notes, f"{note} to another leaf"))
     return tree
 
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,28 +41,37 @@ from threadpoolctl import threadpool_limits
 from treelu.data.spread import spread
 from treelu.training.parallel import in_order
 from treelu.training.pattern_counts import column_importances
-from treelu.training.small.candidates import largest_candidate
+from treelu.training.small.candidates import largest_candidate, own_and_soft
 from treelu.training.small.config import MOST_SCORES, SmallTreeConfig, TreeLimits
 from treelu.training.small.cross_validation import (
     HeldOutLoss,
     Losses,
     Targets,
+    add_loss,
     cross_validate,
     leaf_rows,
     no_worse_than_held_out,
 )
 from treelu.training.small.distillation import all_targets
 from treelu.training.small.finish import finished_tree
+from treelu.training.small.formulas import USUAL_RIDGE, with_formulas
+from treelu.training.small.leaf_models import Ridge
 from treelu.training.small.leaves import STRENGTH, STRENGTHS
-from treelu.training.small.path import CONSTANT, OWN, TRAINED, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, TRAINED, Formula, PathJob, TreeSize, train_path
+from treelu.training.small.progress import show_path
 from treelu.training.small.rows import PreparedData, TrainingRows, TreeData, cross_validation_rows
 from treelu.training.small.selection import path_table
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
+from treelu.tree.to_read import numbers_to_read
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Folds = Sequence[tuple[Targets, TrainingRows]]
 
 
 class PathTrees(Sequence[ObliqueTree]):
@@ -150,34 +159,86 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
     **labels
         What the trees know beside their splits: `link`, `classes`, `feature_names`, `missing` of `ObliqueTree`.
     """
-    prepared = PreparedData.of(data, linear_leaves=bool(config.linear_leaves))
+    may_be_linear = config.leaves != "constant" and data.signs is None
+    prepared = PreparedData.of(data, linear_leaves=may_be_linear and not data.is_classifier)
     rows, limits = prepared.rows, config.limits(prepared.rows)
     losses: Losses = {}
     targets: Targets = {OWN: rows}
     too_few = len(rows) < 4 * rows.target.shape[1] or rows.n_features == 0
     if not too_few and not limits.can_train(rows):
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
-    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight)}
+    seen = Observed.of(prepared.data.X, labels.get("missing"))
+    labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight), "observed": seen}
     with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
+            if config.leaves == "linear":
+                formula = Formula(min(limits.max_terms, rows.n_features), own=True)
+                size = size._replace(formula=formula, candidate=size.candidate._replace(linear=rows.linear))
             sizes = {size: (size.leaves, size.terms)}
         else:
             folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
-            losses = cross_validate(folds, shorter, StartTrees(limits, seed), seed, config.n_threads)
-            sizes = {size: found.typical_size for size, found in losses.items()}
+            losses = compared_losses(folds, shorter, config, seed, may_be_linear=may_be_linear)
+            compared = [size for size in losses if allowed(size, limits, config.leaves)]
+            sizes = {size: losses[size].typical_size for size in compared}
     training = FinalTraining(prepared, targets, limits, seed, config, labels, losses)
     table = path_table(losses, sizes, config.selection)
     steps = [list(sizes)[step] for step in table.pop("step")]
     chosen = chosen_row(table)
     tree = training.tree(steps[chosen])
     table.loc[chosen, ["leaves", "terms"]] = tree.n_leaves, tree.max_terms
+    if not losses:
+        table["numbers"] = numbers_to_read(tree)
+    show_path(config.show, table)
     return FittedTree(table, PathTrees(steps, training.tree, {chosen: tree}), training)
+
+
+def compared_losses(
+    folds: Folds, limits: TreeLimits, config: SmallTreeConfig, seed: int, *, may_be_linear: bool
+) -> Losses:
+    """Held-out losses of all sizes, with constant and with linear leaves.
+
+    Splits of values are trained for either kind, those of classes for constant leaves.
+    """
+
+    def losses_of(folds: Folds) -> Losses:
+        return cross_validate(folds, limits, StartTrees(limits, seed), seed, config.n_threads, config.show)
+
+    if not folds[0][1].linear:
+        found = losses_of(folds)
+        return found | with_formulas(found, folds, limits.max_terms) if may_be_linear else found
+    n_features = folds[0][1].n_features
+    for_linear = {
+        size._replace(candidate=size.candidate._replace(linear=True)): found for size, found in losses_of(folds).items()
+    }
+    constant_folds = [(constant_targets(targets), replace(rows, linear=False)) for targets, rows in folds]
+    constant: Losses = {}
+    for targets, held_out in constant_folds:
+        add_loss(constant, CONSTANT, one_leaf(targets[OWN]), targets[OWN], held_out)
+    strength = None if isinstance(config.shrinkage, str) else float(config.shrinkage)
+    formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)
+    if config.leaves == "auto":
+        constant = losses_of(constant_folds)
+    own = Formula(n_features, own=True)
+    of_race = {size._replace(formula=own): found for size, found in for_linear.items() if size.leaves > 1}
+    return constant | formulas | of_race
+
+
+def constant_targets(targets: Targets) -> dict[str, TrainingRows]:
+    """The rows with the targets of constant leaves: not those of locally linear networks."""
+    return {kind: replace(targets[kind], linear=False) for kind in own_and_soft(list(targets))}
+
+
+def allowed(size: TreeSize, limits: TreeLimits, leaves: str) -> bool:
+    """Whether a size has leaves of the kind that was asked for, with as many terms as may be."""
+    if size.formula is None:
+        return leaves != "linear"
+    return size.formula.terms <= limits.max_terms
 
 
 def folds_and_targets(
     rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int
-) -> tuple[list[tuple[Targets, TrainingRows]], Targets, TreeLimits]:
+) -> tuple[Folds, Targets, TreeLimits]:
     """The folds, as `cross_validate` takes them, all rows with each kind of targets, and the limits for the folds."""
     sample, folds = cross_validation_rows(rows, seed)
     if not folds:
@@ -207,6 +268,8 @@ class FinalTraining:
         Fields of `ObliqueTree` beside splits and leaves.
     losses : Losses
         From the cross-validation; empty where nothing was compared.
+    trained : dict of TreeSize to SoftTree
+        Splits that several kinds of leaves share.
     """
 
     prepared: PreparedData
@@ -216,23 +279,44 @@ class FinalTraining:
     config: SmallTreeConfig
     labels: Mapping[str, Any]
     losses: Losses
+    trained: dict[TreeSize, SoftTree] = field(default_factory=dict)
 
     def tree(self, size: TreeSize) -> ObliqueTree:
         """The tree of a size, trained on all rows, on the raw features."""
         with threadpool_limits(1, user_api="blas"):  # as in the cross-validation
             found = self.losses.get(size)
-            soft = one_leaf(self.targets[OWN]) if size == CONSTANT else self._trained(size)
-            if found is not None and size != CONSTANT:
-                soft = no_worse_than_held_out(soft, found, self.targets[OWN], self.targets[size.candidate.targets])
-            rows = leaf_rows(self.targets, size.candidate)
-            tree = finished_tree(soft, self.prepared, rows, self.config, shrinkage(self.config, found))
-            return replace(tree, **self.labels)
+            soft = one_leaf(self.targets[OWN]) if size.leaves == 1 else self._trained(size)
+            rows = leaf_rows(self._targets(size), size.candidate)
+            strength: Any = shrinkage(self.config, found) if found or not size.formula else self._usual(size)
+            formula = size.formula if isinstance(strength, Ridge) else None
+            tree = finished_tree(soft, self.prepared, rows, self.config, strength, formula)
+            link = {} if size.formula is None or not tree.is_classifier else {"link": tree.link}
+            return replace(tree, **{**self.labels, **link})
+
+    def _targets(self, size: TreeSize) -> Targets:
+        """All rows with each kind of targets, for linear or for constant leaves."""
+        return self.targets if size.candidate.linear else constant_targets(self.targets)
+
+    def _usual(self, size: TreeSize) -> Ridge | float:
+        """The strength of linear leaves where nothing was compared."""
+        all_terms = size.formula == Formula(self.prepared.rows.n_features, own=True)
+        return shrinkage(self.config, None) if size.candidate.linear and all_terms else USUAL_RIDGE
 
     def _trained(self, size: TreeSize) -> SoftTree:
-        rows, starts = self.targets[size.candidate.targets], StartTrees(self.limits, self.seed)
-        job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=size)
+        """The splits of a size, trained on all rows."""
+        splits = size.splits
+        if splits in self.trained:
+            return self.trained[splits]
+        targets = self._targets(size)
+        rows, starts = targets[size.candidate.targets], StartTrees(self.limits, self.seed)
+        job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=splits)
         with closing(in_order(dict, [train_path(job)], 1)) as paths:  # in a thread, which Ctrl-C ends
-            return next(paths)[size]
+            tree: SoftTree = next(paths)[splits]
+        full = splits._replace(formula=Formula(self.prepared.rows.n_features, own=True))
+        if (found := self.losses.get(full if size.candidate.linear else splits)) is not None:
+            tree = no_worse_than_held_out(tree, found, targets[OWN], rows)
+        self.trained[splits] = tree
+        return tree
 
 
 def largest_size(rows: TrainingRows, limits: TreeLimits) -> TreeSize:
@@ -243,9 +327,9 @@ def largest_size(rows: TrainingRows, limits: TreeLimits) -> TreeSize:
 
 def shrinkage(config: SmallTreeConfig, found: HeldOutLoss | None) -> float:
     """The strength of shrinkage, as given or with the least held-out loss."""
-    if not isinstance(config.shrinkage, str):
+    if not isinstance(config.shrinkage, str) and (found is None or found.strengths is STRENGTHS):
         return float(config.shrinkage)
-    return STRENGTH if found is None else STRENGTHS[int(found.by_strength.argmin())]
+    return STRENGTH if found is None else found.strength
 
 
 def chosen_row(path: pd.DataFrame) -> int:

@@ -13,6 +13,7 @@ from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, reached_rows, weighted_sums
+from treelu.tree.observed import Observed
 from treelu.tree.rows import leaf_counts
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -34,11 +35,14 @@ class LeafSums:
         The weight of the rows.
     counts : array of shape (leaves,)
         The number of rows with a positive weight.
+    observed : Observed or None
+        The ranges of the rows, where they were looked at.
     """
 
     sums: NDArray[np.float64]
     mass: NDArray[np.float64]
     counts: NDArray[np.float64]
+    observed: Observed | None = None
 
     @classmethod
     def of(
@@ -50,7 +54,9 @@ class LeafSums:
         return cls(*weighted_sums(leaf, target, weight, n_leaves), counts)
 
     def __add__(self, other: LeafSums) -> LeafSums:
-        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts)
+        known = self.observed is not None and other.observed is not None
+        observed = self.observed.joined(other.observed) if known else None  # type: ignore[union-attr, arg-type]
+        return LeafSums(self.sums + other.sums, self.mass + other.mass, self.counts + other.counts, observed)
 
 
 def shrunk_means(
@@ -200,20 +206,22 @@ def mean_loss(tree: SoftTree, train: TrainingRows, test: TrainingRows) -> float:
 def held_out_outputs(
     tree: SoftTree, train: TrainingRows, test: TrainingRows
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Outputs (n, K) for the test rows with `STRENGTH`, and the sum of their losses with each of the `STRENGTHS`.
+    """Outputs (n, K) for the test rows with `STRENGTH`, and their losses (strengths, n) with each of the `STRENGTHS`.
 
-    Losses are log-losses or squared errors. Rows of a leaf have the same output where leaves are constant, so that
-    sums of the leaves' targets suffice.
+    Losses are log-losses or squared errors.
     """
     middle = STRENGTHS.index(STRENGTH)
     if train.linear:
         outputs = outputs_by_strength(tree, train, test.X, STRENGTHS)
-        return outputs[middle], ((outputs - test.target) ** 2).sum(axis=-1) @ test.weight
+        return outputs[middle], mean_squares(outputs, test)
     leaf, values = tree.apply(test.X), shrunk_values(tree, train, STRENGTHS)
-    sums, mass = leaf_sums(tree, test, leaf)
-    if test.is_classifier:
-        losses = -(sums * np.log(np.maximum(values, LEAST))).sum(axis=(1, 2))
-    else:
-        squares = float(test.weight @ (test.target.astype(np.float64) ** 2).sum(axis=1))
-        losses = squares + (mass[:, None] * values**2 - 2 * sums * values).sum(axis=(1, 2))
-    return values[middle, leaf], losses
+    outputs = values[:, leaf]
+    if not test.is_classifier:
+        return outputs[middle], mean_squares(outputs, test)
+    logs = np.log(np.maximum(values, LEAST))
+    return outputs[middle], -logs[:, leaf, test.target.argmax(axis=1)]
+
+
+def mean_squares(outputs: NDArray[np.float64], test: TrainingRows) -> NDArray[np.float64]:
+    """The squared error (..., n) of each row of outputs (..., n, K), as a mean over the targets."""
+    return np.asarray(((outputs - test.target) ** 2).mean(axis=-1))

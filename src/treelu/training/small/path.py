@@ -46,20 +46,36 @@ class Candidate(NamedTuple):
         The l1 penalty on the weights; for "scores" the ridge of the linear model.
     targets : str
         "own", "teacher" (soft targets), or the predictions of a network (`network_targets`).
+    linear : bool
+        Whether splits are trained for linear leaves: on targets less a linear trend.
     """
 
     start: str
     drop_rate: float = 0.0
     penalty: float = 0.0
     targets: str = OWN
+    linear: bool = False
+
+
+class Formula(NamedTuple):
+    """The kind of linear leaves: the features in their formulas, and whether each leaf has slopes of its own."""
+
+    terms: int
+    own: bool = False
 
 
 class TreeSize(NamedTuple):
-    """A step of a candidate's path: the most leaves and terms."""
+    """A step of a candidate's path: the most leaves and terms; and the formula of its leaves, unless constant."""
 
     candidate: Candidate
     leaves: int
     terms: int
+    formula: Formula | None = None
+
+    @property
+    def splits(self) -> TreeSize:
+        """The same splits with constant leaves."""
+        return self._replace(formula=None)
 
 
 CONSTANT = TreeSize(Candidate("constant"), 1, 0)  # the tree without splits
@@ -102,7 +118,7 @@ class PathJob:
 
     def wants(self, leaves: int, terms: int) -> bool:
         """Whether a step of the path is asked for."""
-        return self.only is None or self.only[1:] == (leaves, terms)
+        return self.only is None or self.only[1:3] == (leaves, terms)
 
     def parts(self) -> list[PathJob]:
         """Independent jobs, for threads, that are this one together: one for each size that is trained."""

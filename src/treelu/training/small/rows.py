@@ -121,9 +121,7 @@ class TrainingRows:
 
     def some(self, most: int) -> TrainingRows:
         """At most so many of the rows, drawn at random, always the same ones."""
-        if len(self) <= most:
-            return self
-        return self.part(np.random.default_rng(len(self)).choice(len(self), most, replace=False))
+        return self if len(self) <= most else self.part(sample_of(len(self), most))
 
     def part(self, index: NDArray[np.int64]) -> TrainingRows:
         """Some of the rows."""
@@ -134,6 +132,13 @@ class TrainingRows:
     def groups(self) -> NDArray[np.int64] | None:
         """The group of each row, where there are any."""
         return None if self.folding is None else self.folding.groups
+
+
+def sample_of(n_rows: int, most: int) -> NDArray[np.int64]:
+    """The numbers of at most so many rows, drawn at random, always the same ones."""
+    if n_rows <= most:
+        return np.arange(n_rows)
+    return np.random.default_rng(n_rows).choice(n_rows, most, replace=False)
 
 
 @dataclass(frozen=True)
@@ -201,9 +206,22 @@ class PreparedData:
     def decoded(self, tree: ObliqueTree) -> ObliqueTree:
         """The tree with leaf values of the given classes or in the units of the given targets."""
         if self.order is not None:
-            return replace(tree, values=tree.values[:, np.argsort(self.order)])
+            return in_given_order(tree, self.order)
         weights = None if tree.leaf_weights is None else tree.leaf_weights * self.unit[:, None]
         return replace(tree, values=tree.values * self.unit + self.mean, leaf_weights=weights)
+
+
+def in_given_order(tree: ObliqueTree, order: NDArray[np.int64]) -> ObliqueTree:
+    """The tree of classes in the order of training, with its outputs in the given order.
+
+    A single score is that of the second of two classes.
+    """
+    values, weights = tree.values, tree.leaf_weights
+    if values.shape[1] == 1:
+        sign = 1.0 if order[0] == 0 else -1.0
+        return replace(tree, values=sign * values, leaf_weights=None if weights is None else sign * weights + 0.0)
+    place = np.argsort(order)
+    return replace(tree, values=values[:, place], leaf_weights=None if weights is None else weights[:, place])
 
 
 def scaled_rows(

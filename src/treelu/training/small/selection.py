@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from treelu.training.calibration import CLEARLY
 from treelu.training.small.cross_validation import HeldOutLoss
 from treelu.training.small.path import CONSTANT, TreeSize
 
-NEGLIGIBLE = 0.005  # a difference of losses, which are about 0 to 1, for which a smaller tree is always taken
-NOTICEABLE = 0.01  # one for which it may be, where the rows cannot tell the two apart
-MOST_WORSE = 0.04  # the same relative to the best tree's loss, where that is more
-COLUMNS = ["leaves", "terms", "score", "std_error", "loss", "loss_difference", "difference_std_error", "eligible",
-           "chosen", "start"]  # fmt: skip
+TOLERATED = 1.0  # standard errors of the difference of two losses for which a smaller tree is taken
+NEGLIGIBLE = 0.003  # a difference of log-losses, or of squared errors, for which it always is
+NOTICEABLE = 0.005  # one for which it may be, where the rows cannot tell the two apart
+MOST_WORSE = 0.02  # the same relative to the best tree's loss, where that is more
+GUARD = 0.02  # how far the accuracy may be below the highest
+COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
+           "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
 
 
 def path_table(
     losses: Mapping[TreeSize, HeldOutLoss], sizes: Mapping[TreeSize, tuple[int, int]], rule: str
 ) -> pd.DataFrame:
-    """The table from which a size is selected: a row for each number of leaves and terms.
+    """The table from which a size is selected: a row for each number of leaves and terms, and kind of leaves.
 
-    With ``numbers = (leaves - 1) * terms + leaves``, the numbers to read in the tree, and "best" for the row with the
-    least `loss` (of equals the fewest numbers):
+    With "best" for the row with the least log-loss or squared error (of equals the fewest numbers to read) whose score
+    is at most GUARD below the highest:
 
-        tolerance = CLEARLY * difference_std_error, but from NEGLIGIBLE to max(NOTICEABLE, MOST_WORSE * best loss)
-        eligible  = loss_difference <= tolerance
+        tolerance = TOLERATED * difference_std_error, but from NEGLIGIBLE to max(NOTICEABLE, MOST_WORSE * best loss)
+        eligible  = loss_difference <= tolerance and score >= highest score - GUARD
 
     The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
 
@@ -45,18 +47,27 @@ def path_table(
     DataFrame
         The columns `COLUMNS`, and `step`, the position of the row's size in `sizes`; ordered by leaves and terms.
     """
-    row_losses = {size: found.loss() for size, found in losses.items()}
+    row_losses = {size: losses[size].score() for size in sizes if size in losses}
     records = []
     for step, (size, (leaves, terms)) in enumerate(sizes.items()):
-        if leaves == 1 and size != CONSTANT and CONSTANT in sizes:
+        if leaves == 1 and size.splits != CONSTANT and CONSTANT in losses:
             continue
-        error, loss = (losses[size].error(), row_losses[size]) if losses else (np.full(1, np.nan), np.full(1, np.nan))
+        found = losses.get(size)
+        error, loss = (found.error(), row_losses[size]) if found else (np.full(1, np.nan), np.full(1, np.nan))
+        numbers = (
+            math.ceil(np.median(found.numbers)) if found and found.numbers else (leaves - 1) * (terms + 1) + leaves
+        )
+        formula = size.formula or (0, False)
         score, std_error = 1 - error.mean(), error.std() / np.sqrt(len(error))
-        records.append((leaves, terms, score, std_error, loss.mean(), size.candidate.start, step))
-    table = pd.DataFrame(records, columns=["leaves", "terms", "score", "std_error", "loss", "start", "step"])
-    table = table.sort_values(["leaves", "terms", "loss"], kind="stable").drop_duplicates(["leaves", "terms"])
-    table["numbers"] = (table["leaves"] - 1) * table["terms"] + table["leaves"]
-    by_loss = table.sort_values(["loss", "numbers", "leaves"], kind="stable")
+        values = (*formula, numbers, score, std_error, loss.mean(), size.candidate.start, step)
+        records.append((leaves, terms, *values))
+    names = ["leaves", "terms", "leaf_terms", "own", "numbers", "score", "std_error", "loss", "start", "step"]
+    table = pd.DataFrame(records, columns=names)
+    kinds = ["leaves", "terms", "leaf_terms", "own"]
+    table = table.sort_values([*kinds, "loss"], kind="stable").drop_duplicates(kinds)
+    table = table[(table["leaf_terms"] == 0) | ~_dominated(table)]
+    guarded = ~(table["score"] < table["score"].max() - GUARD)  # NaN where nothing was compared
+    by_loss = table[guarded].sort_values(["loss", "numbers", "leaves"], kind="stable")
     best = by_loss.index[0]
     steps = list(sizes)
     table["loss_difference"] = table["loss"] - table.loc[best, "loss"]
@@ -66,12 +77,18 @@ def path_table(
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
     tolerance = np.clip(
-        CLEARLY * table["difference_std_error"], NEGLIGIBLE, max(NOTICEABLE, MOST_WORSE * table.loc[best, "loss"])
+        TOLERATED * table["difference_std_error"], NEGLIGIBLE, max(NOTICEABLE, MOST_WORSE * table.loc[best, "loss"])
     )
-    table["eligible"] = ~(table["loss_difference"] > tolerance)  # NaN where nothing was compared
+    table["eligible"] = guarded & ~(table["loss_difference"] > tolerance)
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)
+
+
+def _dominated(table: pd.DataFrame) -> pd.Series:
+    """Whether a row has a larger loss than one with no more numbers to read."""
+    order = table.sort_values(["numbers", "loss"], kind="stable")
+    return (order["loss"] > order["loss"].cummin()).reindex(table.index)
 
 
 def chosen_size(

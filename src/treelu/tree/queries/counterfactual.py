@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treelu.tree.names import plain, shown_class, shown_name
 from treelu.tree.oblique_tree import ObliqueTree
-from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
+from treelu.tree.queries.limits import values_of
+from treelu.tree.queries.words import apart, count, html_table, html_text, number, row_words, text_table
+
+if TYPE_CHECKING:
+    from treelu.tree.queries.columns import ColumnFeatures
 
 
 @dataclass(frozen=True)
 class Change:
-    """One feature of a row before and after."""
+    """One feature of a row before and after, or one column of a data frame: numbers or texts."""
 
     feature: str
-    before: float
-    after: float
+    before: Any
+    after: Any
 
     def __str__(self) -> str:
         name, before, after, by = change_cells([self])[0]
@@ -40,6 +44,8 @@ class NearestRow:
     leaf : int
         Its leaf, as a node number.
     changes : tuple of Change
+    values : dict or None
+        Of a tree that was fitted to a data frame: the row in its columns, None where a value is missing.
     """
 
     row: np.ndarray
@@ -47,6 +53,7 @@ class NearestRow:
     prediction: Any
     leaf: int
     changes: tuple[Change, ...]
+    values: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +76,8 @@ class Counterfactual:
     n_undecided : int
         Leaves in which no row was found and of which it is not proved that there is none: rounding decides there, or
         the search was given up or ran out of time.
+    within : str
+        Which rows were looked among, in words: "within the training ranges"; empty where these were no limit.
     """
 
     wanted: str
@@ -79,6 +88,7 @@ class Counterfactual:
     n_leaves: int
     n_solved: int
     n_undecided: int = 0
+    within: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -104,6 +114,24 @@ class Counterfactual:
         return self._nearest.changes
 
     @property
+    def values(self) -> dict[str, Any] | None:
+        """The nearest row in the columns of the data frame that the tree was fitted to; None without one."""
+        return self._nearest.values
+
+    def in_columns(self, columns: ColumnFeatures, row: np.ndarray, given: Any) -> Counterfactual:
+        """The same in the columns of a data frame; `given` is the row asked about as it was given."""
+        known = values_of(given)
+        rows = []
+        for found in self.rows:
+            changes = columns.changes(row, found.row)
+            own = columns.values(found.row)
+            changed = {change.column for change in changes}
+            values = own | {name: value for name, value in known.items() if name not in changed}
+            shown = tuple(Change(change.column, change.before, change.after) for change in changes)
+            rows.append(replace(found, changes=shown, values=values))
+        return replace(self, rows=tuple(rows))
+
+    @property
     def prediction(self) -> Any:
         """The tree's prediction of the nearest row."""
         return self._nearest.prediction
@@ -111,17 +139,18 @@ class Counterfactual:
     @property
     def _nearest(self) -> NearestRow:
         if not self.rows:
-            raise ValueError(f"no permitted row is predicted {self.wanted}; see the result's text")
+            raise ValueError(f"no {row_words(self.within)} is predicted {self.wanted}; see the result's text")
         return self.rows[0]
 
     def _heading(self) -> str:
         now = f"predicted {answer(self.before)}"
         if not self.rows:
+            row = row_words(self.within)
             proof = f"proved over {count(self.n_leaves, 'leaf')}"
             if not self.decided:
                 proof = f"not decided, {count(self.n_undecided, 'leaf')} of {self.n_leaves} left open"
-                return f"{now}; no permitted row predicted {self.wanted} was found: {proof}; narrower bounds may help"
-            return f"{now}; no permitted row is predicted {self.wanted}: {proof}"
+                return f"{now}; no {row} predicted {self.wanted} was found: {proof}; narrower bounds may help"
+            return f"{now}; no {row} is predicted {self.wanted}: {proof}"
         if not self.rows[0].changes:
             return f"{now}; that is as asked for ({self.wanted}), nothing has to change"
         return f"{now}; the nearest row predicted {self.wanted} is {number(self.distance, 4)} away ({self.norm}):"
@@ -148,6 +177,10 @@ def change_cells(changes: Sequence[Change]) -> list[list[str]]:
     """Cells of a table of changes: feature, before, after, difference."""
     rows = []
     for change in changes:
+        if isinstance(change.before, str) or isinstance(change.after, str):
+            cells = [value if isinstance(value, str) else number(value) for value in (change.before, change.after)]
+            rows.append([shown_name(change.feature), *map(shown_name, cells), ""])
+            continue
         by = number(change.after - change.before)
         sign = "+" if change.after > change.before else ""
         rows.append([shown_name(change.feature), *apart([change.before, change.after]), sign + by])

@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from treelu.tree.names import plain
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.observed import Observed
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.geometry import Splits
 from treelu.tree.queries.words import number
 from treelu.tree.rows import dense_row, one_row_table
@@ -54,6 +57,11 @@ class Limits:
         The unit of each feature: a change by ``scale`` counts as 1.
     named_groups : tuple of int tuples
         The groups as given, with the members that the ranges fix.
+    yielding, yielding_whole : bool arrays of shape (n_features,)
+        Features whose range, or whose being integers, follows from the training rows alone: a row asked about that is
+        beyond it may stay there.
+    words : str
+        Which rows these are: "within the training ranges"; empty where they were not limited by the training rows.
     """
 
     splits: Splits
@@ -63,6 +71,9 @@ class Limits:
     groups: tuple[np.ndarray, ...]
     scale: np.ndarray
     named_groups: tuple[tuple[int, ...], ...]
+    yielding: np.ndarray
+    yielding_whole: np.ndarray
+    words: str = ""
 
     @property
     def tree(self) -> ObliqueTree:
@@ -73,10 +84,12 @@ class Limits:
         self, x: np.ndarray, keep: Iterable[Any] = (), rise: Iterable[Any] = (), fall: Iterable[Any] = ()
     ) -> Limits:
         """The rows that a row may become: some features stay, some only rise, some only fall."""
-        low, high, whole = self.low.copy(), self.high.copy(), self.whole.copy()
+        low = np.where(self.yielding, np.minimum(self.low, x), self.low)
+        high = np.where(self.yielding, np.maximum(self.high, x), self.high)
+        whole = self.whole & ~(self.yielding_whole & (x != np.round(x)))
         for option, features in (("keep", keep), ("rise", rise), ("fall", fall)):
             for j in find_features(self.tree, features, option):
-                if not self.low[j] <= x[j] <= self.high[j]:
+                if not low[j] <= x[j] <= high[j]:
                     raise ValueError(
                         f"{option}: {self.tree.feature_name(j)!r} is {number(x[j])}, outside its range "
                         f"{number(self.low[j])} to {number(self.high[j])}; widen the range or take it out of {option}"
@@ -87,11 +100,20 @@ class Limits:
                     high[j] = x[j]
         for group in self.groups:
             # A row of a category that training had not: all 0, and it stays so.
-            if not (np.isin(x[group], (0.0, 1.0)).all() and x[group].sum() == 1):
+            named = next(np.array(named) for named in self.named_groups if group[0] in named)
+            if not (np.isin(x[named], (0.0, 1.0)).all() and x[named].sum() == 1):
                 low[group] = high[group] = x[group]
         if self.tree.missing is not None:  # a missing value stays missing, a known one stays known
             indicators = self.tree.missing.indicators
             stays = np.append(indicators, self.tree.missing.gaps[x[indicators] == 1])
+            low[stays] = high[stays] = x[stays]
+            if self.words and self.tree.observed is not None:  # of the known ones, also those whose fill is no integer
+                known = self.tree.missing.gaps[x[indicators] == 0]
+                known = known[self.tree.observed.integers[known] & (x[known] == np.round(x[known]))]
+                known = known[np.ceil(low[known]) <= np.floor(high[known])]
+                low[known], high[known], whole[known] = np.ceil(low[known]), np.floor(high[known]), True
+        if self.tree.columns is not None:
+            stays = np.array(ColumnFeatures(self.tree.columns).missing_in(x), dtype=np.int64)
             low[stays] = high[stays] = x[stays]
         moving = [group for group in self.groups if (low[group] < high[group]).any()]
         groups = _settle_groups(self.tree, moving, low, high)
@@ -137,26 +159,31 @@ def read_limits(
     whole: Iterable[Any] = (),
     groups: Sequence[Iterable[Any]] = (),
     scale: Any = None,
+    limits: str | None = "observed",
 ) -> Limits:
-    """Read the options that do not depend on a row."""
-    low, high = read_bounds(tree, bounds)
+    """Read the options that do not depend on a row.
+
+    What is given counts for its features; ``limits="observed"`` adds for all others what the training rows held.
+    """
+    observed = _read_observed(tree, limits)
+    low, high, given = read_bounds(tree, bounds)
     is_whole = np.zeros(tree.n_features, dtype=bool)
     is_whole[find_features(tree, whole, "whole")] = True
+    found = _read_groups(tree, groups)
     zero_or_one = np.zeros(tree.n_features, dtype=bool)
     if tree.missing is not None:
         zero_or_one[tree.missing.indicators] = True
-    found = []
-    taken: set[int] = set()
-    for group in groups:
-        members = find_features(tree, group, "groups")
-        if len(members) < 2:
-            raise ValueError(f"groups: a group needs at least two features, got {list(group)!r}")
-        if taken & set(members):
-            twice = tree.feature_name(min(taken & set(members)))
-            raise ValueError(f"groups: {twice!r} is in more than one group")
-        taken |= set(members)
-        found.append(np.array(members))
-        zero_or_one[members] = True
+    yielding = yielding_whole = np.zeros(tree.n_features, dtype=bool)
+    if observed is not None:
+        taken = {j for group in found for j in group}
+        low, high, yielding = _within(observed, low, high, given)
+        for group in map(np.array, observed.groups):
+            if not taken & set(group.tolist()) and (low[group] >= 1).sum() <= 1 <= (high[group] >= 1).sum():
+                found.append(group)
+        yielding_whole = _integers(tree, observed, low, high) & ~is_whole
+        is_whole = is_whole | yielding_whole
+    for group in found:
+        zero_or_one[group] = True
     low, high = np.where(zero_or_one, np.maximum(low, 0.0), low), np.where(zero_or_one, np.minimum(high, 1.0), high)
     is_whole |= zero_or_one
     with np.errstate(invalid="ignore"):
@@ -170,7 +197,60 @@ def read_limits(
     low, high = np.where(is_whole, np.ceil(low), low), np.where(is_whole, np.floor(high), high)
     named = tuple(tuple(group.tolist()) for group in found)
     units = _read_scale(tree, scale)
-    return Limits(Splits(tree), low, high, is_whole, _settle_groups(tree, found, low, high), units, named)
+    words = "" if observed is None else "within the training ranges" + " and the given ones" * bool(given.any())
+    settled = _settle_groups(tree, found, low, high)
+    return Limits(Splits(tree), low, high, is_whole, settled, units, named, yielding, yielding_whole, words)
+
+
+def _read_observed(tree: ObliqueTree, limits: str | None) -> Observed | None:
+    """What the training rows held, where a query is to stay within it and the tree knows it."""
+    if limits not in ("observed", "anywhere", None):
+        raise ValueError(
+            f'limits must be "observed" (rows like those of training), or None or "anywhere" (all rows), got {limits!r}'
+        )
+    return tree.observed if limits == "observed" else None
+
+
+def _within(
+    observed: Observed, low: np.ndarray, high: np.ndarray, given: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ranges narrowed to those of the training rows; those given count, and an end left open is that of training.
+
+    Where the given end lies beyond all training rows, the open one stays open. Last: which are not given.
+    """
+    open_low, open_high = np.isneginf(low) & (given < 2), np.isposinf(high) & (given < 2)
+    low, high = (
+        np.where(open_low & ((given == 0) | (observed.low <= high)), observed.low, low),
+        np.where(open_high & ((given == 0) | (low <= observed.high)), observed.high, high),
+    )
+    return low, high, given == 0
+
+
+def _integers(tree: ObliqueTree, observed: Observed, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Features that take integers only, as in training; not where a range has none, or a missing value is filled so."""
+    integers = observed.integers.copy()
+    with np.errstate(invalid="ignore"):
+        integers &= np.ceil(low) <= np.floor(high)
+    if tree.missing is not None:
+        gaps = tree.missing.gaps
+        integers[gaps] &= tree.missing.fills[gaps] == np.round(tree.missing.fills[gaps])
+    return integers
+
+
+def _read_groups(tree: ObliqueTree, groups: Sequence[Iterable[Any]]) -> list[np.ndarray]:
+    """One-hot groups that are given."""
+    found = []
+    taken: set[int] = set()
+    for group in groups:
+        members = find_features(tree, group, "groups")
+        if len(members) < 2:
+            raise ValueError(f"groups: a group needs at least two features, got {list(group)!r}")
+        if taken & set(members):
+            twice = tree.feature_name(min(taken & set(members)))
+            raise ValueError(f"groups: {twice!r} is in more than one group")
+        taken |= set(members)
+        found.append(np.array(members))
+    return found
 
 
 def _settle_groups(
@@ -229,11 +309,15 @@ def _near(name: str, names: list[str]) -> str:
     return f"; it has {', '.join(map(repr, names[:6]))}{', …' if len(names) > 6 else ''}"
 
 
-def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The range of each feature, from a mapping of features to (low, high) or a pair (low, high) for all."""
+def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The range of each feature, from a mapping of features to (low, high) or a pair (low, high) for all.
+
+    Last: of each feature 0 where no range is given, 1 where an end is left open by None, 2 where both are given.
+    """
     low, high = np.full(tree.n_features, -np.inf), np.full(tree.n_features, np.inf)
+    given = np.zeros(tree.n_features, dtype=int)
     if bounds is None:
-        return low, high
+        return low, high, given
     if isinstance(bounds, Mapping):
         for feature, ends in bounds.items():
             (j,) = find_features(tree, [feature], "bounds")
@@ -245,7 +329,9 @@ def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]
                     f"bounds: the range of {feature!r} must be a pair (low, high), None for no end, got {ends!r}"
                 ) from None
             low[j], high[j] = first, last
+            given[j] = 1 if any(end is None for end in ends) else 2
     else:
+        given[:] = 2
         try:
             low[:], high[:] = bounds
         except (TypeError, ValueError):
@@ -260,7 +346,7 @@ def read_bounds(tree: ObliqueTree, bounds: Any) -> tuple[np.ndarray, np.ndarray]
             f"bounds: the range of {tree.feature_name(j)!r} is empty, {number(low[j])} to {number(high[j])}; "
             "give the smaller number first"
         )
-    return low, high
+    return low, high, given
 
 
 def _read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
@@ -284,8 +370,23 @@ def _read_scale(tree: ObliqueTree, scale: Any) -> np.ndarray:
     return units
 
 
+def values_of(x: Any) -> dict[str, Any]:
+    """The values of one row that is given with names; nothing of a vector."""
+    if isinstance(x, Mapping):
+        return {str(name): plain(value) for name, value in x.items()}
+    if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:
+        return {str(name): plain(value) for name, value in x.items()}
+    if hasattr(x, "iloc") and len(x) == 1:
+        return {str(name): plain(x[name].iloc[0]) for name in x.columns}
+    return {}
+
+
 def one_row(tree: ObliqueTree, x: Any) -> np.ndarray:
-    """One row of numbers, from a vector, a Series with the tree's names, a one-row frame or a sparse row."""
+    """One row of numbers, from a vector, a Series or mapping of names, a one-row frame or a sparse row."""
+    if isinstance(x, Mapping):
+        import pandas as pd
+
+        x = pd.DataFrame([x])
     rows = tree.read_rows(one_row_table(x, tree.feature_names), every_column=True)
     if rows.shape[0] != 1:
         raise ValueError(f"x must be one row, got {rows.shape[0]}")

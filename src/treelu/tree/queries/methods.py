@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from treelu.tree.output_methods import TreeMethods
 
 if TYPE_CHECKING:
+    from treelu.tree.queries.columns import ColumnFeatures
     from treelu.tree.queries.counterfactual import Counterfactual
     from treelu.tree.queries.limits import Limits
     from treelu.tree.queries.properties import Verdict
@@ -19,11 +20,31 @@ if TYPE_CHECKING:
 class Questions(TreeMethods):
     """The methods of `ObliqueTree` that ask about single rows and about all rows."""
 
-    def _limits(self, bounds: Any, whole: Iterable[Any], groups: Sequence[Iterable[Any]], scale: Any) -> Limits:
-        """The rows that a query is about."""
+    @property
+    def _own(self) -> ColumnFeatures | None:
+        """The columns of the data frame that the tree was fitted to."""
+        from treelu.tree.queries.columns import ColumnFeatures
+
+        return None if self._tree.columns is None else ColumnFeatures(self._tree.columns)
+
+    def _limits(
+        self,
+        limits: str | None,
+        bounds: Any,
+        whole: Iterable[Any],
+        groups: Sequence[Iterable[Any]],
+        scale: Any,
+        *,
+        everywhere: bool = True,
+    ) -> Limits:
+        """The rows that a query is about: `everywhere`, or around a row."""
         from treelu.tree.queries.limits import read_limits
 
-        return read_limits(self._tree, bounds=bounds, whole=whole, groups=groups, scale=scale)
+        if self._own is not None:
+            known = limits == "observed" and self._tree.observed is not None
+            given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
+            return read_limits(self._tree, limits=limits, **given)
+        return read_limits(self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
         self,
@@ -34,6 +55,7 @@ class Questions(TreeMethods):
         at_most: float | None = None,
         output: int = 0,
         keep: Iterable[Any] = (),
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         rise: Iterable[Any] = (),
         fall: Iterable[Any] = (),
@@ -65,9 +87,13 @@ class Questions(TreeMethods):
             Which value, in a regression of several.
         keep : features, by name or number
             They stay as they are.
+        limits : {"observed", "anywhere"} or None
+            Which rows may be answers. "observed": such as the training rows were, where the tree knows them
+            (``tree.observed``): within their ranges, integers where all were, one of each one-hot group. A value of the
+            row asked about that lies outside may stay or return. None or "anywhere": all rows.
         bounds : mapping or pair, optional
-            The range of features: ``{"age": (18, 100)}``, None for an open end; or a pair (low, high) for all, each a
-            number or an array of n_features.
+            The range of features, in place of the observed one: ``{"age": (18, 100)}``; an end that is None is the
+            observed one, or open. Or a pair (low, high) for all, each a number or an array of n_features.
         rise, fall : features
             They may only rise, or only fall.
         whole : features
@@ -116,8 +142,13 @@ class Questions(TreeMethods):
         tree, row = self._tree, one_row(self._tree, x)
         before = predicted(tree, row)
         goal = read_goal(tree, target, at_least=at_least, at_most=at_most, output=output, other_than=before)
-        limits = self._limits(bounds, whole, groups, scale).around(row, keep, rise, fall)
-        return nearest(tree, row, goal, limits, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
+        own, permitted = self._own, self._limits(limits, bounds, whole, groups, scale, everywhere=False)
+        if own is not None:
+            keep = [*own.features_of(keep, "keep"), *own.still]
+            rise, fall = own.numbers_of(rise, "rise"), own.numbers_of(fall, "fall")
+        around = permitted.around(row, keep, rise, fall)
+        found = nearest(tree, row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
+        return found if own is None else found.in_columns(own, row, x)
 
     def robustness(
         self,
@@ -126,6 +157,7 @@ class Questions(TreeMethods):
         *,
         change: float | None = None,
         keep: Iterable[Any] = (),
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -140,7 +172,7 @@ class Questions(TreeMethods):
         norm : {"l1", "linf", "l2"}
         change : float
             In regression: the least difference of an output that counts as another answer.
-        keep, bounds, whole, groups, scale
+        keep, limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`.
         budget_seconds : float, optional
             For each search from a row. Then its distance is the lower bound that was reached. None: no limit.
@@ -160,12 +192,16 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.robustness import robustness
 
-        return robustness(self._limits(bounds, whole, groups, scale), X, norm, change, keep, budget_seconds)
+        permitted = self._limits(limits, bounds, whole, groups, scale, everywhere=False)
+        if self._own is not None:
+            keep = [*self._own.features_of(keep, "keep"), *self._own.still]
+        return robustness(permitted, X, norm, change, keep, budget_seconds)
 
     def output_range(
         self,
         bounds: Any = None,
         *,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         target: Any = None,
         output: int = 0,
         whole: Iterable[Any] = (),
@@ -180,7 +216,7 @@ class Questions(TreeMethods):
 
         Parameters
         ----------
-        bounds, whole, groups, scale
+        limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`.
         target : class label, optional
             The class whose probability is meant; None: the second of two.
@@ -205,8 +241,8 @@ class Questions(TreeMethods):
         from treelu.tree.queries.goal import read_output
         from treelu.tree.queries.ranges import output_range
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return output_range(limits, read_output(self._tree, target, output), budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        return output_range(rows, read_output(self._tree, target, output), budget_seconds)
 
     # Properties of the whole tree
 
@@ -217,6 +253,7 @@ class Questions(TreeMethods):
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -231,7 +268,7 @@ class Questions(TreeMethods):
             The class whose probability is meant; None: the second of two.
         output : int
             Which value, in a regression of several.
-        bounds, whole, groups, scale
+        limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`: the rows that the property is about.
         budget_seconds : float, optional
             After so many seconds the search ends, not decided. None: no limit.
@@ -260,8 +297,10 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import monotone
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return monotone(limits, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
+        found = monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def falls(
         self,
@@ -270,6 +309,7 @@ class Questions(TreeMethods):
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -278,8 +318,10 @@ class Questions(TreeMethods):
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
         from treelu.tree.queries.properties import monotone
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return monotone(limits, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
+        found = monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def independent(
         self,
@@ -290,6 +332,7 @@ class Questions(TreeMethods):
         output: int = 0,
         tolerance: float = 0.0,
         budget_seconds: float | None = None,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -307,7 +350,7 @@ class Questions(TreeMethods):
             As in :meth:`rises`.
         tolerance : float
             A difference of values up to this is none.
-        bounds, whole, groups, scale
+        limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`.
         budget_seconds : float, optional
             As in :meth:`rises`.
@@ -325,8 +368,11 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import independent
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return independent(limits, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        own = self._own
+        features = features if own is None else own.features_of(features, "features")
+        found = independent(rows, features, of, tolerance, target=target, output=output, budget_seconds=budget_seconds)
+        return found if own is None else found.in_columns(own)
 
     def at_most(
         self,
@@ -335,6 +381,7 @@ class Questions(TreeMethods):
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -346,7 +393,7 @@ class Questions(TreeMethods):
         ----------
         limit : float
             Of the value, or of the probability of ``target``.
-        target, output, bounds, whole, groups, scale, budget_seconds
+        target, output, limits, bounds, whole, groups, scale, budget_seconds
             As in :meth:`rises`.
 
         Examples
@@ -358,8 +405,9 @@ class Questions(TreeMethods):
         """
         from treelu.tree.queries.properties import limited
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return limited(limits, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        found = limited(rows, limit, 1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     def at_least(
         self,
@@ -368,6 +416,7 @@ class Questions(TreeMethods):
         target: Any = None,
         output: int = 0,
         budget_seconds: float | None = None,
+        limits: Literal["observed", "anywhere"] | None = "observed",
         bounds: Any = None,
         whole: Iterable[Any] = (),
         groups: Sequence[Iterable[Any]] = (),
@@ -376,8 +425,9 @@ class Questions(TreeMethods):
         """Whether the prediction is at least ``limit`` for every permitted row; see :meth:`at_most`."""
         from treelu.tree.queries.properties import limited
 
-        limits = self._limits(bounds, whole, groups, scale)
-        return limited(limits, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
+        rows = self._limits(limits, bounds, whole, groups, scale)
+        found = limited(rows, limit, -1, target=target, output=output, budget_seconds=budget_seconds)
+        return found if self._own is None else found.in_columns(self._own)
 
     # Shares of a prediction
 

@@ -67,8 +67,9 @@ def nearest(
         for after, distance, leaf in itertools.islice(search.rows(), n)
     )
     return Counterfactual(
-        goal.words, predicted(tree, row), found, norm, search.bound, tree.n_leaves, search.n_solved, search.n_undecided
-    )
+        goal.words, predicted(tree, row), found, norm, search.bound, tree.n_leaves, search.n_solved, search.n_undecided,
+        limits.words,
+    )  # fmt: skip
 
 
 def check_norm(norm: str) -> None:

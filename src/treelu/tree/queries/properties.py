@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from treelu.tree.names import plain, shown_name
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.counterfactual import answer
 from treelu.tree.queries.goal import NoLeafError, Output, read_goal, read_output
 from treelu.tree.queries.limits import Limits, find_features
@@ -38,6 +39,11 @@ class Verdict:
         Names of the features in which two rows differ, or of all features that the tree uses for one row.
     n_solved : int
         Programmes that were solved.
+    within : str
+        Which rows the property was proved for, or looked among, in words: "within the training ranges"; empty where
+        these were no limit.
+    values : tuple of dict
+        Of a tree that was fitted to a data frame: the rows in its columns.
     """
 
     claim: str
@@ -48,18 +54,30 @@ class Verdict:
     places: tuple[int, ...]
     n_solved: int
     decided: bool = True
+    within: str = ""
+    values: tuple[dict[str, Any], ...] = ()
+
+    def in_columns(self, columns: ColumnFeatures) -> Verdict:
+        """The same in the columns of the data frame that the tree was fitted to."""
+        values = tuple(columns.values(row) for row in self.rows)
+        used = dict.fromkeys(columns.owners[place] for place in self.places)
+        return replace(self, names=tuple(used), values=values)
 
     def __bool__(self) -> bool:
         return self.holds
 
     def __str__(self) -> str:
+        among = f", for rows {self.within}" if self.within else ""
         if self.holds:
-            return f"proved: {self.claim} ({count(self.n_solved, 'programme')})"
+            return f"proved: {self.claim}{among} ({count(self.n_solved, 'programme')})"
         if not self.decided:
-            return f"not decided: {self.claim} ({count(self.n_solved, 'programme')}); narrower bounds may help"
+            return f"not decided: {self.claim}{among} ({count(self.n_solved, 'programme')}); narrower bounds may help"
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
+        if self.values:
+            cells = [[shown_name(name), *_texts([row.get(name) for row in self.values])] for name in self.names]
+            return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
         cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
         return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
@@ -69,6 +87,16 @@ class Verdict:
             return html_text(str(self))
         heads = ["", "a row"] if len(self.rows) == 1 else ["", "a row", "and one that differs"]
         return html_text(f"refuted: {self.claim}") + html_table(heads, self._cells())
+
+
+def _texts(values: list[Any]) -> list[str]:
+    """The values of a column as texts, numbers with as many digits as tell them apart."""
+    if all(isinstance(value, float) for value in values):
+        return apart(values)
+    return [
+        "(missing)" if value is None else answer(value) if isinstance(value, float) else shown_name(value)
+        for value in values
+    ]
 
 
 # The properties
@@ -111,7 +139,9 @@ def independent(
     for group in limits.named_groups:  # a member that the ranges fix stands for its group too
         if set(chosen) & set(group):
             chosen += [j for j in group if j not in chosen]
-    names = [shown_name(tree.feature_name(j)) for j in chosen]
+    owners = None if tree.columns is None else ColumnFeatures(tree.columns).owners
+    names = [tree.feature_name(j) if owners is None else owners[j] for j in chosen]
+    names = [shown_name(name) for name in dict.fromkeys(names)]
     depends = f"never depends on {', '.join(names[:6])}{', …' if len(names) > 6 else ''}"
     levels: Levels | Classes = Classes(tree) if value is None else Levels(limits, value, tolerance=tolerance)
     search = PairSearch(limits, chosen, ordered=False, levels=levels, budget_seconds=budget_seconds)
@@ -129,10 +159,12 @@ def limited(
     claim = f"{value.words} is at {'most' if sign > 0 else 'least'} {number(limit)}"
     found, n_solved, n_undecided = _beyond(limits, value, limit, sign, budget_seconds)
     if found is None:
-        return _unbroken(claim, tree.n_features, n_solved, n_undecided)
+        return _unbroken(claim, limits, n_solved, n_undecided)
     used = tree.used_features().tolist()
     names = tuple(tree.feature_name(j) for j in used)
-    return Verdict(claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved)
+    return Verdict(
+        claim, False, found[None], (float(value.of(found[None])[0]),), names, tuple(used), n_solved, within=limits.words
+    )
 
 
 def _beyond(
@@ -159,15 +191,17 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     """Search all pairs of rows and say what was found."""
     tree, rows = search.tree, search.find()
     if rows is None:
-        return _unbroken(claim, tree.n_features, search.budget.n_solved, search.n_undecided)
+        return _unbroken(claim, search.limits, search.budget.n_solved, search.n_undecided)
     differs = rows[0] != rows[1]
     shown = np.flatnonzero(search.limits.splits.used | differs)
     places = tuple(shown[np.argsort(~differs[shown], kind="stable")].tolist())  # those that differ come first
     names = tuple(tree.feature_name(j) for j in places)
-    return Verdict(claim, False, rows, tuple(map(plain, outputs(rows))), names, places, search.budget.n_solved)
+    shown_outputs, within = tuple(map(plain, outputs(rows))), search.limits.words
+    return Verdict(claim, False, rows, shown_outputs, names, places, search.budget.n_solved, within=within)
 
 
-def _unbroken(claim: str, n_features: int, n_solved: int, n_undecided: int) -> Verdict:
+def _unbroken(claim: str, limits: Limits, n_solved: int, n_undecided: int) -> Verdict:
     """No row breaks the property, as far as the search went."""
     decided = n_undecided == 0
-    return Verdict(claim, decided, np.zeros((0, n_features)), (), (), (), n_solved, decided)
+    none = np.zeros((0, limits.tree.n_features))
+    return Verdict(claim, decided, none, (), (), (), n_solved, decided, limits.words)

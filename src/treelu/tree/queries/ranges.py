@@ -13,7 +13,7 @@ from treelu.tree.queries.integers import BranchAndBound, Discrete, UndecidedErro
 from treelu.tree.queries.limits import Budget, Limits
 from treelu.tree.queries.points import UnboundedError, largest_value, points_inside, proved_empty
 from treelu.tree.queries.polyhedron import Polyhedron
-from treelu.tree.queries.words import html_text, number
+from treelu.tree.queries.words import html_text, number, row_words
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,8 @@ class OutputRange:
         Rows that attain them, to within 1e-8 units where the end itself is no row; None where there is none.
     n_leaves, n_reached : int
         Leaves of the tree, and how many of them were looked into.
+    within : str
+        Which rows these are, in words: "within the training ranges"; empty where these were no limit.
     """
 
     what: str
@@ -39,9 +41,10 @@ class OutputRange:
     high_row: np.ndarray | None
     n_leaves: int
     n_reached: int
+    within: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what} is from {number(self.low)} to {number(self.high)} for every permitted row"
+        return f"{self.what} is from {number(self.low)} to {number(self.high)} for every {row_words(self.within)}"
 
     def _repr_html_(self) -> str:
         return html_text(str(self))
@@ -52,7 +55,36 @@ def output_range(limits: Limits, output: Output, budget_seconds: float | None = 
     inside = _Inside(limits, Budget(budget_seconds))
     low, low_row = _farthest(inside, output, -1)
     high, high_row = _farthest(inside, output, 1)
-    return OutputRange(output.words, low, high, low_row, high_row, limits.tree.n_leaves, inside.n_looked)
+    return OutputRange(output.words, low, high, low_row, high_row, limits.tree.n_leaves, inside.n_looked, limits.words)
+
+
+def leaf_ranges(
+    limits: Limits, output: Output, budget_seconds: float | None = None
+) -> list[tuple[float, float] | None]:
+    """The least and the greatest output in each linear leaf, None for a leaf that no permitted row comes to.
+
+    Where a search is not decided, or its time is over, an end is what the ranges of the features alone permit.
+    """
+    inside = _Inside(limits, Budget(budget_seconds))
+    most = {sign: dict(_by_bound(inside, output, sign)) for sign in (-1, 1)}
+    found: list[tuple[float, float] | None] = []
+    for leaf in range(limits.tree.n_leaves):
+        ends = [_leaf_end(inside, output, leaf, sign, most[sign]) for sign in (-1, 1)]
+        low, high = ends
+        found.append(None if low is None or high is None else (low, high))
+    return found
+
+
+def _leaf_end(inside: _Inside, output: Output, leaf: int, sign: int, most: dict[int, float]) -> float | None:
+    """The greatest (sign 1) or the least (sign −1) output of a linear leaf."""
+    if leaf not in most:
+        return None
+    weights, offset = output.leaf_form(leaf)
+    try:
+        found = inside.extreme(leaf, sign * weights)
+    except UndecidedError:
+        return output.from_form(sign * most[leaf]) + 0.0
+    return None if found is None else output.from_form(sign * (found[0] + sign * offset)) + 0.0
 
 
 class _Inside:

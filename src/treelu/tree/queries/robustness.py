@@ -15,7 +15,7 @@ from treelu.tree.queries.counterfactual import answer, predicted
 from treelu.tree.queries.goal import Goal, NoLeafError, read_goal
 from treelu.tree.queries.limits import Limits, one_row
 from treelu.tree.queries.nearest import nearest
-from treelu.tree.queries.words import count, html_text, number
+from treelu.tree.queries.words import count, html_text, number, row_words
 from treelu.tree.rows import dense
 
 
@@ -32,12 +32,15 @@ class Robustness:
     predictions : array of shape (n_rows,)
         What the rows themselves are predicted.
     norm : str
+    within : str
+        Which rows were looked among, in words: "within the training ranges"; empty where these were no limit.
     """
 
     distances: np.ndarray
     rows: np.ndarray
     predictions: np.ndarray
     norm: str
+    within: str = ""
 
     def __float__(self) -> float:
         if len(self.distances) != 1:
@@ -46,13 +49,14 @@ class Robustness:
 
     def __str__(self) -> str:
         if len(self.distances) == 1:
-            now = answer(plain(self.predictions[0]))
+            now, row = answer(plain(self.predictions[0])), row_words(self.within)
             if np.isinf(self.distances[0]):
-                return f"predicted {now}; no permitted row gets another answer"
-            near = f"no permitted row nearer than {number(self.distances[0], 4)} ({self.norm}) gets another answer"
+                return f"predicted {now}; no {row} gets another answer"
+            near = f"no {row} nearer than {number(self.distances[0], 4)} ({self.norm}) gets another answer"
             return f"predicted {now}; {near}"
         finite = self.distances[np.isfinite(self.distances)]
-        text = f"{count(len(self.distances), 'row')}, distance to the nearest other answer ({self.norm})"
+        among = f" {self.within}" if self.within else ""
+        text = f"{count(len(self.distances), 'row')}, distance to the nearest other answer{among} ({self.norm})"
         if len(finite):
             low, middle, high = np.quantile(finite, [0, 0.5, 1])
             text += f": least {number(low, 4)}, median {number(middle, 4)}, greatest {number(high, 4)}"
@@ -97,7 +101,7 @@ def robustness(
         distances[i] = min((result.bound for result in found), default=np.inf)
         if any(found):
             nearest_rows[i] = min(found, key=lambda result: result.distance).row
-    return Robustness(distances, nearest_rows, np.array(predictions), norm)
+    return Robustness(distances, nearest_rows, np.array(predictions), norm, limits.words)
 
 
 def other_answers(tree: ObliqueTree, before: Any, change: float | None) -> Iterator[Goal]:

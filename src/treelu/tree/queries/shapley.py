@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.queries.columns import ColumnFeatures
 from treelu.tree.queries.goal import find_class
 from treelu.tree.queries.words import count, html_text, number
 from treelu.tree.rows import dense
@@ -84,13 +85,17 @@ def shap_values(
     if n_permutations < 2:
         raise ValueError(f"n_permutations must be at least 2, to state a standard error; got {n_permutations}")
     output = _Outputs(tree, target, raw)
-    used = tree.used_features()
-    shape = (len(rows), tree.n_features, len(output.names))
+    own = None if tree.columns is None else ColumnFeatures(tree.columns)
+    names = [tree.feature_name(j) for j in range(tree.n_features)] if own is None else list(own.columns)
+    features = tree.used_features()
+    players = features if own is None else np.array([names.index(own.owners[j]) for j in features], dtype=np.int64)
+    used = np.unique(players)  # features, or the columns of a data frame, all of whose features change together
+    shape = (len(rows), len(names), len(output.names))
     values, errors = np.zeros(shape), np.zeros(shape)
     rng = np.random.default_rng(random_state)
     exact = len(used) <= max_exact
     for i, x in enumerate(rows):
-        game = _Game(tree, output, used, x, behind)
+        game = _Game(tree, output, features, x, behind, None if own is None else players[:, None] == used)
         if exact:
             values[i, used] = shapley_of_sets(game.all_sets())
         else:
@@ -98,8 +103,8 @@ def shap_values(
     base = np.broadcast_to(output.of(behind).mean(axis=0), (len(rows), len(output.names)))
     if output.single:
         values, errors, base = values[:, :, 0], errors[:, :, 0], base[:, 0]
-    names = [tree.feature_name(j) for j in range(tree.n_features)]
-    return ShapValues(values, np.array(base), rows, names, None if exact else errors, output.names)
+    data = rows if own is None else np.array([list(own.values(row).values()) for row in rows], dtype=object)
+    return ShapValues(values, np.array(base), data, names, None if exact else errors, output.names)
 
 
 class _Outputs:
@@ -140,8 +145,16 @@ class _Game:
     """One row against background rows."""
 
     def __init__(
-        self, tree: ObliqueTree, output: _Outputs, used: np.ndarray, x: np.ndarray, behind: np.ndarray
+        self,
+        tree: ObliqueTree,
+        output: _Outputs,
+        used: np.ndarray,
+        x: np.ndarray,
+        behind: np.ndarray,
+        members: np.ndarray | None = None,  # (u, n_players): the player of each feature; None: each is one
     ) -> None:
+        self.members = members
+        self.n_players = len(used) if members is None else members.shape[1]
         self.tree, self.output, self.used, self.x, self.behind = tree, output, used, x, behind
         self.weights = dense(tree.weights[:, used])  # (n_splits, u)
         self.ends = output.of(np.vstack([behind, x]))  # what no mixture's rounding may change
@@ -149,12 +162,18 @@ class _Game:
     def _outputs(self, b: np.ndarray, sums: Any) -> np.ndarray:
         """The chosen numbers of mixtures of x and b; ``sums`` adds (k, u) steps up for each mixture: (k, n)."""
         step = self.x[self.used] - b[self.used]
+        sums = self._by_player(sums)
         scores = sums(self.weights * step) + (self.tree.weights @ b + self.tree.biases)[:, None]
         leaves = route_scores(scores, self.tree.children) - self.tree.n_splits
         outputs = self.tree.values[leaves]
         if self.tree.leaf_weights is not None:
             outputs = outputs + self._linear(leaves, b, step, sums)
         return self.output.link(outputs)
+
+    def _by_player(self, sums: Any) -> Any:
+        """Sums over players from sums over features."""
+        members = self.members
+        return sums if members is None else lambda steps: sums(steps @ members)
 
     def _linear(self, leaves: np.ndarray, b: np.ndarray, step: np.ndarray, sums: Any) -> np.ndarray:
         assert self.tree.leaf_weights is not None
@@ -167,7 +186,7 @@ class _Game:
 
     def all_sets(self) -> np.ndarray:
         """The value of each set of used features, of shape (2^u, n_outputs); bit j of its number is feature j."""
-        total = np.zeros((1 << len(self.used), self.ends.shape[1]))
+        total = np.zeros((1 << self.n_players, self.ends.shape[1]))
         for i, b in enumerate(self.behind):
             outputs = self._outputs(b, subset_sums)
             outputs[0], outputs[-1] = self.ends[i], self.ends[-1]
@@ -176,7 +195,7 @@ class _Game:
 
     def by_permutations(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Shares and their standard errors from n pairs of permutations with each background row."""
-        u, k = len(self.used), self.ends.shape[1]
+        u, k = self.n_players, self.ends.shape[1]
         mean, variance = np.zeros((u, k)), np.zeros((u, k))
         for i, b in enumerate(self.behind):
             pairs = np.stack([self._permutation_pair(i, b, rng.permutation(u)) for _ in range(n)])

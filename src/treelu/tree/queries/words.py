@@ -5,34 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from treelu.tree.numbers import shown_apart as apart
+from treelu.tree.numbers import shown_number as number
 
-def number(value: float, digits: int = 6) -> str:
-    """A number with up to six digits and marks between thousands.
-
-    Examples
-    --------
-    >>> number(32100.0), number(0.125), number(float("inf")), number(-0.0)
-    ('32,100', '0.125', 'infinity', '0')
-    """
-    value = float(value) + 0.0
-    if value in (float("inf"), -float("inf")):
-        return "infinity" if value > 0 else "-infinity"
-    return f"{value:,.{digits}g}"
-
-
-def apart(values: Sequence[float]) -> list[str]:
-    """Numbers with as many digits as show which of them differ, six at least.
-
-    Examples
-    --------
-    >>> apart([0.5, 0.5 + 1e-8]), apart([2.0, 2.0])
-    (['0.5', '0.50000001'], ['2', '2'])
-    """
-    for digits in range(6, 18):
-        texts = [number(value, digits) for value in values]
-        if len(set(texts)) >= len(set(map(float, values))):
-            break
-    return texts
+__all__ = ["apart", "count", "html_table", "html_text", "number", "text_table"]
 
 
 def count(n: int, word: str) -> str:
@@ -45,6 +21,17 @@ def count(n: int, word: str) -> str:
     """
     plural = {"leaf": "leaves", "is": "are"}.get(word, f"{word}s")
     return f"{n:,} {word if n == 1 else plural}"
+
+
+def row_words(within: str) -> str:
+    """A row that a query permits, in words.
+
+    Examples
+    --------
+    >>> row_words("within the training ranges"), row_words("")
+    ('row within the training ranges', 'permitted row')
+    """
+    return f"row {within}" if within else "permitted row"
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:

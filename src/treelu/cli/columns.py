@@ -7,16 +7,19 @@ missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from treelu.tables.columns import MISSING, NumberColumn, TextColumn
+from treelu.tables.columns import MISSING, DateColumn, NumberColumn, TextColumn
+from treelu.tables.dates import DAYS
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.layout import check_columns_named, split_names
+from treelu.tables.numbers import CURRENCIES, NumberFormat
 from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
+from treelu.tree.observed import Observed
 from treelu.tree.queries.words import number
 
 
@@ -46,13 +49,37 @@ class ColumnQueries:
 
     def __init__(self, encoder: TableEncoder) -> None:
         self.columns = {column.name: column for column in encoder.columns}
+        self.left_out = dict(encoder.left_out)
         self.numbers = {name: column for name, column in self.columns.items() if isinstance(column, NumberColumn)}
         self.texts = {name: column for name, column in self.columns.items() if isinstance(column, TextColumn)}
+        self.dates = {name: column for name, column in self.columns.items() if isinstance(column, DateColumn)}
         self.places = {name: list(places) for name, places in encoder.places.items()}
+
+    def observed(self, seen: Observed | None) -> Observed | None:
+        """What the training rows held, with what only the columns know: integers beside medians, and categories."""
+        if seen is None:
+            return None
+        integers = seen.integers.copy()
+        for name, column in self.numbers.items():
+            integers[self.places[name][0]] |= column.integers
+        groups = [tuple(self.places[name]) for name in self.texts if len(self.places[name]) > 1]
+        ours = {place for places in self.places.values() if len(places) > 1 for place in places}
+        groups += [group for group in seen.groups if not ours & set(group)]
+        return replace(seen, integers=integers, groups=tuple(groups))
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""
+        for name in (name for value in columns for name in (value, *(part.strip() for part in value.split(",")))):
+            self._check_used(name, option)
         return split_names(columns, list(self.columns), option)
+
+    def _check_used(self, name: str, option: str) -> None:
+        """Raise with the reason for a column of the table that is no feature."""
+        if name in self.left_out:
+            raise TableError(
+                f"{option} {name}: that column was left out when the model was fitted, so that no answer depends on "
+                f"it: {self.left_out[name]}"
+            )
 
     def features(self, columns: Sequence[str], option: str) -> list[int]:
         """The features of some columns."""
@@ -75,6 +102,7 @@ class ColumnQueries:
         rise: Sequence[str] = (),
         fall: Sequence[str] = (),
         whole: Sequence[str] = (),
+        anywhere: bool = False,
     ) -> dict[str, Any]:
         """Arguments of :meth:`ObliqueTree.counterfactual` from columns as they are typed."""
         groups = [self.places[name] for name in self.texts if len(self.places[name]) > 1]
@@ -84,6 +112,7 @@ class ColumnQueries:
         for text in within:
             bounds |= self._range(text)
         return {
+            "limits": "anywhere" if anywhere else "observed",
             "keep": [*self.features(keep, "--keep"), *self.still()],
             "bounds": bounds,
             "rise": list(self.number_columns(rise, "--rise").values()),
@@ -92,11 +121,13 @@ class ColumnQueries:
             "groups": groups,
         }
 
-    def everywhere(self, within: Sequence[str] = (), whole: Sequence[str] = ()) -> dict[str, Any]:
+    def everywhere(
+        self, within: Sequence[str] = (), whole: Sequence[str] = (), anywhere: bool = False
+    ) -> dict[str, Any]:
         """Arguments of properties: all rows without missing numbers."""
-        options = self.options(within=within, whole=whole)
+        options = self.options(within=within, whole=whole, anywhere=anywhere)
         marks = dict.fromkeys(self.marks(), (0.0, 0.0))
-        return {"bounds": marks | options["bounds"], "whole": options["whole"], "groups": options["groups"]}
+        return {"bounds": marks | options["bounds"]} | {name: options[name] for name in ("limits", "whole", "groups")}
 
     def marks(self) -> list[int]:
         """The features that mark missing numbers and dates."""
@@ -117,6 +148,7 @@ class ColumnQueries:
         name, equals, ends = text.partition("=")
         if not equals:
             raise TableError(f"--within {text}: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT")
+        self._check_used(name, "--within")
         check_columns_named([name], list(self.columns), option="--within")
         places = self.places[name]
         if name in self.texts:
@@ -151,6 +183,26 @@ class ColumnQueries:
         row = np.asarray(row, dtype=float)
         return {name: self._value(name, row) for name in self.columns if name in self.numbers or name in self.texts}
 
+    def cells(self, row: Any) -> dict[str, str]:
+        """A row of features as cells of a file that `treelu predict` reads, without molecules.
+
+        A date is the moment of its feature `DAYS`.
+        """
+        row = np.asarray(row, dtype=float)
+        found = {}
+        for name, column in self.columns.items():
+            places = self.places[name]
+            if column.indicator and row[places[-1]] == 1:
+                found[name] = ""
+            elif isinstance(column, NumberColumn):
+                found[name] = written_number(float(row[places[0]]), column.style)
+            elif isinstance(column, TextColumn):
+                value = self._value(name, row)
+                found[name] = "" if value == MISSING else str(value)
+            elif isinstance(column, DateColumn):
+                found[name] = written_date(row[places], column)
+        return found
+
     def _value(self, name: str, row: np.ndarray) -> float | str:
         places = self.places[name]
         if name in self.texts:
@@ -177,3 +229,27 @@ def short_numbers(
         if (np.abs(rounded - after[moved]) <= 0.02 * size).all() and holds(row):
             return row
     return after
+
+
+def written_number(value: float, style: NumberFormat) -> str:
+    """A number as a column writes it, with all its digits.
+
+    Examples
+    --------
+    >>> written_number(1234.5, NumberFormat(",", ".")), written_number(3.0, NumberFormat(".", ","))
+    ('1234,5', '3')
+    """
+    text = np.format_float_positional(value + 0.0, trim="-")
+    text = text.replace(".", style.decimal)
+    units = [mark for mark in style.marks if mark not in CURRENCIES]
+    full = f"{text} {units[0]}" if units else text
+    return full if style.parse(full) == value else text
+
+
+def written_date(parts: Any, column: DateColumn) -> str:
+    """The moment that a column's features stand for, as the column writes it."""
+    days = float(np.asarray(parts)[column.parts.index(DAYS)])
+    moment = np.datetime64(round(days * 86_400) * 1_000_000, "us").astype("datetime64[s]").item()
+    if column.format is not None:
+        return str(moment.strftime(column.format))
+    return str(moment.isoformat(sep=" ")) if "hour" in column.parts else str(moment.date().isoformat())

@@ -1,39 +1,13 @@
-"""A model of a table as a program for export: its columns' recipes in the neutral form of `treelu.export.program`."""
+"""A saved model of a table as a program for export, with the names and the threshold of `treelu predict`."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from treelu.export.program import (
-    Category,
-    Column,
-    Combine,
-    DatePart,
-    Feature,
-    Missing,
-    Number,
-    Other,
-    Part,
-    Program,
-    estimator_trees,
-    output_names,
-)
-from treelu.tables.columns import Column as TableColumn
-from treelu.tables.columns import NumberColumn, SmilesColumn, TextColumn
-from treelu.tables.dates import date_parts
-from treelu.tables.encoder import TableEncoder
-from treelu.tables.model import TableModel
+from treelu.export.columns import column_recipes
+from treelu.export.program import Column, Combine, Number, Part, Program, estimator_trees, output_names
+from treelu.persistence.table_model import TableModel
 from treelu.tree import ObliqueTree
-
-# What pandas reads as missing in text files, in columns of any kind.
-MISSING_WORDS = (
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
-    "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 
 
 def table_program(
@@ -88,7 +62,9 @@ def table_parts(model: TableModel, *, visited: bool, label: str | None) -> tuple
             continue
         trees, combine = estimator_trees(member) if not visited or not model.trees else ((model.trees[number],), "sum")
         # The program has names of its own for features.
-        parts.append(_part(model, tuple(replace(tree, feature_names=None) for tree in trees), combine, target))
+        parts.append(
+            _part(model, tuple(replace(tree, feature_names=None, columns=None) for tree in trees), combine, target)
+        )
     return tuple(parts)
 
 
@@ -98,35 +74,3 @@ def _part(model: TableModel, trees: tuple[ObliqueTree, ...], combine: Combine, t
         return Part(trees, (f"probability_{target}",), combine, only=1)
     threshold = (model.positive, model.threshold) if model.has_threshold else None
     return Part(trees, output_names(trees[0], model.targets), combine, threshold=threshold)
-
-
-def column_recipes(encoder: TableEncoder) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
-    """The columns of an encoding, and its features in the order of X."""
-    recipes = [_recipe(column, place) for place, column in enumerate(encoder.columns)]
-    return tuple(column for column, _ in recipes), tuple(feature for _, features in recipes for feature in features)
-
-
-def _recipe(column: TableColumn, place: int) -> tuple[Column, list[Feature]]:
-    """The inputs of a column, and its features, in the order of its encoding."""
-    features: list[Feature]
-    if isinstance(column, SmilesColumn):
-        raise ValueError(
-            f"column {column.name!r} holds molecules, whose features only RDKit can compute; export the tree on "
-            "encoded features instead (--encoded) and compute them with treelu.chem"
-        )
-    if isinstance(column, TextColumn):
-        words = tuple(word for word in MISSING_WORDS if word not in column.categories)
-        features = [Category(place, text) for text in column.categories]
-        features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
-        codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
-        return Column(column.name, "text", words, codes=codes), features
-    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
-    if isinstance(column, NumberColumn):
-        style, features = column.style, [Number(place, column.median)]
-        recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
-    else:
-        parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
-        fills = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
-        features = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
-        recipe = Column(column.name, "date", words, format=column.format)
-    return recipe, features + [Missing(place)] * column.indicator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from treelu.tables.encoder import TableEncoder
 from treelu.tables.numbers import NumberFormat
 from treelu.tables.paths import TableError
 from treelu.tables.targets import Task
+from treelu.tables.unseen import UnseenValues
 from treelu.tree import ObliqueTree
 
 if TYPE_CHECKING:
@@ -42,8 +44,9 @@ class TableModel:
     trees : tuple of ObliqueTree
         What the estimator is as a tree, for each label if there are labels: the branches that training rows reach,
         with their numbers. Empty where the estimator is no tree.
-    carts : tuple of ObliqueTree
-        scikit-learn's decision tree on the same rows for each target, for comparison. May be empty.
+    baselines : tuple of mapping of str to ObliqueTree
+        Models fitted to the same rows for each target, for comparison, by their names: CART and a linear model. May be
+        empty.
     notes : tuple of str
         What was said about columns and rows at fit.
     warnings : tuple of str
@@ -70,7 +73,7 @@ class TableModel:
     task: Task
     targets: tuple[str, ...]
     trees: tuple[ObliqueTree, ...] = ()
-    carts: tuple[ObliqueTree, ...] = ()
+    baselines: tuple[Mapping[str, ObliqueTree], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     styles: tuple[NumberFormat, ...] = ()
@@ -88,7 +91,7 @@ class TableModel:
         return "tree" if family == "ObliqueTree" else family.lower()
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        """Predictions for the rows of a table."""
+        """Predictions for the rows of a table; a UserWarning names values that no training row had."""
         X = self._features(frame)
         return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
@@ -96,14 +99,20 @@ class TableModel:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
         return self.estimator.predict_proba(self._features(frame))
 
-    def predict_table(self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0) -> pd.DataFrame:
+    def predict_table(
+        self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0, unseen: UnseenValues | None = None
+    ) -> pd.DataFrame:
         """Predictions and probabilities as a table with a row for each row of `frame`.
 
-        Rows whose SMILES cannot be read are empty.
+        Rows whose SMILES cannot be read are empty. `unseen` gathers the values that no training row had, of which a
+        UserWarning tells otherwise.
         """
         import pandas as pd
 
-        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=self.unused_columns)
+        unused, gathered = self.unused_columns, UnseenValues() if unseen is None else unseen
+        encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=unused, unseen=gathered)
+        if unseen is None:
+            gathered.warn()
         result = pd.DataFrame(self.columns_of(encoded.X))
         if len(encoded.rows) < len(frame):
             unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
@@ -200,7 +209,11 @@ class TableModel:
 
     @classmethod
     def from_dict(
-        cls, data: dict[str, Any], estimator: Any, trees: tuple[ObliqueTree, ...], carts: tuple[ObliqueTree, ...]
+        cls,
+        data: dict[str, Any],
+        estimator: Any,
+        trees: tuple[ObliqueTree, ...],
+        baselines: tuple[Mapping[str, ObliqueTree], ...],
     ) -> TableModel:
         """The inverse of `to_dict`; a ValueError where the parts do not fit."""
         encoder = TableEncoder.from_dict(data["table"])
@@ -210,14 +223,15 @@ class TableModel:
             if not isinstance(data[name], list) or not all(isinstance(item, str) for item in data[name]):
                 raise ValueError(f"{name} must be a list of texts")
         width = getattr(estimator, "n_features_in_", None)
-        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *carts)):
+        beside = [tree for named in baselines for tree in named.values()]
+        if width != len(encoder.feature_names) or any(tree.n_features != width for tree in (*trees, *beside)):
             raise ValueError(f"{len(encoder.feature_names)} features do not fit a model of {width}")
         wanted, n_targets = _task_of(estimator)
         if task != wanted or len(targets) != n_targets:
             raise ValueError(f"a task of {task!r} with {len(targets)} targets does not fit the estimator")
         shown = len(targets) if task == "labels" else 1
-        if len(trees) not in (0, shown) or len(carts) not in (0, len(targets)):
-            raise ValueError(f"{len(trees)} trees and {len(carts)} of CART's do not fit {len(targets)} targets")
+        if len(trees) not in (0, shown) or len(baselines) not in (0, len(targets)):
+            raise ValueError(f"{len(trees)} trees and {len(baselines)} baselines do not fit {len(targets)} targets")
         positive, threshold = data["positive"], data["threshold"]
         if type(positive) is not int or positive not in (0, 1):
             raise ValueError(f"positive must be 0 or 1, got {positive!r}")
@@ -234,11 +248,14 @@ class TableModel:
         digest = None if data["digest"] is None else RowDigest.from_dict(data["digest"])
         given: dict[str, Any] = {name: tuple(data[name]) for name in ("targets", "notes", "warnings")}
         given |= {name: data[name] for name in ("task", "positive", "trained", "n_rows", "n_rows_scored")}
-        given |= {"trees": trees, "carts": carts, "styles": styles, "digest": digest, "threshold": float(threshold)}
+        given |= {"trees": trees, "baselines": baselines, "styles": styles, "digest": digest}
+        given["threshold"] = float(threshold)
         return cls(encoder, estimator, **given)
 
     def _features(self, frame: pd.DataFrame) -> Any:
-        encoded = self.encoder.encode(frame, unused=self.unused_columns)
+        unseen = UnseenValues()
+        encoded = self.encoder.encode(frame, unused=self.unused_columns, unseen=unseen)
+        unseen.warn(stacklevel=4)
         if len(encoded.rows) < len(frame):
             row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")

@@ -1,0 +1,252 @@
+"""Rows as estimators are given them: arrays as they are, data frames of any library by the encoder of the fit."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from treelu.data.rows import validated_rows
+from treelu.tables.encoder import TableEncoder
+from treelu.tables.frames import Frame, column_types, frame_of_array, is_plain, native_frame, read_frame
+from treelu.tables.paths import TableError
+from treelu.tree.names import shown_name
+
+NAMES = ("n_features_in_", "feature_names_in_", "encoder_", "column_notes_")  # what a fit learns of the columns
+FROM_DTYPE = "from_dtype"
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Rows of a table that an encoder has already turned into features: X of shape (n, n_features)."""
+
+    encoder: TableEncoder
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.X.shape
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+
+def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
+    """X as validated numbers, one column for each feature that is trained on.
+
+    `first` learns the columns; `missing` is the parameter then, and the fitted state afterwards, as of
+    :func:`treelu.data.rows.validated_rows`.
+    """
+    if first:
+        return _learn_rows(estimator, X, missing, options)
+    encoder = vars(estimator).get("encoder_")
+    if encoder is None:
+        return validated_rows(estimator, _numeric(X), missing=missing, **options)
+    if isinstance(X, EncodedRows):
+        return _numbers(X.X, options)
+    unseen = (
+        getattr(estimator, "missing", None) == "indicator"
+        or getattr(_pattern(estimator), "missing", None) == "indicator"
+    )
+    note = partial(warnings.warn, category=UserWarning, stacklevel=2)
+    return encoder.features(_with_names(estimator, X), note=note, unseen_missing=unseen)
+
+
+def _pattern(estimator: Any) -> Any:
+    """The member of an ensemble, whose parameters its rows are read by."""
+    return getattr(estimator, "estimator", None)
+
+
+def missing_of_numbers(estimator: Any, missing: Any) -> Any:
+    """The parameter `missing` for the features: an encoder leaves none missing."""
+    return "error" if vars(estimator).get("encoder_") is not None and isinstance(missing, str) else missing
+
+
+def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -> Any:
+    """Learn what the columns hold, and read the rows."""
+    for name in ("encoder_", "column_notes_"):
+        estimator.__dict__.pop(name, None)
+    if isinstance(X, EncodedRows):
+        _set_columns(estimator, X.encoder, X.encoder.names)
+        return _numbers(X.X, options)
+    given = categorical_features(estimator)
+    frame = None if is_plain(X) and given is None else _frame_to_learn(X, given)
+    if frame is None:
+        return validated_rows(estimator, _numeric(X), first=True, missing=missing, **options)
+    names = list(frame.data.columns)
+    notes: list[str] = []
+    encoder = TableEncoder.of_frame(frame, given=[] if given is None else _chosen(given, names), note=notes.append)
+    if missing == "error":
+        _refuse_missing(frame, encoder)
+    _set_columns(estimator, encoder, tuple(names), is_named=frame.is_named)
+    estimator.column_notes_ = tuple(notes)
+    return _numbers(encoder.encode(frame.data).X.to_numpy(), options)
+
+
+def _frame_to_learn(X: Any, given: Any) -> Frame | None:
+    """The frame that an encoder is learned from; None where there are numbers alone."""
+    native = native_frame(X)
+    if native is None:
+        if given is None:
+            return None
+        names = [f"x{place}" for place in range(np.shape(X)[1])]
+        native = native_frame(frame_of_array(X, names))
+        return Frame(**{**vars(read_frame(native, texts=_chosen(given, names))), "is_named": False})
+    texts = () if given is None else _chosen(given, list(native.columns))
+    if not texts and all(column_types(native).values()):
+        return None
+    return read_frame(native, texts=texts)
+
+
+def _numeric(X: Any) -> Any:
+    """A frame of numbers of any library as scikit-learn takes it; anything else as it is."""
+    native = None if is_plain(X) else native_frame(X)
+    if native is None:
+        return X
+    others = [name for name, holds_numbers in column_types(native).items() if not holds_numbers]
+    if others:
+        raise TableError(
+            f"X has column {shown_name(others[0])!r} of type {native.schema[others[0]]}; the model was fitted to "
+            "numbers alone: give numbers, or fit it to such a table"
+        )
+    data = read_frame(native).data
+    if hasattr(X, "iloc"):
+        data.columns = X.columns
+    return data
+
+
+def _numbers(X: Any, options: dict[str, Any]) -> NDArray[Any]:
+    """Features of an encoder, checked as scikit-learn checks numbers."""
+    options = {"dtype": [np.float64, np.float32], **options}
+    return check_array(X, accept_sparse="csr", input_name="X", **options)
+
+
+def _with_names(estimator: Any, X: Any) -> Any:
+    """An array as a frame with the names of the columns, in their order; a frame as it is."""
+    if not isinstance(X, np.ndarray | list):
+        return X
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{place}" for place in range(estimator.n_features_in_)]
+    else:
+        warnings.warn(
+            f"X does not have valid feature names, but {type(estimator).__name__} was fitted with feature names",
+            UserWarning,
+            stacklevel=2,
+        )
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[1] != len(names):
+        raise ValueError(f"X must have {len(names)} columns, as in training, got shape {shape}")
+    return frame_of_array(X, names)
+
+
+def _refuse_missing(frame: Frame, encoder: TableEncoder) -> None:
+    for column in encoder.columns:
+        if frame.data[column.name].isna().any():
+            raise TableError(
+                f"X has missing values in column {column.name!r}, which missing='error' refuses; missing='auto' fills "
+                "and marks them, or impute them first"
+            )
+
+
+def _set_columns(estimator: Any, encoder: TableEncoder, names: tuple[str, ...], *, is_named: bool = True) -> None:
+    """Set what a fit learned of the columns."""
+    estimator.encoder_, estimator.n_features_in_ = encoder, len(names)
+    if is_named:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    else:
+        estimator.__dict__.pop("feature_names_in_", None)
+
+
+# The parameter `categorical_features`
+
+
+def categorical_features(estimator: Any) -> Any:
+    """The parameter of an estimator or of an ensemble's pattern; None where the types decide."""
+    for one in (estimator, _pattern(estimator)):
+        given = getattr(one, "categorical_features", FROM_DTYPE)
+        if not isinstance(given, str) and given is not None and np.size(given):
+            return given
+    return None
+
+
+def _chosen(given: Any, names: list[str]) -> set[str]:
+    """Names, numbers or a mask of columns as names."""
+    values = np.asarray(given)
+    if values.dtype == np.bool_:
+        if values.shape != (len(names),):
+            raise ValueError(
+                f"categorical_features must have a truth value for each of {len(names)} columns, got {values.shape}"
+            )
+        return {name for name, chosen in zip(names, values, strict=True) if chosen}
+    return {_one_name(value, names) for value in values.ravel().tolist()}
+
+
+def _one_name(value: Any, names: list[str]) -> str:
+    if isinstance(value, int) and str(value) not in names:
+        if not -len(names) <= value < len(names):
+            raise ValueError(f"categorical_features has column {value}, and X has {len(names)} columns, from 0 on")
+        return names[value]
+    if str(value) not in names:
+        raise ValueError(f"categorical_features names {value!r}, which is no column of X: {', '.join(names[:8])}")
+    return str(value)
+
+
+# What a fit has learned
+
+
+def copy_columns(source: Any, target: Any) -> None:
+    """Give an estimator the columns that another one learned."""
+    for name in NAMES:
+        if hasattr(source, name):
+            setattr(target, name, getattr(source, name))
+
+
+def on_features(estimator: Any) -> Any:
+    """An estimator that was fitted to a data frame as one of its encoder's features."""
+    encoder = vars(estimator).get("encoder_")
+    if encoder is None:
+        return estimator
+    plain = copy.copy(estimator)
+    del plain.encoder_
+    plain.n_features_in_ = len(encoder.feature_names)
+    plain.feature_names_in_ = np.array(encoder.feature_names, dtype=object)
+    members = getattr(vars(plain).get("fitted_"), "estimators", None)
+    if members is not None:  # of several labels
+        plain.fitted_ = replace(plain.fitted_, estimators=[on_features(member) for member in members])
+    return plain
+
+
+def feature_names(estimator: Any) -> list[str] | None:
+    """Names of the features that are trained on, before indicators of missing numbers; None where there are none."""
+    encoder = vars(estimator).get("encoder_")
+    if encoder is not None:
+        return list(encoder.feature_names)
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def n_features(estimator: Any) -> int:
+    """How many features are trained on, before indicators of missing numbers."""
+    encoder = vars(estimator).get("encoder_")
+    return int(estimator.n_features_in_) if encoder is None else len(encoder.feature_names)
+
+
+def column_shares(estimator: Any, shares: Iterable[float]) -> NDArray[np.float64]:
+    """Shares of an encoder's columns as shares of all columns; those that the encoder left out have none."""
+    encoder, values = vars(estimator).get("encoder_"), np.asarray(shares, np.float64)
+    if encoder is None:
+        return values
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{place}" for place in range(estimator.n_features_in_)]
+    found = dict(zip((column.name for column in encoder.columns), values.tolist(), strict=True))
+    return np.array([found.get(str(name), 0.0) for name in names])

@@ -1,0 +1,81 @@
+"""How many numbers there are to read in a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treelu.tree.rows import dense
+
+if TYPE_CHECKING:
+    from treelu.tree.oblique_tree import ObliqueTree
+
+SAME = 1e-9  # relative difference of numbers that are read as one
+SAME_DIRECTION = 1 - 1e-11  # the cosine of weights that differ by the rounding of float32
+
+
+def numbers_to_read(tree: ObliqueTree) -> int:
+    """How many numbers a reader of the tree meets: its weights, thresholds and leaves.
+
+    - A split of one feature counts its threshold; one of several its weights and its threshold. Weights that several
+      splits share count once.
+    - A constant leaf counts its value, the probability of one of two classes, or those of all of more.
+    - A linear leaf counts, for each score, the weights that are not 0 and the constant. A weight that several leaves
+      share counts once.
+
+    A logistic regression of D features thus counts D + 1.
+
+    Examples
+    --------
+    >>> from treelu.tree import ObliqueTree
+    >>> numbers_to_read(ObliqueTree([[1.0, 2.0]], [0.5], [[1, 2]], [[0.0], [1.0]]))
+    5
+    """
+    n_outputs = leaf_width(tree.values.shape[1], is_classifier=tree.is_classifier)
+    return split_numbers(dense(tree.weights)) + tree.n_leaves * n_outputs + formula_numbers(tree.leaf_weights)
+
+
+def leaf_width(n_outputs: int, *, is_classifier: bool) -> int:
+    """Numbers of a constant leaf, or scores of a linear one.
+
+    Examples
+    --------
+    >>> leaf_width(2, is_classifier=True), leaf_width(3, is_classifier=True), leaf_width(2, is_classifier=False)
+    (1, 3, 2)
+    """
+    return 1 if is_classifier and n_outputs == 2 else n_outputs
+
+
+def split_numbers(weights: NDArray[Any]) -> int:
+    """Thresholds and weights of splits (S, D), whose order and common factors play no part.
+
+    Examples
+    --------
+    >>> split_numbers(np.array([[1.0, 2.0], [-2.0, -4.0], [1.0, 0.0]]))
+    5
+    """
+    weights = weights.astype(np.float64)
+    lengths = np.linalg.norm(weights, axis=1, keepdims=True)
+    directions = weights / np.where(lengths == 0, 1.0, lengths)
+    cosines = np.tril(np.abs(directions @ directions.T), -1)
+    is_new = cosines.max(axis=1, initial=0) < SAME_DIRECTION
+    terms = np.count_nonzero(weights, axis=1)
+    return len(weights) + int(terms[is_new & (terms > 1)].sum())
+
+
+def formula_numbers(leaf_weights: NDArray[np.float64] | None) -> int:
+    """The distinct weights other than 0 of each score and feature in leaf weights (L, K, D).
+
+    Examples
+    --------
+    >>> formula_numbers(np.array([[[1.0, 2.0]], [[1.0, 3.0]]]))
+    3
+    """
+    if leaf_weights is None or not leaf_weights.size:
+        return 0
+    ordered = np.sort(leaf_weights, axis=0)
+    is_new = np.ones(ordered.shape, bool)
+    is_new[1:] = np.diff(ordered, axis=0) > SAME * np.abs(ordered).max(axis=0)
+    return int((is_new & (ordered != 0)).sum())
