@@ -18,6 +18,7 @@ _HOMES = {  # all others are in treelu.estimators
     "ObliqueTree": "treelu.tree",
     "explain": "treelu.tree.pipelines",
     "load": "treelu.persistence",
+    "read_table": "treelu.tables.noted",
 }
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         StackedRegressor,
     )
     from treelu.persistence import load
+    from treelu.tables.noted import read_table
     from treelu.tree import ObliqueTree
     from treelu.tree.pipelines import explain
 
@@ -55,6 +57,7 @@ __all__ = [
     "StackedRegressor",
     "explain",
     "load",
+    "read_table",
 ]
 
 

@@ -3,12 +3,14 @@
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -260,10 +262,10 @@ def test_properties_that_hold(lend) -> None:
     typed = lend("verify", "--rises", "income", "--falls", "debt", "--at-most", 0.9, "--at-least", "0.2")
     assert typed.code == 0
     assert typed.out.splitlines() == [
-        "proved: the probability of loan = yes never falls when income rises (0 programmes)",
-        "proved: the probability of loan = yes never rises when debt rises (0 programmes)",
-        "proved: the probability of loan = yes is at most 0.9 (0 programmes)",
-        "proved: the probability of loan = yes is at least 0.2 (0 programmes)",
+        "proved: the probability of loan = yes never falls when income rises",
+        "proved: the probability of loan = yes never rises when debt rises",
+        "proved: the probability of loan = yes is at most 0.9",
+        "proved: the probability of loan = yes is at least 0.2",
     ]
     assert lend("verify", "--independent", "job", "--within", "income=100..", "--within", "debt=..50").code == 0
 
@@ -515,6 +517,34 @@ def test_a_counterexample_is_whole_rows_that_predict_reads(tmp_path: Path, type_
                     assert row["Betrag"] in set(frame.Betrag) or "Betrag" in differ
 
 
+def page_data(path: Path) -> dict[str, Any]:
+    """What a page carries."""
+    found = re.search(r'id="report-data">(.*?)</script>', path.read_text("utf-8"))
+    assert found
+    return json.loads(found.group(1))
+
+
+def test_changes_on_the_page_are_possible_values(tmp_path: Path, type_: Type) -> None:
+    """A column of integers changes to integers, and no column to a value beyond those of training."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"history": rng.integers(1, 7, 400), "amount": rng.integers(5, 100, 400) * 250.5})
+    frame["paid"] = np.where(9000 * frame.history - frame.amount + rng.normal(0, 2000, 400) > 15000, "yes", "no")
+    frame.to_csv(tmp_path / "loans.csv", index=False)
+    typed = type_("fit", tmp_path / "loans.csv", "--target", "paid", "--out", tmp_path / "m", "--leaves", 4, "--quiet")
+    assert typed.code == 0
+    asked = page_data(tmp_path / "m" / "report.html")["questions"]
+    assert asked["within_training"]
+    values = [
+        (name, float(value.replace(",", "")))
+        for row in asked["rows"]
+        for name, value in re.findall(r"(history|amount) were .*?([-\d.,]+) instead of", row["change"])
+    ]
+    assert "history" in {name for name, _ in values}
+    for name, value in values:
+        assert frame[name].min() <= value <= frame[name].max()
+        assert name == "amount" or value == round(value)
+
+
 def test_the_positive_class_is_the_same_everywhere(table: Path, tmp_path: Path, type_: Type) -> None:
     frame = pd.read_csv(table)
     frame["survived"] = np.where(frame["survived"].astype(str).isin(["1", "yes", "True"]), "ja", "nein")
@@ -526,6 +556,9 @@ def test_the_positive_class_is_the_same_everywhere(table: Path, tmp_path: Path, 
         assert f"survived = {positive}" in typed.out
         claim = type_("verify", folder, "--at-most", 1, "--json").out
         assert json.loads(claim)[0]["claim"] == f"the probability of survived = {positive} is at most 1"
+        about = [one["words"] for one in page_data(folder / "report.html")["questions"]["properties"]]
+        assert about
+        assert all(f" the probability of {positive} " in words for words in about if words.startswith("proved"))
     assert type_("fit", data, "--target", "survived", "--out", folder, "--positive", "yes", "--force").err.endswith(
         "treelu: --positive yes: the classes are ja and nein\n"
     )

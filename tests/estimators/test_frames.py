@@ -30,6 +30,8 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.persistence.table_model import TableModel
+from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
 
 pl = pytest.importorskip("polars")
@@ -388,3 +390,28 @@ def test_skops_keeps_models_without_types_of_others(model: Any) -> None:
         unknown = skops.get_untrusted_types(data=content)
         assert all(name.startswith("treelu.") for name in unknown), unknown
         np.testing.assert_array_equal(answers(skops.loads(content, trusted=unknown), frame), answers(fitted, frame))
+
+
+def test_a_file_read_from_python_is_fitted_as_on_the_command_line(tmp_path: Path) -> None:
+    frame = table().assign(
+        weight=[f"{number % 17} kg" for number in range(N)],
+        took=range(N),
+        since=[f"{day % 28 + 1}.5.2024" for day in range(N)],
+    )
+    frame = frame.drop(columns="born").assign(answer=targets(table(), LCNClassifier()))
+    frame.to_csv(tmp_path / "messy.csv", sep=";", index=False)
+    found = treelu.read_table(tmp_path / "messy.csv")
+    assert found.notes == ("columns separated by semicolons",)
+    y, rows = found.frame["answer"], found.frame.drop(columns="answer")
+    encoder = TableEncoder.learn(rows, note=lambda text: None)
+    of_table = ObliqueTreeClassifier(**SMALL).fit(encoder.encode(rows).X, y)
+    model = ObliqueTreeClassifier(**SMALL).fit(rows, y)
+    assert "weight" in model.tree_.columns.places
+    assert [column.kind for column in model.encoder_.columns] == [column.kind for column in encoder.columns]
+    saved = TableModel(encoder, of_table, "classification", ("answer",))
+    whole = saved.as_estimator()
+    np.testing.assert_array_equal(whole.predict_proba(rows), saved.predict_proba(rows))
+    np.testing.assert_array_equal(whole.tree_.predict(rows), saved.predict(rows))
+    assert len(whole.feature_importances_) == len(encoder.columns)
+    with pytest.warns(UserWarning, match="threshold of 0.3"):
+        TableModel(encoder, of_table, "classification", ("answer",), threshold=0.3).as_estimator()

@@ -27,6 +27,7 @@ from treelu.report.queries import (
     property_words,
 )
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 
 def loan_tree(**options) -> ObliqueTree:
@@ -56,17 +57,33 @@ def test_answers_about_rows_and_the_tree():
 
 
 def test_properties_speak_of_the_positive_class():
-    answers = answer_queries(plain_asking(loan_tree()), ROWS, ROWS, [0, 1], positive=0)
-    assert [one["words"] for one in answers["properties"]] == [
+    summary = summarize(loan_tree(), X=ROWS, y=["no", "yes", "no"], positive=0)
+    asked = page_answers(plain_asking(loan_tree()), ROWS, summary)
+    assert {one["words"] for one in asked["properties"]} == {
         "proved: the probability of no never rises when income rises",
         "proved: the probability of no never falls when debt rises",
+    }
+
+
+def test_answers_stay_within_what_training_held():
+    observed = Observed.of([[0, 0.0], [6, 4.5], [3, 2.0]])  # income in integers, debt not
+    tree = loan_tree(biases=[-2.5], observed=observed)
+    answers = answer_queries(plain_asking(tree), ROWS[:1], ROWS, [0, 1])
+    assert answers["within_training"]
+    assert answers["rows"][0]["change"] == "would be yes if income were 3 instead of 1"
+    free = answer_queries(plain_asking(loan_tree(biases=[-2.5])), ROWS[:1], ROWS, [0, 1])
+    assert not free["within_training"]
+    assert free["rows"][0]["change"] == "would be yes if income were 2.5 instead of 1"
+    # Income reaches the plane at 8.5 only, which no training row had.
+    far = loan_tree(biases=[-8.5], observed=observed)
+    assert answer_queries(plain_asking(far), ROWS[:1], ROWS, [])["rows"][0]["change"] == (
+        "is predicted no whatever changes within what the training rows held"
+    )
+    about = answer_queries(plain_asking(far), ROWS, ROWS, [0, 1])["properties"]
+    assert [one["words"] for one in about] == [
+        "proved: the probability of yes never depends on income",
+        "proved: the probability of yes never depends on debt",
     ]
-    tree = loan_tree(classes=["granted", "other"])
-    y = np.repeat(["granted", "other"], [1, 11])  # "granted" is the rarer one
-    X = np.tile(ROWS, (4, 1))
-    page = page_answers(plain_asking(tree), X, summarize(tree, X=X, y=y))
-    assert page["properties"]
-    assert all("probability of granted" in one["words"] for one in page["properties"])
 
 
 def test_answers_have_a_time_together():

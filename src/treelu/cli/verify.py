@@ -91,7 +91,7 @@ class Checked:
     def lines(self) -> list[str]:
         """The printed lines."""
         if self.verdict:
-            return [f"proved: {self.claim.words}{self.among} ({count(self.verdict.n_solved, 'programme')})"]
+            return [f"proved: {self.claim.words}{self.among}"]
         if not self.verdict.decided:
             return [f"not decided: {self.claim.words}{self.among}; give narrower ranges with --within"]
         cells = [[shown_name(name), *(shown_name(row[name]) if row[name] else "(missing)" for row in self.rows)]

@@ -225,6 +225,26 @@ def on_features(estimator: Any) -> Any:
     return plain
 
 
+def on_columns(estimator: Any, encoder: TableEncoder) -> Any:
+    """The inverse of `on_features`: an estimator of an encoder's features as one that reads the columns of a frame."""
+    whole = copy.copy(estimator)
+    if getattr(whole, "missing_values_", None) is not None:
+        raise ValueError("an estimator that fills missing features itself cannot be given an encoder of columns")
+    _set_columns(whole, encoder, encoder.names)
+    state = vars(whole)
+    state.pop("_tree", None)  # built for features
+    if "feature_importances_" in state:
+        whole.feature_importances_ = encoder.per_column(whole.feature_importances_)
+    if "path_trees_" in state:
+        whole.path_trees_ = [replace(tree, columns=encoder) for tree in whole.path_trees_]
+    if "tree_" in state:
+        whole.tree_ = replace(whole.tree_, columns=encoder)
+    members = getattr(state.get("fitted_"), "estimators", None)
+    if members is not None:  # of several labels
+        whole.fitted_ = replace(whole.fitted_, estimators=[on_columns(member, encoder) for member in members])
+    return whole
+
+
 def feature_names(estimator: Any) -> list[str] | None:
     """Names of the features that are trained on, before indicators of missing numbers; None where there are none."""
     encoder = vars(estimator).get("encoder_")

@@ -46,6 +46,8 @@ class ELCNClassifier(SummedEnsemble, IncrementalClassifier):
         averaged; the random start, bootstrap and feature_fraction tell them apart.
     shrinkage : float in (0, 1]
         What a boosted member is multiplied by once it is fitted.
+    categorical_features : "from_dtype", or array of names, numbers or truth values
+        As of the member, for all of them.
     bootstrap : bool
         Whether each member sees as many rows drawn with replacement.
     feature_fraction : float in (0, 1]

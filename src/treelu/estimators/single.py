@@ -50,9 +50,12 @@ class LCNClassifier(TreeMixin, SingleClassifier):
         most are left; the network is then fitted to these alone. None: no limit, except that on tables of more than 32
         features and fewer than five rows for each, `drop_connect="auto"` also tries a limit of 16. The limit used is
         kept as `max_tree_features_`.
-    missing : {"error", "indicator"}
-        What to do with NaN in X: refuse it, or fill it with the feature's median and add an indicator column, which the
-        tree then reads as one more feature.
+    missing : {"auto", "error", "indicator"}
+        What to do with NaN in X. "indicator": fill it with the feature's median and add an indicator column, which the
+        tree then reads as one more feature. "auto": the same in columns that lack values in training; elsewhere NaN is
+        an error. "error": refuse it.
+    categorical_features : "from_dtype", or array of names, numbers or truth values
+        Columns that hold categories, besides those whose type says so; see the guide "Data frames".
     class_weight : dict, "balanced" or None
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
@@ -117,7 +120,8 @@ class LCNRegressor(TreeMixin, SingleRegressor):
         others.
     depth, drop_connect, hidden_layers, epochs, learning_rate, weight_decay, standardize, early_stopping, cv
         As for `LCNClassifier`. Unless `standardize` is False, targets are scaled as well.
-    max_tree_features, missing, warm_start, device, n_jobs, callbacks, verbose, random_state, training
+    max_tree_features, missing, categorical_features, warm_start, device, n_jobs, callbacks, verbose, random_state, \
+training
         As for `LCNClassifier`.
 
     Attributes

@@ -214,9 +214,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
           higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
-          or 2 % of the best loss, whichever is larger.
+          or 2 % of the best loss, whichever is larger. Of values: two standard errors, 0.005, and 0.01 or 4 %.
 
-          Neither takes a size whose accuracy (R²) is more than 0.02 below the highest.
+          Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
     shrinkage : "auto" or float
         How many rows the class frequencies of an ancestor count for in the probabilities of a leaf; "auto" chooses it
@@ -238,8 +238,11 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
         :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
         come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
-    missing : {"error", "indicator"}
-        "indicator" fills missing values with the median and adds a feature that says so.
+    missing : {"auto", "error", "indicator"}
+        "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
+        lack values in training, and elsewhere NaN is an error; "error" refuses it.
+    categorical_features : "from_dtype", or array of names, numbers or truth values
+        Columns that hold categories, besides those whose type says so; see the guide "Data frames".
     cv : int, splitter, iterable of (train, test) or None
         The folds on which sizes are compared: a number of random folds, one of scikit-learn's splitters
         (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group

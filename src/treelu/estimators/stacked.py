@@ -84,6 +84,8 @@ class StackedClassifier(StackedEnsemble, NetworkClassifier):
         Number of networks; by default 5, with 512 features or more 30.
     n_trees : int
         Trees of the random forest; with 0 the stack has no trees at all, boosted or not.
+    categorical_features : "from_dtype", or array of names, numbers or truth values
+        As of the member, for all of them.
     bootstrap : bool
         Whether each network sees as many rows drawn with replacement.
     feature_fraction : float in (0, 1]

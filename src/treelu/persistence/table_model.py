@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.base import is_classifier
 
+from treelu.estimators._rows import on_columns
 from treelu.report.digest import RowDigest
 from treelu.tables.columns import Note
 from treelu.tables.encoder import TableEncoder
@@ -137,6 +139,21 @@ class TableModel:
         predicted = self.decide(p) if self.has_threshold else self.estimator.predict(X)
         classes = self.estimator.classes_.tolist()
         return {"prediction": predicted} | {f"probability_{name}": p[:, k] for k, name in enumerate(classes)}
+
+    def as_estimator(self) -> Any:
+        """The estimator with the encoding of the columns inside, as its `fit` on a data frame makes it.
+
+        It predicts, is asked, exported and saved in the table's own columns. A threshold that was set for `treelu
+        predict` is not part of it, which a warning says.
+        """
+        if self.has_threshold:
+            warnings.warn(
+                f"the model was saved with a threshold of {self.threshold:g}, which the estimator's predict does not "
+                "know: it gives the more probable class; use predict_proba",
+                UserWarning,
+                stacklevel=2,
+            )
+        return on_columns(self.estimator, self.encoder)
 
     @property
     def has_threshold(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -84,6 +84,8 @@ class Asking:
     columns: Mapping[str, int]  # columns of numbers whose direction is looked into, and their features
     output: int = 0  # which value, in a regression of several
     decides: ObliqueTree | None = None  # the tree whose class is the answer, where a threshold decides
+    positive: int = 1  # of two classes, the number of the one whose probability is meant
+    present: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ranges of rows without missing values
 
     @property
     def answering(self) -> ObliqueTree:
@@ -113,7 +115,15 @@ def column_asking(tree: ObliqueTree, encoder: FrameColumns) -> Asking:
         return [str(change) for change in columns.changes(before, after)]
 
     numbers = {name: columns.places[name][0] for name in columns.numbers}
-    return Asking(tree, limits, lambda row: [*columns.still, *columns.missing_in(row)], speak, columns.owners, numbers)
+    return Asking(
+        tree,
+        limits,
+        lambda row: [*columns.still, *columns.missing_in(row)],
+        speak,
+        columns.owners,
+        numbers,
+        present=dict.fromkeys(columns.marks, (0.0, 0.0)),
+    )
 
 
 def page_answers(
@@ -128,7 +138,8 @@ def page_answers(
     for row, sample in zip(listed, summary["samples"], strict=True):
         row[sample["features"]] = sample["values"]
     importances = [item["feature"] for item in summary["models"][0]["importances"] or ()]
-    return answer_queries(asking, listed, rows, importances, budget, positive=summary.get("positive"))
+    asking = replace(asking, positive=summary["positive"])
+    return answer_queries(asking, listed, rows, importances, budget)
 
 
 def _too_large(tree: ObliqueTree) -> bool:
@@ -136,19 +147,13 @@ def _too_large(tree: ObliqueTree) -> bool:
 
 
 def answer_queries(
-    asking: Asking,
-    listed: Floats,
-    X: Floats,
-    importances: Sequence[int],
-    budget: TimeBudget | None = None,
-    *,
-    positive: int | None = None,
+    asking: Asking, listed: Floats, X: Floats, importances: Sequence[int], budget: TimeBudget | None = None
 ) -> dict[str, Any] | None:
     """Answers about the listed rows and about the whole tree, as plain JSON values; None for too large a tree.
 
-    The ranges of the rows X are those of the properties, some of them are the background of the shares. An answer that
-    is not computed within the budget is absent from its row. Of two classes, the properties speak of the positive one,
-    given by its number; by default the second.
+    Changes and properties stay within what the training rows held, where the tree knows it; else properties are about
+    rows within the ranges of X. Some of X are the background of the shares. An answer that is not computed within the
+    budget is absent from its row.
     """
     tree, budget = asking.tree, budget or TimeBudget()
     if _too_large(tree) or not len(X):
@@ -157,7 +162,7 @@ def answer_queries(
     about = _RowAnswers(
         asking, X[np.random.default_rng(0).permutation(len(X))[:N_BACKGROUND]], step, ONE_ANSWER * budget.seconds
     )
-    properties = _properties(asking, X, importances, budget, 1 if positive is None else positive)
+    properties = _properties(asking, X, importances, budget)
     rows = _row_answers(about, listed[:MAX_ROWS], budget)
     return {
         "rows": rows,
@@ -165,6 +170,7 @@ def answer_queries(
         "properties": [answer for answer in properties if answer],
         "not_computed": sum(name not in row for row in rows for name in ROW_ANSWERS) + properties.count(None),
         "seconds": budget.seconds,
+        "within_training": tree.observed is not None,
     }
 
 
@@ -241,7 +247,8 @@ class _RowAnswers:
             then = _now(self.asking, found.row)
             instead = "" if tree.is_classifier else f" instead of {_shown(now)}"
             return f"would be {_shown(then)}{instead} if {words}"
-        where = "whatever may change" if self.goals[now] else "whatever its values"
+        change = "may change" if tree.observed is None else "changes within what the training rows held"
+        where = f"whatever {change}" if self.goals[now] else "whatever its values"
         near = "" if tree.is_classifier or self.step is None else f"within {number(self.step)} of "
         return f"is predicted {near}{_shown(now)} {where}"
 
@@ -277,30 +284,32 @@ def _shown(prediction: Any) -> str:
 
 
 def _properties(
-    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget, positive: int
+    asking: Asking, X: Floats, importances: Sequence[int], budget: TimeBudget
 ) -> list[dict[str, Any] | None]:
-    """Which way the prediction goes with the most important columns of numbers, within the ranges of the rows.
+    """Which way the prediction goes with the most important columns of numbers, for rows as those of training.
 
     Empty where neither is proved nor refuted, None where there was no time; the rows have half of it.
     """
-    tree = asking.tree
+    tree, seen = asking.tree, asking.tree.observed
     if tree.is_classifier and len(tree.classes) != 2:  # type: ignore[arg-type]
         return []
-    ends = (X.min(axis=0), X.max(axis=0))
+    low, high = (X.min(axis=0), X.max(axis=0)) if seen is None else (seen.low, seen.high)
     names = {place: name for name, place in asking.columns.items()}
-    chosen = [place for place in importances if place in names and ends[0][place] < ends[1][place]][:MAX_PROPERTIES]
-    options = {"bounds": ends, "whole": asking.options.get("whole", ()), "groups": asking.options.get("groups", ())}
-    what = f"probability of {shown_name(tree.classes[positive])}" if tree.is_classifier else "prediction"  # type: ignore[index]
-    upward = not tree.is_classifier or positive == 1
+    chosen = [place for place in importances if place in names and low[place] < high[place]][:MAX_PROPERTIES]
+    options: dict[str, Any] = {name: asking.options.get(name, ()) for name in ("whole", "groups")}
+    options["bounds"] = (low, high) if seen is None else {**asking.options.get("bounds", {}), **asking.present}
     options |= {"output": asking.output, "budget_seconds": ONE_ANSWER * budget.seconds}
+    what = "prediction"
+    if tree.is_classifier:
+        options["target"] = tree.classes[asking.positive]  # type: ignore[index]
+        what = f"probability of {shown_name(options['target'])}"
 
     def direction(place: int) -> dict[str, Any]:
         rising: Verdict = tree.rises(place, **options)
         falling = tree.falls(place, **options)
         if not (rising or falling) and not (rising.decided and falling.decided):
             return {}
-        ways = bool(rising), bool(falling)  # of the second class
-        words = property_words(what, shown_name(names[place]), *(ways if upward else reversed(ways)))
+        words = property_words(what, shown_name(names[place]), bool(rising), bool(falling))
         return {"column": names[place], "proved": bool(rising) or bool(falling), "words": words}
 
     return [budget.answer(partial(direction, place), share=0.5) for place in chosen]

@@ -34,6 +34,7 @@ from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
 
+FEW_ROWS = 320  # to train on, below which a fold says little: more candidates go on to the next
 Targets = Mapping[str, TrainingRows]  # the same rows with each kind of targets
 
 
@@ -131,6 +132,7 @@ def cross_validate(
         Gets a line for each candidate on each fold of the races, and for each winner.
     """
     rows, kinds = folds[0][0][OWN], list(folds[0][0])
+    share, least = (2, 4) if len(rows) < FEW_ROWS else (3, 2)
 
     def evaluate(losses: Losses, candidates: Iterable[Candidate], of: Iterable[int], *, is_trial: bool) -> None:
         """Add the losses of candidates' trials, or of all sizes on their paths, in some of the folds."""
@@ -152,7 +154,7 @@ def cross_validate(
     def race(trials: Losses, left: list[Candidate]) -> list[Candidate]:
         """Successive halving: after each fold the best third of the candidates, at least two, go on to the next."""
         for fold in range(1, len(folds)):
-            left = ranked(trials, left)[: max(2, len(left) // 3)]
+            left = ranked(trials, left)[: max(least, len(left) // share)]
             evaluate(trials, left, [fold], is_trial=True)
         winner = ranked(trials, left)[:1]
         show(f"goes on with {candidate_text(*winner)}: all sizes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,11 +12,31 @@ import pandas as pd
 from treelu.training.small.cross_validation import HeldOutLoss
 from treelu.training.small.path import CONSTANT, TreeSize
 
-TOLERATED = 1.0  # standard errors of the difference of two losses for which a smaller tree is taken
-NEGLIGIBLE = 0.003  # a difference of log-losses, or of squared errors, for which it always is
-NOTICEABLE = 0.005  # one for which it may be, where the rows cannot tell the two apart
-MOST_WORSE = 0.02  # the same relative to the best tree's loss, where that is more
-GUARD = 0.02  # how far the accuracy may be below the highest
+
+class Tolerance(NamedTuple):
+    """How much worse than the best a smaller tree may be.
+
+    Attributes
+    ----------
+    errors : float
+        Standard errors of the difference of two losses.
+    least, most : float
+        A difference of losses that is always tolerated, and one that may be where the rows cannot tell the two apart.
+    share : float
+        The same as `most` relative to the best tree's loss, where that is more.
+    guard : float
+        How far the accuracy may be below the highest.
+    """
+
+    errors: float
+    least: float
+    most: float
+    share: float
+    guard: float
+
+
+OF_CLASSES = Tolerance(1.0, 0.003, 0.005, 0.02, 0.02)
+OF_VALUES = Tolerance(2.0, 0.005, 0.01, 0.04, np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
 
@@ -26,10 +47,10 @@ def path_table(
     """The table from which a size is selected: a row for each number of leaves and terms, and kind of leaves.
 
     With "best" for the row with the least log-loss or squared error (of equals the fewest numbers to read) whose score
-    is at most GUARD below the highest:
+    is at most `guard` below the highest, and the `Tolerance` of classes or values:
 
-        tolerance = TOLERATED * difference_std_error, but from NEGLIGIBLE to max(NOTICEABLE, MOST_WORSE * best loss)
-        eligible  = loss_difference <= tolerance and score >= highest score - GUARD
+        tolerance = errors * difference_std_error, but from least to max(most, share * best loss)
+        eligible  = loss_difference <= tolerance and score >= highest score - guard
 
     The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
 
@@ -66,7 +87,8 @@ def path_table(
     kinds = ["leaves", "terms", "leaf_terms", "own"]
     table = table.sort_values([*kinds, "loss"], kind="stable").drop_duplicates(kinds)
     table = table[(table["leaf_terms"] == 0) | ~_dominated(table)]
-    guarded = ~(table["score"] < table["score"].max() - GUARD)  # NaN where nothing was compared
+    allowed = OF_CLASSES if any(losses[size].errors for size in row_losses) else OF_VALUES
+    guarded = ~(table["score"] < table["score"].max() - allowed.guard)  # NaN where nothing was compared
     by_loss = table[guarded].sort_values(["loss", "numbers", "leaves"], kind="stable")
     best = by_loss.index[0]
     steps = list(sizes)
@@ -76,9 +98,8 @@ def path_table(
         of_best = row_losses[steps[table.loc[best, "step"]]]
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
-    tolerance = np.clip(
-        TOLERATED * table["difference_std_error"], NEGLIGIBLE, max(NOTICEABLE, MOST_WORSE * table.loc[best, "loss"])
-    )
+    most = max(allowed.most, allowed.share * table.loc[best, "loss"])
+    tolerance = np.clip(allowed.errors * table["difference_std_error"], allowed.least, most)
     table["eligible"] = guarded & ~(table["loss_difference"] > tolerance)
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)

@@ -287,7 +287,7 @@ class Questions(TreeMethods):
         ...     feature_names=["income", "age"],
         ... )
         >>> print(tree.rises("income"))
-        proved: the prediction never falls when income rises (1 programme)
+        proved: the prediction never falls when income rises
         >>> broken = tree.rises("age")
         >>> bool(broken)
         False
@@ -364,7 +364,7 @@ class Questions(TreeMethods):
         >>> from treelu.tree import ObliqueTree
         >>> tree = ObliqueTree([[1.0, 0.0]], [0.0], [[1, 2]], [[0.0], [1.0]], feature_names=["income", "sex"])
         >>> print(tree.independent("sex"))
-        proved: the prediction never depends on sex (0 programmes)
+        proved: the prediction never depends on sex
         """
         from treelu.tree.queries.properties import independent
 
@@ -401,7 +401,7 @@ class Questions(TreeMethods):
         >>> from treelu.tree import ObliqueTree
         >>> tree = ObliqueTree([[1.0]], [-3.0], [[1, 2]], [[0.0], [1.0]], feature_names=["age"])
         >>> print(tree.at_most(0.5, bounds={"age": (0, 2)}))
-        proved: the prediction is at most 0.5 (0 programmes)
+        proved: the prediction is at most 0.5
         """
         from treelu.tree.queries.properties import limited
 

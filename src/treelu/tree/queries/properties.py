@@ -15,7 +15,7 @@ from treelu.tree.queries.goal import NoLeafError, Output, read_goal, read_output
 from treelu.tree.queries.limits import Limits, find_features
 from treelu.tree.queries.nearest import nearest
 from treelu.tree.queries.pairs import Classes, Levels, PairSearch
-from treelu.tree.queries.words import apart, count, html_table, html_text, number, text_table
+from treelu.tree.queries.words import apart, html_table, html_text, number, text_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +69,9 @@ class Verdict:
     def __str__(self) -> str:
         among = f", for rows {self.within}" if self.within else ""
         if self.holds:
-            return f"proved: {self.claim}{among} ({count(self.n_solved, 'programme')})"
+            return f"proved: {self.claim}{among}"
         if not self.decided:
-            return f"not decided: {self.claim}{among} ({count(self.n_solved, 'programme')}); narrower bounds may help"
+            return f"not decided: {self.claim}{among}; narrower bounds may help"
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
