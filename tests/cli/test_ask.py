@@ -321,7 +321,7 @@ def test_what_training_constrained_is_proved(lend) -> None:
     ).fit(X, np.where(chance > 45, "yes", "no"))
     model = TableModel(encoder, fitted, "classification", ("loan",))
     typed = lend("verify", "--rises", "income", "--falls", "debt", model=model)
-    assert [line.partition(", for rows within the training ranges (")[0] for line in typed.out.splitlines()] == [
+    assert [line.partition(", for rows within the training ranges")[0] for line in typed.out.splitlines()] == [
         "proved: the probability of loan = yes never falls when income rises",
         "proved: the probability of loan = yes never rises when debt rises",
     ]
