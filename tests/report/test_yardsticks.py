@@ -11,14 +11,14 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedGroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu import ObliqueTreeClassifier
 from treelu.report import fit_cart, fit_linear, fit_yardsticks, linear, summarize
-from treelu.report.cart import SIZES
+from treelu.report.cart import SIZES, UNTRIED
 from treelu.report.notebook import report_page
 from treelu.report.yardsticks import verdicts
 
@@ -37,6 +37,30 @@ def test_the_size_is_that_of_a_search(load: Any, scoring: str, limit: int | None
     cart = fit_cart(X, y, classifier=classifier, max_leaf_nodes=limit)
     reached = search.cv_results_["mean_test_score"]
     assert reached[sizes.index(cart.max_leaf_nodes)] == pytest.approx(reached.max(), abs=1e-12)
+
+
+def test_rows_of_a_group_are_held_out_together() -> None:
+    """Copies of a row tell a large tree its answer, unless they are held out with it."""
+    rng = np.random.default_rng(0)
+    X, noise = rng.standard_normal((60, 3)), rng.normal(0, 2, 60)
+    X, y, groups = np.repeat(X, 5, axis=0), np.repeat(X[:, 0] + noise, 5), np.repeat(np.arange(60), 5)
+    told = fit_cart(X, y, classifier=False).get_n_leaves()
+    for classifier, folds, scoring in (
+        (False, GroupKFold(5), "neg_mean_squared_error"), (True, StratifiedGroupKFold(5), "roc_auc"),
+    ):  # fmt: skip
+        target = (y > 0) if classifier else y
+        tree = (DecisionTreeClassifier if classifier else DecisionTreeRegressor)(random_state=0)
+        search = GridSearchCV(tree, {"max_leaf_nodes": list(SIZES)}, scoring=scoring, cv=folds)
+        reached = search.fit(X, target, groups=groups).cv_results_["mean_test_score"]
+        cart = fit_cart(X, target, classifier=classifier, groups=groups)
+        assert reached[SIZES.index(cart.max_leaf_nodes)] == pytest.approx(reached.max(), abs=1e-12)
+        assert cart.get_n_leaves() < told
+    ridge = make_pipeline(StandardScaler(), RidgeCV(linear.PENALTIES, cv=list(GroupKFold(5).split(X, y, groups))))
+    of_groups = fit_linear(X, y, classifier=False, groups=groups)
+    np.testing.assert_allclose(of_groups.predict(X), ridge.fit(X, y).predict(X), rtol=1e-9)
+    assert "CART" in fit_yardsticks(X, y, classifier=False, groups=groups)
+    alone = fit_cart(X, y > 0, classifier=True, groups=np.where(y > 0, 1, 0))  # no fold would hold out both classes
+    assert alone.max_leaf_nodes == UNTRIED
 
 
 def test_a_linear_model_is_scikit_learns_pipeline() -> None:

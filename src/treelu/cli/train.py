@@ -187,6 +187,7 @@ def _fit_baselines(model: TableModel, training: TableRows) -> tuple[dict[str, Ob
             classifier=model.task != "regression",
             max_leaf_nodes=leaves,
             class_weight=weight,
+            groups=None if training.groups is None else training.groups[known],
         )
         if weight is not None and len(set(column[known].tolist())) == 2:
             fitted = {name: corrected_tree(tree, class_weights(column)) for name, tree in fitted.items()}

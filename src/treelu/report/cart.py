@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold, check_cv
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from treelu.report.rows import Floats
 from treelu.tree.rows import take_rows
 
 CartTree: TypeAlias = DecisionTreeClassifier | DecisionTreeRegressor
+Fold: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # rows to train on, rows held out
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # leaves
 UNTRIED = 8  # leaves, where there are too few rows to hold any out
@@ -25,6 +26,7 @@ def fit_cart(
     classifier: bool,
     max_leaf_nodes: int | None = None,
     class_weight: Any = None,
+    groups: Any = None,
     random_state: int = 0,
 ) -> CartTree:
     """Fit scikit-learn's decision tree, its number of leaves (2 to 512) chosen by five-fold cross-validation.
@@ -41,6 +43,8 @@ def fit_cart(
         The most leaves, 2 or more, for a comparison with a tree of that size. None: up to 512.
     class_weight : dict or "balanced", optional
         The weights of the model that CART stands beside.
+    groups : array of shape (n_rows,), optional
+        Rows of one group are held out together.
     random_state : int
 
     Returns
@@ -56,12 +60,20 @@ def fit_cart(
     >>> int(fit_cart(*load_diabetes(return_X_y=True), classifier=False, max_leaf_nodes=3).get_n_leaves())
     3
     """
-    (cart,) = fit_carts(X, y, [max_leaf_nodes], classifier=classifier, class_weight=class_weight, seed=random_state)
+    how: dict[str, Any] = {"classifier": classifier, "class_weight": class_weight, "groups": groups}
+    (cart,) = fit_carts(X, y, [max_leaf_nodes], seed=random_state, **how)
     return cart
 
 
 def fit_carts(
-    X: Any, y: Any, limits: list[int | None], *, classifier: bool, class_weight: Any = None, seed: int = 0
+    X: Any,
+    y: Any,
+    limits: list[int | None],
+    *,
+    classifier: bool,
+    class_weight: Any = None,
+    groups: Any = None,
+    seed: int = 0,
 ) -> list[CartTree]:
     """A CART for each limit of its leaves (None: as many as cross-validation chooses), from one cross-validation."""
     tree = DecisionTreeRegressor(random_state=seed)
@@ -69,7 +81,7 @@ def fit_carts(
         tree = DecisionTreeClassifier(class_weight=class_weight, random_state=seed)
     X = X if hasattr(X, "shape") else np.asarray(X)
     sizes = sorted({*SIZES, *(limit for limit in limits if limit is not None)})
-    scores = _held_out_scores(tree, X, np.asarray(y), sizes)
+    scores = _held_out_scores(tree, X, np.asarray(y), sizes, groups)
     carts = []
     for limit in limits:
         allowed = [i for i, size in enumerate(sizes) if limit is None or size <= limit]
@@ -80,22 +92,44 @@ def fit_carts(
     return carts
 
 
-def _held_out_scores(tree: CartTree, X: Any, y: NDArray[Any], sizes: list[int]) -> Floats | None:
-    """Mean score of each size in the rows that five folds hold out; None for too few rows to hold any out.
+def _held_out_scores(tree: CartTree, X: Any, y: NDArray[Any], sizes: list[int], groups: Any) -> Floats | None:
+    """Mean score of each size in the rows that five folds hold out; None for too few rows or groups to hold any out.
 
     Grown best first, the tree of k leaves is the first 2k − 1 nodes of every larger one: each fold needs one tree.
     """
     classifier = isinstance(tree, DecisionTreeClassifier)
-    n_folds = int(min(5, np.unique(y, return_counts=True)[1].min() if classifier else len(y)))
-    if n_folds < 2:  # each fold needs rows of every class
+    folds = held_out_folds(y, classifier, groups)
+    if not folds:
         return None
     scores = np.zeros(len(sizes))
-    for train, test in check_cv(n_folds, y, classifier=classifier).split(np.zeros((len(y), 1)), y):
+    for train, test in folds:
         grown = clone(tree).set_params(max_leaf_nodes=sizes[-1]).fit(take_rows(X, train), y[train])
         path = grown.decision_path(take_rows(X, test))
         for i, size in enumerate(sizes):
-            scores[i] += _score(y[test], _values_at(grown, path, size), classifier) / n_folds
+            scores[i] += _score(y[test], _values_at(grown, path, size), classifier) / len(folds)
     return scores
+
+
+def held_out_folds(y: NDArray[Any], classifier: bool, groups: Any = None) -> list[Fold]:
+    """At most five folds that hold out rows of every class, and the rows of a group together; [] where there are none.
+
+    Examples
+    --------
+    >>> folds = held_out_folds(np.arange(6.0), False, groups=[0, 0, 1, 1, 2, 2])
+    >>> sorted(test.tolist() for _, test in folds)
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    rows = np.zeros((len(y), 1))
+    n_folds = int(min(5, np.unique(y, return_counts=True)[1].min() if classifier else len(y)))
+    if groups is None:
+        return [] if n_folds < 2 else list(check_cv(n_folds, y, classifier=classifier).split(rows, y))
+    n_folds, kind = min(n_folds, len(np.unique(groups))), StratifiedGroupKFold if classifier else GroupKFold
+    while n_folds > 1:
+        folds = list(kind(n_folds).split(rows, y, groups))
+        if not classifier or all(len(np.unique(y[part])) == len(np.unique(y)) for fold in folds for part in fold):
+            return folds
+        n_folds -= 1
+    return []
 
 
 def _values_at(grown: CartTree, path: Any, size: int) -> Floats:

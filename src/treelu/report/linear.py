@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
+from treelu.report.cart import Fold, held_out_folds
 from treelu.report.rows import Rows, any_rows
 from treelu.tree import ObliqueTree
 from treelu.tree.missing import MissingValues
@@ -23,7 +24,9 @@ STRENGTHS = np.logspace(-4, 2, 7)  # C of the logistic regression
 PENALTIES = np.logspace(-2, 5, 8)  # alpha of the ridge regression
 
 
-def fit_linear(X: Any, y: Any, *, classifier: bool, class_weight: Any = None, random_state: int = 0) -> ObliqueTree:
+def fit_linear(
+    X: Any, y: Any, *, classifier: bool, class_weight: Any = None, groups: Any = None, random_state: int = 0
+) -> ObliqueTree:
     """Fit a logistic or ridge regression to standardised features, its l2 penalty chosen by cross-validation.
 
     It is a yardstick, and costs little: of many rows it is fitted to a random sample, of at most 20,000 rows and two
@@ -39,6 +42,8 @@ def fit_linear(X: Any, y: Any, *, classifier: bool, class_weight: Any = None, ra
         regression, the penalty of the least squared error).
     class_weight : dict or "balanced", optional
         The weights of the model that it stands beside.
+    groups : array of shape (n_rows,), optional
+        Rows of one group are held out together.
     random_state : int
         Seed of the sample.
 
@@ -58,13 +63,16 @@ def fit_linear(X: Any, y: Any, *, classifier: bool, class_weight: Any = None, ra
     True
     """
     names: Any = column_names(X) if is_frame(X) else None
-    rows, y = _sample(X, np.asarray(y), classifier, random_state)
+    chosen = _sample(X, np.asarray(y), classifier, random_state)
+    X = X if hasattr(X, "shape") else np.asarray(X)
+    rows, y = any_rows(take_rows(X, chosen)), np.asarray(y)[chosen]
+    folds = held_out_folds(y, classifier, None if groups is None else np.asarray(groups)[chosen])
     missing = None
     if not sparse.issparse(rows) and np.isnan(rows).any():
         missing = MissingValues.of(rows)
         rows, names = missing.fill(rows), missing.names(names)
     scaler = StandardScaler(with_mean=not sparse.issparse(rows)).fit(rows)
-    model = _fitted(scaler.transform(rows), y, classifier, class_weight)
+    model = _fitted(scaler.transform(rows), y, classifier, class_weight, folds, groups is not None)
     weights = np.atleast_2d(model.coef_) / scaler.scale_
     centre = 0.0 if scaler.mean_ is None or sparse.issparse(rows) else weights @ scaler.mean_
     n_features = rows.shape[1]
@@ -84,36 +92,35 @@ def fit_linear(X: Any, y: Any, *, classifier: bool, class_weight: Any = None, ra
     )
 
 
-def _sample(X: Any, y: NDArray[Any], classifier: bool, random_state: int) -> tuple[Rows, NDArray[Any]]:
-    """As many rows as the limits allow, with the classes' frequencies."""
+def _sample(X: Any, y: NDArray[Any], classifier: bool, random_state: int) -> NDArray[np.int64]:
+    """The numbers of as many rows as the limits allow, with the classes' frequencies."""
     labels, counts = np.unique(y, return_counts=True) if classifier else (np.zeros(1), np.zeros(0))
     X = X if hasattr(X, "shape") else np.asarray(X)
     width = getattr(X, "nnz", X.shape[1] * len(y)) / len(y)
     n_models = len(labels) if len(labels) > 2 else 1
     most = max(2 * len(labels), int(min(MOST_ROWS, MOST_CELLS / max(1.0, width * n_models))))
-    if len(y) > most:
-        strata = y if classifier and counts.min() > 1 else None
-        chosen = train_test_split(np.arange(len(y)), train_size=most, stratify=strata, random_state=random_state)[0]
-        X, y = take_rows(X, np.sort(chosen)), y[np.sort(chosen)]
-    return any_rows(X), y
+    if len(y) <= most:
+        return np.arange(len(y))
+    strata = y if classifier and counts.min() > 1 else None
+    return np.sort(train_test_split(np.arange(len(y)), train_size=most, stratify=strata, random_state=random_state)[0])
 
 
-def _fitted(X: Rows, y: NDArray[Any], classifier: bool, class_weight: Any) -> Any:
+def _fitted(X: Rows, y: NDArray[Any], classifier: bool, class_weight: Any, folds: list[Fold], are_groups: bool) -> Any:
     """The model of the penalty chosen; with too few rows to hold any out, of an ordinary one."""
-    n_folds = int(min(5, np.unique(y, return_counts=True)[1].min() if classifier else len(y)))
     if not classifier:
-        if n_folds < 2:
+        if not folds:
             return Ridge().fit(X, y)
-        how: dict[str, Any] = {"cv": n_folds, "scoring": "neg_mean_squared_error"} if sparse.issparse(X) else {}
+        in_folds = are_groups or sparse.issparse(X)
+        how: dict[str, Any] = {"cv": folds, "scoring": "neg_mean_squared_error"} if in_folds else {}
         return RidgeCV(PENALTIES, **how).fit(X, y)  # each row held out once where rows are dense
-    if n_folds < 2:
+    if not folds:
         return LogisticRegression(class_weight=class_weight, max_iter=MAX_ITER).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the limit is meant
         return LogisticRegressionCV(
             Cs=STRENGTHS,
             l1_ratios=(0.0,),
-            cv=n_folds,
+            cv=folds,
             scoring="neg_log_loss",
             class_weight=class_weight,
             max_iter=MAX_ITER,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from treelu.report.cards import score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
@@ -39,6 +40,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         "values": tree.values.tolist(),
         "weights": weights_by_strength(tree.weights, scale, keep),
         "leaf_weights": None,
+        "cards": score_cards(tree, scale),
     }
     if tree.leaf_weights is not None:
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
@@ -61,19 +63,6 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
-
-
-def with_leaf_shares(tree: ObliqueTree, of_splits: Floats, described: dict[str, Any], scale: Floats) -> Floats:
-    """Importances of a tree whose linear leaves count as its splits do: each row passes its splits and its leaf."""
-    if tree.leaf_weights is None:
-        return of_splits
-    passed = np.asarray(described["weight"] or described["n"], dtype=np.float64)
-    splits, leaves = passed[: tree.n_splits], passed[tree.n_splits :]
-    effects = np.abs(tree.leaf_weights).sum(axis=1) * scale  # (n_leaves, n_features)
-    total = effects.sum(axis=1, keepdims=True)
-    shares = np.divide(effects, total, out=np.zeros_like(effects), where=total > 0)
-    importances = of_splits * splits.sum() + leaves @ shares
-    return importances / (importances.sum() or 1.0)
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:

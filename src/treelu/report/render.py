@@ -30,13 +30,14 @@ SCRIPTS = (
     "features.js",
     "glossary.js",
     "leaves.js",
+    "cards.js",
     "questions.js",
     "main.js",
 )
 # In the order of the page; each is a template of its own in page/sections.
 SECTIONS = (
-    "tree", "warnings", "scores", "glossary", "performance", "leaves", "questions", "features", "columns", "training",
-    "about",
+    "tree", "cards", "warnings", "scores", "glossary", "performance", "leaves", "questions", "features", "columns",
+    "training", "about",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ def fit_yardsticks(
     classifier: bool,
     max_leaf_nodes: int | None = None,
     class_weight: Any = None,
+    groups: Any = None,
     random_state: int = 0,
 ) -> dict[str, ObliqueTree]:
     """Fit CART of cross-validated size, CART as small as a given tree, and a linear model, for comparison.
@@ -39,6 +40,8 @@ def fit_yardsticks(
         The leaves of the tree that is compared; None: no CART as small.
     class_weight : dict or "balanced", optional
         The weights of the model that is compared.
+    groups : array of shape (n_rows,), optional
+        Rows of one group are held out together where a size or a penalty is chosen by cross-validation.
     random_state : int
 
     Returns
@@ -58,7 +61,7 @@ def fit_yardsticks(
     ridge regression 1
     """
     limits = {CART: None} if max_leaf_nodes is None else {CART: None, CAPPED: max(2, max_leaf_nodes)}
-    how = {"classifier": classifier, "class_weight": class_weight}
+    how = {"classifier": classifier, "class_weight": class_weight, "groups": groups}
     carts = fit_carts(X, y, list(limits.values()), seed=random_state, **how)
     found = {name: ObliqueTree.from_sklearn(cart) for name, cart in zip(limits, carts, strict=True)}
     if len(np.unique(y)) > 1:

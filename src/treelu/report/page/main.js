@@ -84,6 +84,7 @@ class App {
     this.rows.toggleEditor(false);
     this.whatIf.close();
     this.leaves.draw();
+    showCards(this);
     showTreeLegend(this.summary, this.tree);
   }
 
