@@ -65,19 +65,6 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     return result
 
 
-def with_leaf_shares(tree: ObliqueTree, of_splits: Floats, described: dict[str, Any], scale: Floats) -> Floats:
-    """Importances of a tree whose linear leaves count as its splits do: each row passes its splits and its leaf."""
-    if tree.leaf_weights is None:
-        return of_splits
-    passed = np.asarray(described["weight"] or described["n"], dtype=np.float64)
-    splits, leaves = passed[: tree.n_splits], passed[tree.n_splits :]
-    effects = np.abs(tree.leaf_weights).sum(axis=1) * scale  # (n_leaves, n_features)
-    total = effects.sum(axis=1, keepdims=True)
-    shares = np.divide(effects, total, out=np.zeros_like(effects), where=total > 0)
-    importances = of_splits * splits.sum() + leaves @ shares
-    return importances / (importances.sum() or 1.0)
-
-
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
     """The non-zero weights of each row, strongest (|weight| × spread) first, at most ``keep`` of them."""
     features, values, counts = [], [], []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from treelu import __version__
 from treelu.report.columns import column_overview
-from treelu.report.nodes import describe_tree, with_leaf_shares
+from treelu.report.nodes import describe_tree
 from treelu.report.predictions import Scoring, add_predictions, as_list
 from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sample_rows, spread, typical, value_ranges
 from treelu.report.scores import positive_class
@@ -285,7 +285,7 @@ def _model_entry(
     importances = None
     if tree is not None and described is not None and (described["n"] or described["weight"]):
         counts = {"n_samples": described["n"], "weighted_n_samples": described["weight"]}
-        importances = with_leaf_shares(tree, replace(tree, **counts).feature_importances(scale), described, scale)
+        importances = replace(tree, **counts).feature_importances(scale)
     elif tree is None and hasattr(model, "feature_importances_"):
         importances = np.asarray(model.feature_importances_, dtype=np.float64)
     return {
