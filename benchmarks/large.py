@@ -119,9 +119,10 @@ TREELU = "import sys; from treelu.cli import main; sys.exit(main(sys.argv[1:]))"
 SCORE = """
 import json, sys
 from benchmarks.large import TEST_ROWS, make_rows
-import treelu, numpy as np, pandas as pd
+import numpy as np, pandas as pd
+from treelu.persistence import load_as_saved
 from sklearn.metrics import log_loss, roc_auc_score
-model = treelu.load(sys.argv[1])
+model = load_as_saved(sys.argv[1])
 X, y = make_rows(TEST_ROWS, seed=7)
 frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
 chances = (model.predict_proba(frame) if hasattr(model, "encoder") else model.predict_proba(X))[:, 1]

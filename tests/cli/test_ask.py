@@ -21,6 +21,7 @@ from tests.cli.conftest import Type
 from treelu.cli import ask as asking
 from treelu.cli.model import QueriedModel
 from treelu.cli.options import AskOptions
+from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tree import ObliqueTree
@@ -369,7 +370,7 @@ def test_a_fitted_model(table: Path, type_: Type, tmp_path: Path) -> None:
     typed = type_("ask", model, table, "--json")
     assert typed.code == 0
     answers = [json.loads(line) for line in typed.out.splitlines()]
-    loaded = treelu.load(model)
+    loaded = load_as_saved(model)
     frame = pd.read_csv(table)
     changed = frame.copy()
     for answer in answers:

@@ -12,6 +12,7 @@ import treelu
 from tests.cli.conftest import Type
 from treelu import ObliqueTreeClassifier
 from treelu.cli.train import class_weights, corrected_tree, level_shift
+from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fitted(type_: Type, table: Path, out: Path, *words: object) -> TableModel:
     typed = type_("fit", table, "--target", "default", "--out", out, "--quiet", "--no-cart", *words)
     assert typed.code == 0, typed.err
-    return treelu.load(out)
+    return load_as_saved(out)
 
 
 def found(model: TableModel, frame: pd.DataFrame) -> float:
@@ -61,10 +62,23 @@ def test_probabilities_are_frequencies_and_the_rare_class_is_found(
 def test_leaves_have_the_frequency_of_their_rows_and_decide_as_with_class_weights(
     table: Path, tmp_path: Path, type_: Type
 ) -> None:
-    model = fitted(type_, table, tmp_path / "m", "--leaves", 8, "--balanced", "--no-refit", "--hold-out", 0)
+    model = fitted(
+        type_,
+        table,
+        tmp_path / "m",
+        "--leaves",
+        8,
+        "--leaf-kind",
+        "constant",
+        "--balanced",
+        "--no-refit",
+        "--hold-out",
+        0,
+    )
     frame = loans()
     X = frame[list("abcd")]
-    weighted = ObliqueTreeClassifier(max_leaf_nodes=8, class_weight="balanced", random_state=0).fit(X, frame.default)
+    weighted = ObliqueTreeClassifier(max_leaf_nodes=8, leaves="constant", class_weight="balanced", random_state=0)
+    weighted.fit(X, frame.default)
     assert np.array_equal(model.predict(frame), weighted.predict(X))
     odds = [values[:, 1] / values[:, 0] for values in (weighted.predict_proba(X), model.predict_proba(frame))]
     low, high = class_weights(frame.default.to_numpy())
@@ -116,7 +130,7 @@ def test_other_targets(table: Path, tmp_path: Path, type_: Type) -> None:
     labels.drop(columns="default").to_csv(tmp_path / "labels.csv", index=False)
     quick = ("--depth", 2, "--epochs", 5, "--quiet", "--no-cart", "--balanced")
     assert type_("fit", tmp_path / "labels.csv", "--target", "one,two", "--out", tmp_path / "l", *quick).code == 0
-    chances = treelu.load(tmp_path / "l").predict_proba(labels)
+    chances = load_as_saved(tmp_path / "l").predict_proba(labels)
     assert (np.abs(chances.mean(axis=0) - labels[["one", "two"]].mean().to_numpy()) < 0.1).all()
 
 

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 import typer
 
-import treelu
 from tests.cli.conftest import Type, people
 from treelu.cli import compare
 from treelu.cli import fit as fitting
 from treelu.cli.app import app
 from treelu.cli.compare import other_command
 from treelu.cli.train import make_estimator
+from treelu.persistence import load_as_saved
 
 pytestmark = pytest.mark.slow
 
@@ -46,14 +46,14 @@ def test_one_line_sets_the_small_tree_beside_the_large_one(table: Path, tmp_path
     pattern += r"the large tree \(LCN, \d+ lea(?:f|ves) that rows reach, \d terms?\): ([01]\.\d{3})"
     found = re.fullmatch(pattern, line)
     assert found is not None, line
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     assert int(found[1]) == model.trees[0].n_leaves
     command = shlex.split(typed.out.split("for the large tree:\n")[1].splitlines()[0])
     assert command == shlex.split(
         f"treelu fit {table} --target survived --no-cart --no-refit --method lcn --out {tmp_path}/m-large"
     )
     assert type_(*command[1:]).code == 0
-    assert treelu.load(tmp_path / "m-large").method == "lcn"
+    assert load_as_saved(tmp_path / "m-large").method == "lcn"
 
 
 @pytest.mark.usefixtures("quick_lcn")

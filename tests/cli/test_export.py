@@ -15,6 +15,7 @@ import pytest
 
 import treelu
 from tests.cli.conftest import Type, people
+from treelu.persistence import load_as_saved
 from treelu.tree import ObliqueTree
 
 pytestmark = pytest.mark.slow
@@ -22,14 +23,14 @@ pytestmark = pytest.mark.slow
 
 def test_text_and_dot_show_the_leaves_that_rows_reach(model: Path, type_: Type) -> None:
     assert type_("export", model).out == (model / "tree.txt").read_text()
-    loaded = treelu.load(model)
+    loaded = load_as_saved(model)
     tree = loaded.trees[0]
     assert type_("export", model, "--format", "dot").out.strip() == tree.export_graphviz(scale=loaded.spread).strip()
     assert ObliqueTree.from_json(type_("export", model, "--format", "json", "--leaves", "visited").out) == tree
 
 
 def test_json_and_onnx_are_exact_for_all_rows(model: Path, tmp_path: Path, type_: Type) -> None:
-    loaded = treelu.load(model)
+    loaded = load_as_saved(model)
     X = loaded.encoder.encode(people()).X
     far = pd.DataFrame(np.random.default_rng(0).normal(scale=100, size=(200, X.shape[1])), columns=X.columns)
     whole = ObliqueTree.from_json(type_("export", model, "--format", "json").out)
@@ -60,7 +61,7 @@ def test_a_report_on_other_rows(table: Path, model: Path, tmp_path: Path, type_:
     assert typed.err == f"wrote {tmp_path / 'r.html'}; open it in a browser\n"
     typed = type_("report", model, table, "--out", tmp_path / "r.html", "--force", "--json")
     accuracy = json.loads(typed.out)["LCN"]["accuracy"]["value"]
-    assert accuracy == pytest.approx(np.mean(treelu.load(model).predict(people()) == people()["survived"]))
+    assert accuracy == pytest.approx(np.mean(load_as_saved(model).predict(people()) == people()["survived"]))
     assert type_("report", model, "--out", tmp_path / "tree.html").code == 0
 
 
@@ -142,7 +143,7 @@ def test_a_query_and_its_test(table: Path, model: Path, type_: Type) -> None:
         "probability_0",
         "probability_1",
     ]
-    assert [row[2] for row in found.fetchall()] == treelu.load(model).predict(people()).tolist()
+    assert [row[2] for row in found.fetchall()] == load_as_saved(model).predict(people()).tolist()
     assert len(data.execute("SELECT * FROM scored").fetchall()) == len(people())
     assert data.execute(type_("export", model, *words, "--self-test").out).fetchall() == [(0,)]
     refused = type_("export", model, "--format", "c", "--self-test")
@@ -156,11 +157,11 @@ def test_other_programs(model: Path, labels_model: Path, tmp_path: Path, type_: 
     session = onnxruntime.InferenceSession((tmp_path / "model.onnx").read_bytes())
     frame = people()
     feed = {"age": frame[["age"]].to_numpy(), "sex": frame[["sex"]].to_numpy(dtype=object)}
-    assert session.run(None, feed)[0].tolist() == treelu.load(model).predict(frame).tolist()
+    assert session.run(None, feed)[0].tolist() == load_as_saved(model).predict(frame).tolist()
     typed = type_("export", labels_model, "--format", "python")
     assert (typed.code, "holds molecules" in typed.err, "--encoded" in typed.err) == (2, True, True)
     module: dict = {"__name__": "model"}
-    row = dict.fromkeys(treelu.load(labels_model).encoder.feature_names, 0)
+    row = dict.fromkeys(load_as_saved(labels_model).encoder.feature_names, 0)
     exec(type_("export", labels_model, "--format", "python", "--encoded").out, module)
     assert list(module["predict"](row)) == ["probability_toxic", "probability_acid"]
     exec(type_("export", labels_model, "--format", "python", "--encoded", "--label", "acid").out, module)

@@ -21,6 +21,7 @@ from treelu.cli.options import FitOptions, ModelOptions
 from treelu.cli.pages import file_words
 from treelu.cli.prepare import Prepared, TableRows, prepare, split_rows
 from treelu.cli.train import default_method
+from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.report import fit_cart
 from treelu.tables import TableEncoder, TableTargets
@@ -49,7 +50,7 @@ def test_the_number_of_features_has_one_name_and_keeps_an_old_one(table: Path, t
     for option in ("--max-tree-features", "--max-features"):
         out = tmp_path / option.strip("-")
         assert type_("fit", table, "--target", "survived", "--out", out, *QUICK, option, 1).code == 0
-        fitted.append(treelu.load(out).estimator)
+        fitted.append(load_as_saved(out).estimator)
     assert [model.max_tree_features for model in fitted] == [1, 1]
     assert np.count_nonzero((fitted[0].network_.weight != 0).any(axis=1)) == 1
 
@@ -91,7 +92,7 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
         assert word in typed.out
     names = {path.name for path in out.iterdir() if not path.name.startswith("arrays-")}
     assert names == {"model.json", "tree.json", "tree.txt", "report.html"}
-    model = treelu.load(out)
+    model = load_as_saved(out)
     tree = ObliqueTree.from_json((out / "tree.json").read_text())
     assert tree == model.trees[0]
     assert tree.feature_names == ("age", "age=(missing)", "sex=female", "sex=male")
@@ -104,7 +105,7 @@ def test_a_table_becomes_a_model_a_tree_and_a_report(table: Path, tmp_path: Path
 def test_scores_and_tree_are_those_of_the_saved_model(table: Path, tmp_path: Path, type_: Type) -> None:
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", *QUICK, "--json", "--no-refit")
     result = json.loads(typed.out)
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     held_out = prepared(table).held_out
     assert held_out is not None
     score = result["scores"]["survived"]["LCN"]["accuracy"]
@@ -136,7 +137,7 @@ def test_a_small_tree_is_what_a_table_becomes(table: Path, tmp_path: Path, type_
     assert "training ObliqueTreeClassifier on" in typed.err
     assert re.search(r"tree: \d lea(f|ves), at most \d terms? per question; CART", typed.out)
     assert "for the large tree, which may be more accurate:" in typed.out
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     assert model.method == "tree"
     assert model.trees[0].n_leaves <= 4
     assert all(np.count_nonzero(model.trees[0].node_weights(n)) <= 2 for n in range(model.trees[0].n_splits))
@@ -157,7 +158,7 @@ def test_other_methods(method: str, table: Path, tmp_path: Path, type_: Type) ->
     assert typed.code == 0, typed.err
     assert f"  {method.upper()}  " in typed.out
     assert (tmp_path / "m" / "tree.json").exists() == (method == "lln")
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     assert model.method == method
     assert len(model.predict(people())) == 80
 
@@ -166,7 +167,7 @@ def test_an_ensemble_as_it_comes(table: Path, tmp_path: Path, type_: Type) -> No
     """Without options: networks and trees, stacked, which are saved and predict."""
     typed = type_("fit", table, "--target", "survived", "--method", "stacked", "--out", tmp_path / "m", "--quiet")
     assert typed.code == 0, typed.err
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     assert model.estimator.n_estimators_ == 5
     assert len(model.predict(people())) == 80
 
@@ -188,7 +189,7 @@ def test_regression_and_several_values(table: Path, tmp_path: Path, type_: Type)
 
 
 def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
-    model = treelu.load(labels_model)
+    model = load_as_saved(labels_model)
     assert (model.task, model.targets) == ("labels", ("toxic", "acid"))
     assert len(model.trees) == len(model.baselines) == 2
     assert any("left out, RDKit cannot read their SMILES (rows 6)" in note for note in model.notes)
@@ -205,7 +206,7 @@ def test_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
 def test_text_trees_of_molecules_name_substructures(labels_model: Path, type_: Type) -> None:
     text = type_("export", labels_model, "--label", "toxic").out
     assert text == (labels_model / "tree-toxic.txt").read_text()
-    features = treelu.load(labels_model).encoder.smiles_column.fingerprint
+    features = load_as_saved(labels_model).encoder.smiles_column.fingerprint
     named = [name for name in features.get_feature_names_out() if f"{name} " in text]
     assert named
     for name in named:
@@ -216,7 +217,7 @@ def test_text_trees_of_molecules_name_substructures(labels_model: Path, type_: T
 def test_hashed_bits_of_older_models_are_explained(labels_model: Path) -> None:
     fingerprint = MorganFingerprint(n_bits=64).fit(["CCO", "CCN.Cl"])
     column = SmilesColumn("smiles", fingerprint)
-    older = replace(treelu.load(labels_model), encoder=TableEncoder((column,)))
+    older = replace(load_as_saved(labels_model), encoder=TableEncoder((column,)))
     set_bits = sorted(fingerprint.examples_)
     found = substructures(older, " ".join(f"bit_{bit:02d}" for bit in range(64)))
     assert list(found) == [f"bit_{bit:02d}" for bit in set_bits]
@@ -244,7 +245,7 @@ def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_f
     again = json.loads(type_(*words, "--out", tmp_path / "again", "--json").out)
     assert again["scores"] == first["scores"]  # of the same fit on the same rows
     assert (again["n_rows"], again["n_training_rows"], again["n_hold_out_rows"]) == (80, 64, 16)
-    saved = treelu.load(tmp_path / "all")
+    saved = load_as_saved(tmp_path / "all")
     assert (saved.n_rows, saved.n_rows_scored) == (80, 64)
     encoder = TableEncoder.learn(people()[["age", "sex"]], note=lambda text: None)  # of all rows, too
     wanted = type(saved.estimator)(**saved.estimator.get_params(deep=False)).fit(
@@ -261,7 +262,7 @@ def test_the_model_is_fitted_to_all_rows_and_the_scores_are_those_of_the_first_f
 def test_all_rows_of_a_table_with_a_table_to_score_on_are_fitted_once(table: Path, tmp_path: Path, type_: Type) -> None:
     typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", "--valid", table, *QUICK)
     assert "fitting it again" not in typed.err
-    assert treelu.load(tmp_path / "m").n_rows == treelu.load(tmp_path / "m").n_rows_scored == 80
+    assert load_as_saved(tmp_path / "m").n_rows == load_as_saved(tmp_path / "m").n_rows_scored == 80
 
 
 @pytest.mark.parametrize("target", ["toxic,acid", "size", "size,id"])
@@ -272,20 +273,20 @@ def test_labels_values_and_molecules_are_fitted_again(
         "fit", molecules, "--smiles", "smiles", "--target", target, "--bits", 32, "--out", tmp_path / "m", *QUICK
     )
     assert typed.code == 0, typed.err
-    assert treelu.load(tmp_path / "m").n_rows == 39
+    assert load_as_saved(tmp_path / "m").n_rows == 39
 
 
 def test_molecules_with_further_columns(molecules: Path, tmp_path: Path, type_: Type) -> None:
     words = ["--smiles", "smiles", "--features", "id", "--target", "size", "--bits", 32, "--out", tmp_path / "m"]
     assert type_("fit", molecules, *words, *QUICK, "--no-refit").code == 0
-    assert treelu.load(tmp_path / "m").encoder.feature_names[30:] == ("C(CCl)C[CH2]~*", "C(CN)C[CH2]~*", "id")
+    assert load_as_saved(tmp_path / "m").encoder.feature_names[30:] == ("C(CCl)C[CH2]~*", "C(CN)C[CH2]~*", "id")
 
 
 def test_choosing_columns(table: Path, tmp_path: Path, type_: Type) -> None:
     def names(*words: object) -> tuple[str, ...]:
         typed = type_("fit", table, "--target", "survived", "--out", tmp_path / "m", "--force", *QUICK, *words)
         assert typed.code == 0, typed.err
-        model = treelu.load(tmp_path / "m")
+        model = load_as_saved(tmp_path / "m")
         assert isinstance(model, TableModel)
         return tuple(column.name for column in model.encoder.columns)
 
@@ -363,7 +364,7 @@ def test_tuning_searches_what_was_not_given(
     typed = type_(*words, "--drop-connect", 0.25, "--out", tmp_path / "m")
     assert "tuned on 2 folds: depth " in typed.err
     assert "drop rate 0.25 (log-loss 0." in typed.err
-    parameters = treelu.load(tmp_path / "m").estimator.get_params()
+    parameters = load_as_saved(tmp_path / "m").estimator.get_params()
     assert parameters["drop_connect"] == 0.25
     assert parameters["depth"] in (1, 2)
     typed = type_(*words[:-3], "--folds", 60, "--out", tmp_path / "n")
@@ -523,7 +524,7 @@ def test_many_notes_are_kept_short(tmp_path: Path, type_: Type) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     typed = type_("fit", tmp_path / "t.csv", "--target", "survived", "--out", tmp_path / "m", *QUICK)
     assert "  … and 10 more notes; the report lists them all" in typed.err
-    assert len(treelu.load(tmp_path / "m").notes) == 22
+    assert len(load_as_saved(tmp_path / "m").notes) == 22
 
 
 def test_files_of_others_are_neither_removed_nor_overwritten(table: Path, tmp_path: Path, type_: Type) -> None:
@@ -567,7 +568,7 @@ def test_targets_with_like_names_keep_their_own_files(tmp_path: Path, type_: Typ
     words = [word for target in targets for word in ("--target", target)]
     assert type_("fit", tmp_path / "t.csv", *words, "--out", tmp_path / "m", *QUICK, "--quiet", "--no-cart").code == 0
     stems = ["IC50-a", "IC50-a-2", "ic50-a-3"]
-    for stem, target, tree in zip(stems, targets, treelu.load(tmp_path / "m").trees, strict=True):
+    for stem, target, tree in zip(stems, targets, load_as_saved(tmp_path / "m").trees, strict=True):
         assert treelu.ObliqueTree.from_json((tmp_path / "m" / f"tree-{stem}.json").read_text()) == tree
         assert target in (tmp_path / "m" / f"report-{stem}.html").read_text()
     links = (tmp_path / "m" / "report.html").read_text()
@@ -626,7 +627,7 @@ def test_a_threshold_is_kept_with_the_model(tmp_path: Path, type_: Type) -> None
     words = ["fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--threshold", 0.02]
     result = json.loads(type_(*words, "--json").out)
     assert result["scores"]["kind"]["LCN"]["recall"]["value"] is not None
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     fraud = model.estimator.classes_.tolist().index("fraud")
     assert model.positive == fraud
     chances = model.predict_proba(rare())[:, fraud]
@@ -640,7 +641,7 @@ def test_a_threshold_is_kept_with_the_model(tmp_path: Path, type_: Type) -> None
 def test_cart_gets_the_same_weights(tmp_path: Path, type_: Type) -> None:
     rare().to_csv(tmp_path / "t.csv", index=False)
     type_("fit", tmp_path / "t.csv", "--target", "kind", "--out", tmp_path / "m", *QUICK, "--balanced")
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     (named,), fraud = model.baselines, 1
     cart = named["CART"]
     assert model.estimator.classes_.tolist() == ["fine", "fraud"]
@@ -661,7 +662,7 @@ def test_cart_beside_a_small_tree_has_no_more_leaves(leaves: int, tmp_path: Path
     words = ["fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m", "--leaves", leaves, "--no-compare"]
     typed = type_(*words, "--task", "classification")
     assert typed.code == 0, typed.err
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     ((tree,), (named,)) = model.trees, model.baselines
     assert list(named) == ["CART", "small CART", "logistic regression"]
     cart, small = named["CART"], named["small CART"]
@@ -722,6 +723,6 @@ def test_training_on_molecules_is_as_long_as_does_best_on_other_skeletons(tmp_pa
     words = ["fit", tmp_path / "mols.csv", "--smiles", "smiles", "--target", "acts", "--no-cart"]
     typed = type_(*words, "--out", tmp_path / "chosen")
     assert ", chosen on ring skeletons held out (AUC " in typed.err
-    chosen = treelu.load(tmp_path / "chosen").estimator
+    chosen = load_as_saved(tmp_path / "chosen").estimator
     assert chosen.get_params()["epochs"] in {setting["epochs"] for setting in tuning.MOLECULE_SETTINGS}
     assert "chosen on" not in type_(*words, "--epochs", 3, "--out", tmp_path / "given").err

@@ -13,6 +13,7 @@ from treelu.cli import tune as tuning
 from treelu.cli.messages import InputError, Notes
 from treelu.cli.options import ColumnOptions, FitOptions
 from treelu.cli.prepare import TableRows, prepare, split_rows
+from treelu.persistence import load_as_saved
 from treelu.report.scores import REGRESSION, score_models
 from treelu.tables import TableTargets
 
@@ -45,7 +46,7 @@ def test_the_column_of_groups_is_not_a_feature(clinic: Path, tmp_path: Path, typ
     facts = json.loads(typed.out)
     assert facts["n_features"] == 3
     assert facts["n_hold_out_rows"] == 24  # six patients of four visits
-    model = treelu.load(tmp_path / "model")
+    model = load_as_saved(tmp_path / "model")
     assert set(model.encoder.feature_names) == {"a", "b", "c"}
     new = tmp_path / "new.csv"
     visits().drop(columns=["patient", "outcome"]).to_csv(new, index=False)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import treelu
 from tests.cli.conftest import QUICK, Type, people
 from treelu.cli import fit as fitting
 from treelu.cli import interrupt
 from treelu.cli import tune as tuning
 from treelu.cli.pages import add_queries, pages, summarize_model
 from treelu.cli.prepare import TableRows
+from treelu.persistence import load_as_saved
 from treelu.report.queries import OutOfTimeError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")]
@@ -107,7 +107,7 @@ def test_what_ends_the_report_costs_the_report_only(
         "treelu: stopped" if how == "Ctrl-C" else "treelu: ZeroDivisionError: a defect of the report"
     )
     assert ("scores on 16 hold-out rows" in typed.out) == (where != "summarize_model")
-    assert treelu.load(tmp_path / "m").n_rows == 80
+    assert load_as_saved(tmp_path / "m").n_rows == 80
     assert not (tmp_path / "m" / "report.html").exists()
     monkeypatch.undo()
     assert type_("report", tmp_path / "m", table, "--out", tmp_path / "r.html").code == 0
@@ -216,7 +216,7 @@ def test_answers_that_do_not_end_are_left_out_of_the_page(
             pass
 
     monkeypatch.setattr("treelu.report.queries.nearest", endless)
-    loaded, people_ = treelu.load(tmp_path / "m"), people()
+    loaded, people_ = load_as_saved(tmp_path / "m"), people()
     rows = TableRows(loaded.encoder.encode(people_).X, people_["survived"].to_numpy())
     summaries = summarize_model(loaded, rows, title="people")
     add_queries(loaded, rows, summaries, seconds=0.5)

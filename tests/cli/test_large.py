@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import treelu
 from tests.cli.conftest import QUICK, Type
 from treelu.cli import fit as fitting
 from treelu.cli import large
@@ -23,6 +22,7 @@ from treelu.data import blocks
 from treelu.data import store as stores
 from treelu.data.store import RowStore
 from treelu.estimators import _large
+from treelu.persistence import load_as_saved
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +66,7 @@ def test_many_files_are_fitted_as_one_would_be(tmp_path: Path, type_: Type, endi
     options = ("--target", "kind", *QUICK, "--no-cart", "--quiet")
     assert type_("fit", data, *options, "--out", tmp_path / "many").code == 0
     assert type_("fit", tmp_path / "one.csv", *options, "--out", tmp_path / "one").code == 0
-    many, one = (treelu.load(tmp_path / name) for name in ("many", "one"))
+    many, one = (load_as_saved(tmp_path / name) for name in ("many", "one"))
     assert many.encoder == one.encoder
     np.testing.assert_array_equal(many.predict(rows(50, 1)), one.predict(rows(50, 1)))
     apart = type_("predict", tmp_path / "one", tmp_path / "data")
@@ -88,7 +88,7 @@ def test_a_table_larger_than_memory(tmp_path: Path, type_: Type, tiny_memory: No
     told = json.loads(typed.out)
     assert (told["n_training_rows"], told["n_hold_out_rows"]) == (850, 50)
     assert not list((tmp_path / "store").iterdir())
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     new = rows(300, seed=1)
     assert np.mean(model.predict(new) == new.kind) > 0.5
     assert model.trees[0].feature_names == model.encoder.feature_names
@@ -128,7 +128,7 @@ def test_a_rare_class_is_in_the_sample(tmp_path: Path, type_: Type, tiny_memory:
     write_parts(tmp_path / "data", frame, ".csv")
     typed = type_("fit", tmp_path / "data", "--target", "kind", *QUICK, "--out", tmp_path / "m", "--quiet")
     assert typed.code == 0, typed.err
-    assert treelu.load(tmp_path / "m").estimator.classes_.tolist() == ["large", "light", "rare", "small"]
+    assert load_as_saved(tmp_path / "m").estimator.classes_.tolist() == ["large", "light", "rare", "small"]
 
 
 def test_values_and_a_partitioned_data_set(tmp_path: Path, type_: Type, tiny_memory: None) -> None:
@@ -136,7 +136,7 @@ def test_values_and_a_partitioned_data_set(tmp_path: Path, type_: Type, tiny_mem
         write_parts(tmp_path / "data" / f"year={year}", rows(400, int(year)), ".parquet", 2)
     typed = type_("fit", tmp_path / "data", "--target", "size", *QUICK, "--out", tmp_path / "m", "--quiet")
     assert typed.code == 0, typed.err
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     assert model.task == "regression"
     assert "year" in {column.name for column in model.encoder.columns}
     out = type_("predict", tmp_path / "m", tmp_path / "data", "--keep", "year").out.splitlines()
@@ -320,7 +320,7 @@ def test_a_fit_on_a_cluster(tmp_path: Path, type_: Type, tiny_memory: None, meth
     assert "900 rows in 3 files, which the workers read themselves" in typed.err
     told = json.loads(typed.out)
     assert (told["n_training_rows"], told["n_hold_out_rows"]) == (850, 50)
-    model, new = treelu.load(tmp_path / "m"), rows(300, seed=1)
+    model, new = load_as_saved(tmp_path / "m"), rows(300, seed=1)
     assert np.mean(model.predict(new) == new.kind) > 0.5
     if method == "tree":
         assert model.trees[0].n_samples[0] == 850
@@ -362,7 +362,7 @@ def test_a_fit_on_the_processors_of_this_machine(tmp_path: Path) -> None:
     assert "doors ['127.0.0.1'], deaf {True}, rounds True" in done.stderr
     assert done.stderr.count("which the workers read themselves") == 1
     assert "distributed" not in done.stderr
-    model, new = treelu.load(tmp_path / "m"), rows(300, seed=1)
+    model, new = load_as_saved(tmp_path / "m"), rows(300, seed=1)
     assert np.mean(model.predict(new) == new.kind) > 0.5
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import treelu
 from tests.cli.conftest import Type
+from treelu.persistence import load_as_saved
 
 pytestmark = pytest.mark.slow
 
@@ -66,11 +66,11 @@ def test_dates_as_numbers_and_units_from_file_to_prediction(tmp_path: Path, type
     typed = type_(*words, "--out", tmp_path / "m")
     assert "(--numbers start reads them as numbers)" in typed.err
     assert "all in kg" in typed.err
-    model = treelu.load(tmp_path / "m")
+    model = load_as_saved(tmp_path / "m")
     answers = type_("predict", tmp_path / "m", tmp_path / "t.csv").out.splitlines()[1:]
     assert [line.split(",")[0] for line in answers] == model.predict(frame).tolist()
     assert type_(*words, "--numbers", "start", "--text", "mass", "--out", tmp_path / "n").code == 0
-    kinds = {column.name: column.kind for column in treelu.load(tmp_path / "n").encoder.columns}
+    kinds = {column.name: column.kind for column in load_as_saved(tmp_path / "n").encoder.columns}
     assert (kinds["start"], kinds["mass"]) == ("number", "text")
 
 

@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ import treelu
 from tests.cli.conftest import Type, people
 from treelu.cli import main
 from treelu.cli import predict as predicting
+from treelu.persistence import load_as_saved, save
 
 
 def read(text: str) -> pd.DataFrame:
@@ -24,10 +27,45 @@ def test_predictions_are_the_models_own(table: Path, model: Path, type_: Type) -
     typed = type_("predict", model, table)
     assert (typed.code, typed.err) == (0, "")
     result = read(typed.out)
-    loaded = treelu.load(model)
+    loaded = load_as_saved(model)
     assert list(result.columns) == ["prediction", "probability_0", "probability_1"]
     assert np.array_equal(result["prediction"], loaded.predict(people()))
     assert np.array_equal(result[["probability_0", "probability_1"]], loaded.predict_proba(people()))
+
+
+def test_the_loaded_estimator_predicts_the_file_as_the_command(
+    table: Path, model: Path, tmp_path: Path, type_: Type
+) -> None:
+    later = people().head(20)
+    later.loc[0, "sex"] = None  # no training row lacked it
+    later.to_csv(tmp_path / "later.csv", sep=";", index=False)
+    loaded = treelu.load(model)
+    assert loaded.tree_.columns is not None
+    for path, unseen in ((table, False), (tmp_path / "later.csv", True)):
+        wanted, frame = read(type_("predict", model, path).out), treelu.read_table(path).frame
+        with pytest.warns(UserWarning, match="sex") if unseen else nullcontext():
+            found = loaded.predict_proba(frame)
+        assert np.array_equal(wanted[["probability_0", "probability_1"]], found)
+        assert loaded.classes_[found.argmax(axis=1)].tolist() == wanted["prediction"].tolist()
+    loaded.save(tmp_path / "again")
+    assert np.array_equal(treelu.load(tmp_path / "again").predict(people()), loaded.predict(people()))
+
+
+def test_a_loaded_estimator_of_labels_of_molecules(molecules: Path, labels_model: Path) -> None:
+    frame = treelu.read_table(molecules).frame.drop(index=5)  # unreadable
+    frame.loc[0, "id"] = None  # no training row lacked it
+    found = treelu.load(labels_model).predict_proba(frame)
+    wanted = load_as_saved(labels_model).predict_proba(frame)
+    assert np.array_equal(found, wanted)
+
+
+def test_a_threshold_of_the_folder_is_told_when_it_is_loaded(model: Path, tmp_path: Path) -> None:
+    saved = replace(load_as_saved(model), threshold=0.3)
+    save(saved, tmp_path / "m")
+    with pytest.warns(UserWarning, match=r"threshold of 0\.3.*predict_proba") as told:
+        loaded = treelu.load(tmp_path / "m")
+    assert told[0].filename == __file__
+    assert np.array_equal(loaded.predict_proba(people()), saved.predict_proba(people()))
 
 
 @pytest.mark.parametrize("rows", [1, 7, 79, 80])
@@ -152,7 +190,7 @@ def test_mistakes(table: Path, model: Path, tmp_path: Path, type_: Type) -> None
     assert message(model, tmp_path / "none.csv") == (
         f"{tmp_path / 'none.csv'} does not exist; check its name and folder"
     )
-    treelu.load(model).trees[0].save(tmp_path / "tree")
+    load_as_saved(model).trees[0].save(tmp_path / "tree")
     assert message(tmp_path / "tree", table) == (
         f"{tmp_path / 'tree'} holds a ObliqueTree that was saved from Python, without a table; load it there with "
         f"treelu.load({str(tmp_path / 'tree')!r})"

@@ -22,7 +22,7 @@ from experiments.sweep import sweep
 from experiments.tests.tiny import LOG, slow, tiny_dataset, tiny_runs
 from tests.faults.processes import OUTSIDE, command, disturbed, end, seconds, start
 from treelu import LCNClassifier, LCNRegressor
-from treelu.persistence import load, save
+from treelu.persistence import load_as_saved, save
 from treelu.persistence.files import MANIFEST, own_files
 from treelu.tree import ObliqueTree
 
@@ -38,7 +38,7 @@ def stump(value: float, width: int = 2000) -> ObliqueTree:
 
 def check_folder(folder: Path, *, clean: bool = False) -> Any:
     """The one whole model of a folder; the files beside it are its own. `clean`: and nothing else is there."""
-    model = load(folder)
+    model = load_as_saved(folder)
     tree = folder / "tree.json"
     if tree.exists():
         assert ObliqueTree.from_json(tree.read_text()) == model.trees[0], "the tree of another model"
@@ -243,7 +243,7 @@ def threaded(rng: random.Random, folder: Path) -> None:
         thread.join()
     assert not faults, faults[0]
     for number in range(2):
-        assert np.array_equal(load(folder / f"m{number}").predict_proba(X), wanted)
+        assert np.array_equal(load_as_saved(folder / f"m{number}").predict_proba(X), wanted)
 
 
 def some_rows(seed: int, n_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.persistence.models import outputs
-from treelu.persistence import FORMAT_VERSION, ModelFileError, dumps, load
+from treelu.persistence import FORMAT_VERSION, ModelFileError, dumps, load_as_saved
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MODELS = sorted(path.parent for path in GOLDEN.glob("version-*/*/model.json"))
@@ -17,7 +17,7 @@ MODELS = sorted(path.parent for path in GOLDEN.glob("version-*/*/model.json"))
 @pytest.mark.parametrize("folder", MODELS, ids=lambda folder: f"{folder.parent.name}/{folder.name}")
 def test_old_models_load_and_predict_as_they_did(folder: Path) -> None:
     expected = json.loads((folder.parent / "expected.json").read_text())[folder.name]
-    found = outputs(load(folder))
+    found = outputs(load_as_saved(folder))
     assert len(found) == len(expected)
     for result, wanted in zip(found, expected, strict=True):
         if result.dtype.kind == "f":  # other machines add up in other orders
@@ -37,7 +37,7 @@ def test_a_baseline_says_where_it_lives_outside_a_clone(
     monkeypatch.setitem(sys.modules, absent, None)
     folder = next(path for path in MODELS if json.loads((path / "model.json").read_text())["model"]["kind"] == kind)
     with pytest.raises(ModelFileError, match=rf"is a {kind}, a baseline .* experiments/baselines: .* clone"):
-        load(folder)
+        load_as_saved(folder)
     namesake = type(kind, (), {})()
     with pytest.raises(TypeError, match=f"cannot save a {kind}"):
         dumps(namesake)

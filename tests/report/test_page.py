@@ -12,10 +12,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 
-import treelu
 from tests.report.browser import NoChromiumError, open_report, start_chromium
 from tests.report.trees import HOSTILE, complete_tree, rows_for
 from treelu.cli import main
+from treelu.persistence import load_as_saved
 from treelu.report import fit_cart, fit_yardsticks, render, summarize
 from treelu.tree import ObliqueTree
 
@@ -560,7 +560,7 @@ def test_a_pasted_row_gets_the_answer_of_the_model(browser, messy):
     """The page's encoding, question by question, against `treelu predict` on the same rows."""
     page = _open(browser, messy / "m" / "report.html")
     frame = messy_table()
-    model = treelu.load(messy / "m")
+    model = load_as_saved(messy / "m")
     rows = pd.read_csv(messy / "people.csv", sep=";", dtype=str, keep_default_na=False)
     lines = rows.to_csv(index=False, sep=";").splitlines()
     texts = [f"{lines[0]}\n{line}" for line in lines[1:81]]

@@ -12,7 +12,7 @@ import pytest
 from experiments.baselines import HHCARTClassifier
 from tests.cli.conftest import Type, type_  # noqa: F401
 from treelu import LCNClassifier
-from treelu.persistence import load, save
+from treelu.persistence import load_as_saved, save
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder, TableError
 from treelu.tree import ObliqueTree
@@ -82,7 +82,7 @@ def test_on_the_command_line(model: TableModel, tmp_path: Path, type_: Type) -> 
     assert outputs[0].out == outputs[1].out
     assert (
         pd.read_csv(io.StringIO(outputs[0].out))["prediction"].tolist()
-        == load(tmp_path / "model").predict(frame).tolist()
+        == load_as_saved(tmp_path / "model").predict(frame).tolist()
     )
     refused = type_("predict", tmp_path / "model", tmp_path / "none.csv")
     assert refused.code != 0

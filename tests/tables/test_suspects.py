@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import treelu
 from tests.cli.conftest import Type, type_  # noqa: F401
+from treelu.persistence import load_as_saved
 from treelu.tables import TableEncoder, TableError, iterate_table, read_table
 from treelu.tables.missing import mark_missing
 from treelu.tables.suspects import missing_codes, total_row
@@ -111,7 +111,7 @@ def test_the_command_line_keeps_a_code_to_its_columns(tmp_path: Path, type_: Typ
     frame.loc[3, "b, c"] = -999
     frame.to_csv(tmp_path / "t.csv", index=False)
     type_("fit", tmp_path / "t.csv", "--target", "y", "--no-cart", "--missing", "-999,a=-1", "--out", tmp_path / "m")
-    columns = treelu.load(tmp_path / "m").encoder.columns
+    columns = load_as_saved(tmp_path / "m").encoder.columns
     assert [column.strays for column in columns] == [("-1",), ("-999",), ()]
 
 

@@ -20,7 +20,7 @@ from treelu.export.onnx_program import program_to_onnx
 from treelu.export.program import Program, estimator_program, tree_program
 from treelu.export.python import to_python
 from treelu.export.sql import to_sql
-from treelu.persistence import load
+from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.report import render, summarize
 from treelu.report.summary import RowsAre
@@ -40,7 +40,7 @@ def export_tree(options: ExportOptions) -> None:
     if options.self_test and form != "sql":
         own = "has its self-test inside" if form in ("c", "js", "python") else "has none"
         raise InputError(f"--self-test is for --format sql; --format {form} {own}")
-    write_output(options.out, _exported(load(folder), folder.resolve().name, options))
+    write_output(options.out, _exported(load_as_saved(folder), folder.resolve().name, options))
 
 
 def _exported(model: Any, name: str, options: ExportOptions) -> str | bytes:

@@ -16,7 +16,7 @@ from treelu.cli.messages import InputError
 from treelu.cli.options import AskOptions
 from treelu.cli.prepare import TableRows
 from treelu.data.blocks import stacked_rows
-from treelu.persistence import load
+from treelu.persistence import load_as_saved
 from treelu.persistence.table_model import TableModel
 from treelu.tree import ObliqueTree
 from treelu.tree.names import plain, shown_name
@@ -26,7 +26,7 @@ from treelu.tree.queries.words import number
 
 def load_table_model(folder: Path) -> TableModel:
     """A model that `treelu fit` saved."""
-    model = load(folder)
+    model = load_as_saved(folder)
     if not isinstance(model, TableModel):
         raise InputError(
             f"{folder} holds a {type(model).__name__} that was saved from Python, without a table; "

@@ -20,7 +20,7 @@ model after ``partial_fit``: the rows it keeps (``stream_``), with which it cont
 attribute to save none.
 """
 
-from treelu.persistence.files import FORMAT_VERSION, dumps, load, loads, save
+from treelu.persistence.files import FORMAT_VERSION, dumps, load, load_as_saved, loads, save
 from treelu.persistence.values import ModelFileError
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "dumps", "load", "loads", "save"]
+__all__ = ["FORMAT_VERSION", "ModelFileError", "dumps", "load", "load_as_saved", "loads", "save"]

@@ -154,7 +154,39 @@ def check_beside(folder: Path, names: list[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what `save` wrote; it predicts bit for bit the same.
+    """Read a fitted estimator or a tree from a folder; it predicts bit for bit the same.
+
+    Of a folder that `treelu fit` wrote it is the estimator with the encoding of the table's columns, which predicts
+    data frames as `treelu predict` does. A threshold of the folder's own is not part of it, which a UserWarning says.
+
+    Parameters
+    ----------
+    path : path of a folder
+
+    Returns
+    -------
+    The estimator or ObliqueTree.
+
+    Raises
+    ------
+    ModelFileError
+        Where the folder holds no model, or one that is truncated, altered or from a later version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from treelu.tree import ObliqueTree
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(save(tree, folder)) == tree
+    True
+    """
+    model = load_as_saved(path)
+    return model.as_estimator(stacklevel=3) if type(model).__name__ == "TableModel" else model
+
+
+def load_as_saved(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote as what it was: of a folder of `treelu fit` the TableModel with the facts of its report.
 
     Parameters
     ----------
@@ -167,7 +199,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        Where the folder holds no model, or one that is truncated, altered or from a later version.
+        As :func:`load`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from treelu.tree import ObliqueTree
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_as_saved(save(tree, folder)) == tree
+    True
     """
     folder = Path(path)
     try:
