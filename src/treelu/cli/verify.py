@@ -20,6 +20,7 @@ from treelu.cli.options import VerifyOptions
 from treelu.cli.predict import check_file
 from treelu.persistence.folder import write_atomically
 from treelu.tables import read_table
+from treelu.tables.columns import Column, NumberColumn
 from treelu.tables.dates import DAYS
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits
@@ -45,7 +46,7 @@ def verify_model(options: VerifyOptions) -> bool:
         for one in checked:
             tell("\n".join(one.lines()))
     if options.out is not None:
-        said = _write_rows(checked, options.out)
+        said = _write_rows(checked, options.out, queried.model.encoder.columns)
         if not options.as_json:
             tell(said)
     return all(one.verdict for one in checked)
@@ -272,14 +273,14 @@ def _beyond(value: Callable[[np.ndarray], np.ndarray], limit: float, sign: int) 
     return lambda first, second: sign * (value(first) - limit) > 0
 
 
-def _write_rows(checked: Sequence[Checked], out: Path) -> str:
-    """The rows that refute, as a CSV file; what was written, in words."""
+def _write_rows(checked: Sequence[Checked], out: Path, columns: Sequence[Column]) -> str:
+    """The rows that refute, as a CSV file; what was written, in words. With decimal commas, semicolons part columns."""
     import pandas as pd
 
     rows = [row for one in checked for row in one.rows]
     if not rows:
         return f"no row refutes; {out} was not written"
-    commas = any("," in cell for row in rows for cell in row.values())
+    commas = any(isinstance(column, NumberColumn) and column.style.decimal == "," for column in columns)
     text = pd.DataFrame(rows).to_csv(index=False, sep=";" if commas else ",", lineterminator="\n")
     write_atomically(out, text.encode())
     return f"{out}: {count(len(rows), 'row')}"
