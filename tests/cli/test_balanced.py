@@ -62,10 +62,23 @@ def test_probabilities_are_frequencies_and_the_rare_class_is_found(
 def test_leaves_have_the_frequency_of_their_rows_and_decide_as_with_class_weights(
     table: Path, tmp_path: Path, type_: Type
 ) -> None:
-    model = fitted(type_, table, tmp_path / "m", "--leaves", 8, "--balanced", "--no-refit", "--hold-out", 0)
+    model = fitted(
+        type_,
+        table,
+        tmp_path / "m",
+        "--leaves",
+        8,
+        "--leaf-kind",
+        "constant",
+        "--balanced",
+        "--no-refit",
+        "--hold-out",
+        0,
+    )
     frame = loans()
     X = frame[list("abcd")]
-    weighted = ObliqueTreeClassifier(max_leaf_nodes=8, class_weight="balanced", random_state=0).fit(X, frame.default)
+    weighted = ObliqueTreeClassifier(max_leaf_nodes=8, leaves="constant", class_weight="balanced", random_state=0)
+    weighted.fit(X, frame.default)
     assert np.array_equal(model.predict(frame), weighted.predict(X))
     odds = [values[:, 1] / values[:, 0] for values in (weighted.predict_proba(X), model.predict_proba(frame))]
     low, high = class_weights(frame.default.to_numpy())

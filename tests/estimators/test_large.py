@@ -248,7 +248,7 @@ def test_pieces_with_gaps(n_rows: int) -> None:
     X, y = table(n_rows)
     X[:300, 3] = np.nan
     with pytest.raises(ValueError, match=r"X must not miss values: fill them .* or give missing='indicator'"):
-        LCNRegressor(**SETTING).fit(pieces(X, y))
+        LCNRegressor(**SETTING, missing="error").fit(pieces(X, y))
     model = LCNRegressor(**SETTING, missing="indicator").fit(pieces(X, y))
     if n_rows > 300:
         assert model.score(X, y) > 0.3
@@ -359,7 +359,7 @@ def test_a_small_tree_of_pieces_with_gaps(n_rows: int, monkeypatch: pytest.Monke
     X, y = table(n_rows)
     X[::5, 3] = np.nan
     with pytest.raises(ValueError, match=r"X must not miss values: fill them .* or give missing='indicator'"):
-        ObliqueTreeRegressor(**SMALL).fit(pieces(X, y))
+        ObliqueTreeRegressor(**SMALL, missing="error").fit(pieces(X, y))
     model = ObliqueTreeRegressor(**SMALL, missing="indicator").fit(pieces(X, y))
     if n_rows <= 300:
         whole = ObliqueTreeRegressor(**SMALL, missing="indicator").fit(X, y)

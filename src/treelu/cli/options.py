@@ -26,6 +26,7 @@ Format = Literal["text", "dot", "json", "onnx", "sql", "c", "js", "python", "htm
 Dialect = Literal["plain", "sqlite", "duckdb", "postgresql"]
 Norm = Literal["l1", "l2", "linf"]
 Leaves = Literal["visited", "all"]
+LeafKind = Literal["auto", "constant", "linear"]
 
 
 class MoleculeBlock(StrEnum):
@@ -194,6 +195,7 @@ class ModelOptions:
 
     leaves: int | None = option("Maximum number of leaves of a small tree; 16 by default.", min=2)
     terms: int | None = option("Maximum number of features in a split of a small tree.", min=1)
+    leaf_kind: LeafKind | None = option("Leaves of a small tree with one value or a formula each; auto compares both.")
     depth: int | None = option("Depth of the tree, which has up to 2^depth leaves.", min=1)
     drop_connect: float | None = option("Share of the weights dropped in each training step.", min=0.0, max=0.99)
     epochs: int | None = option("Passes over the training rows.", min=1)
@@ -222,6 +224,7 @@ class ModelOptions:
         given: dict[str, Any] = {
             "max_leaf_nodes": self.leaves,
             "max_terms": self.terms,
+            "leaves": self.leaf_kind,
             "depth": self.depth,
             "drop_connect": self.drop_connect,
             "epochs": self.epochs,

@@ -36,7 +36,7 @@ ENSEMBLES = ("elcn", "stacked")
 # Options that set a parameter of another name.
 OPTIONS = {
     "n_estimators": "--members", "training": "--batch-size", "class_weight": "--balanced",
-    "max_leaf_nodes": "--leaves", "max_terms": "--terms",
+    "max_leaf_nodes": "--leaves", "max_terms": "--terms", "leaves": "--leaf-kind",
 }  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def choose_estimator(options: FitOptions, table: Prepared) -> Any:
 
 def default_method(options: FitOptions, task: Task) -> str:
     """The small tree, unless the target or the options given are for networks."""
-    for_networks = options.model.parameters().keys() - {"max_leaf_nodes", "max_terms", "class_weight"}
+    for_networks = options.model.parameters().keys() - {"max_leaf_nodes", "max_terms", "leaves", "class_weight"}
     is_large = task == "labels" or options.columns.smiles or options.model.tune or for_networks
     return "lcn" if is_large else "tree"
 

@@ -151,9 +151,16 @@ def _of_dense(X: np.ndarray, missing: MissingValues | None) -> tuple[np.ndarray,
 
 
 def _of_sparse(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    low, high = (np.asarray(end.toarray(), dtype=np.float64).ravel() for end in (X.min(axis=0), X.max(axis=0)))
-    integers = np.ones(X.shape[1], dtype=bool)
-    integers[X.indices[X.data != np.rint(X.data)]] = False
+    """The same of a CSR matrix, a block of rows at a time: its least values would be looked for in a copy of it."""
+    n_rows, n_features = X.shape
+    low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+    integers = np.ones(n_features, dtype=bool)
+    step = max(1, max(_BLOCK, n_features) * n_rows // max(X.nnz, 1))
+    for start in range(0, n_rows, step):
+        block = X[start : start + step]
+        low = np.minimum(low, block.min(axis=0).toarray().ravel())
+        high = np.maximum(high, block.max(axis=0).toarray().ravel())
+        integers[block.indices[block.data != np.rint(block.data)]] = False
     return low, high, integers
 
 
@@ -179,7 +186,14 @@ def _one_hot_groups(X: Any, binary: list[int]) -> tuple[tuple[int, ...], ...]:
             first += 1
         if total == n_rows:
             group = binary[first : k + 1]
-            if len(group) > 1 and bool((np.asarray(X[:, group].sum(axis=1)).ravel() == 1).all()):
+            if len(group) > 1 and _exactly_one(X, group):
                 groups.append(tuple(group))
             count[:], total, first = 0, 0, k + 1
     return tuple(groups)
+
+
+def _exactly_one(X: Any, group: list[int]) -> bool:
+    """Whether each row has exactly one 1 in a group of columns, a block of rows at a time."""
+    step = max(1, _BLOCK // 8)
+    blocks = (X[start : start + step][:, group] for start in range(0, X.shape[0], step))
+    return all(bool((np.asarray(block.sum(axis=1)).ravel() == 1).all()) for block in blocks)
