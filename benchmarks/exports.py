@@ -4,8 +4,8 @@
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
 categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and
-into docs/guides/deploying.md. With --frame it counts the rows of a mixed data frame whose exported label is the one that
-the fitted small tree predicts, and saves nothing.
+into docs/guides/deploying.md. With --frame it counts the rows of a mixed data frame whose exported label is the one
+that the fitted small tree predicts, and saves nothing.
 """
 
 from __future__ import annotations
@@ -157,9 +157,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--only", default="", help="formats whose name begins so")
     parser.add_argument("--no-save", action="store_true")
-    parser.add_argument(
-        "--frame", action="store_true", help="compare the tree of a fitted data frame alone"
-    )
+    parser.add_argument("--frame", action="store_true", help="compare the tree of a fitted data frame alone")
     options = parser.parse_args()
     if options.frame:
         print(json.dumps(same_labels(options.rows, options.only), indent=1))
