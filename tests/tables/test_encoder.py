@@ -1,6 +1,7 @@
 """Columns as features: what is learned, what is said aloud, and that new tables are encoded alike."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -114,6 +115,21 @@ def test_texts_among_numbers_count_as_missing_in_training_and_are_errors_elsewhe
     assert notes == ["column 'x': abc among numbers count as missing"]
     with pytest.raises(TableError, match="column 'x', row 1: infinity; leave it empty"):
         encoder.encode(pd.DataFrame({"x": [np.inf]}))
+
+
+@pytest.mark.parametrize(
+    ("learnt", "given", "mark"), [("1,5", "2.25", "."), ("1.5", "2,25", ","), ("1,5 €", "3.25 €", ".")]
+)
+def test_a_number_with_the_other_decimal_mark_is_told_the_option(learnt: str, given: str, mark: str) -> None:
+    encoder, _ = learn(pd.DataFrame({"x": [learnt, learnt.replace("1", "2")] * 6}))
+    decimal = "," if mark == "." else "."
+    with pytest.raises(
+        TableError, match=re.escape(f"'{given}' is not a number with '{decimal}' before decimals")
+    ) as told:
+        encoder.encode(pd.DataFrame({"x": [given]}))
+    assert f"give --decimal {mark} if that is the decimal mark of this table" in str(told.value)
+    X, _ = encode(encoder.with_decimal(mark), pd.DataFrame({"x": [given]}))
+    assert X[0, 0] == float(re.sub("[^0-9]", "", given)) / 100
 
 
 def test_truth_values_are_numbers() -> None:

@@ -99,7 +99,17 @@ class NumberColumn:
         values, strays = to_numbers(column, self.style)
         unknown = [text for text in strays if text not in self.strays]
         if unknown and not lenient:
-            raise _unreadable(self.name, column, unknown[0], first_row, "a number")
+            mark = "," if self.style.decimal == "." else "."
+            other = NumberFormat(mark, "", self.style.marks).parse(unknown[0]) is not None
+            remedy = f"give --decimal {mark} if that is the decimal mark of this table" if other else ""
+            raise _unreadable(
+                self.name,
+                column,
+                unknown[0],
+                first_row,
+                "a number" + (f" with {self.style.decimal!r} before decimals, as in training" if other else ""),
+                remedy,
+            )
         _note_strays(self.name, unknown, "numbers", note)
         bare = self._without_unit(column)
         if bare is not None:
@@ -457,11 +467,10 @@ def _read_range(name: str, data: dict[str, Any]) -> Range | None:
     return float(low), float(high)
 
 
-def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str) -> TableError:
+def _unreadable(name: str, column: pd.Series, text: str, first_row: int, wanted: str, remedy: str = "") -> TableError:
     row = first_row + int(np.flatnonzero(column.astype(str).str.strip() == text)[0])
-    return TableError(
-        f"column {name!r}, row {row + 1}: {text!r} is not {wanted}; correct it, or leave it empty if it is missing"
-    )
+    remedy = remedy or "correct it, or leave it empty if it is missing"
+    return TableError(f"column {name!r}, row {row + 1}: {text!r} is not {wanted}; {remedy}")
 
 
 def _listed(texts: list[str]) -> str:
