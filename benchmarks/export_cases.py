@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from treelu import ObliqueTreeClassifier
 from treelu.cli.programs import column_recipes
 from treelu.export.program import Part, Program, output_names, tree_program
 from treelu.tables.encoder import TableEncoder
@@ -109,6 +110,19 @@ def table_case(rng: np.random.Generator, n_rows: int) -> Case:
     program = Program(columns, features, (Part((tree,), output_names(tree)),))
     cells = frame.astype(object).where(frame.notna(), None)
     return Case(program, cells[[column.name for column in columns]].to_numpy().tolist(), X)
+
+
+def frame_case(rng: np.random.Generator, n_rows: int) -> tuple[Any, pd.DataFrame, Case]:
+    """A small tree fitted to a data frame of numbers, texts and dates; rows of such a frame; and both as a case."""
+    training = table(rng, 400, known=True)
+    y = (training["height"].fillna(0) + 10 * (training["size"] == "s") + rng.normal(0, 3, 400) > 4).to_numpy()
+    model = ObliqueTreeClassifier(max_leaf_nodes=4, teacher=None, missing="indicator", random_state=0)
+    model.fit(training, np.where(y, "yes", "no"))
+    frame = table(rng, n_rows, known=False)
+    program = tree_program(model.tree_)
+    cells = frame.astype(object).where(frame.notna(), None)
+    rows = cells[[column.name for column in program.columns]].to_numpy().tolist()
+    return model, frame, Case(program, rows, model.encoder_.features(frame, unseen_missing=True))
 
 
 def _onto_boundaries(

@@ -1,10 +1,11 @@
 """Exports in their engines: do all rows reach the tree's leaf, how large are they, how long does a row take.
 
-    python -m benchmarks.exports [--rows 100000] [--only NAME] [--no-save]
+    python -m benchmarks.exports [--rows 100000] [--only NAME] [--no-save] [--frame]
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
 categories and dates. In both, half of the rows lie on boundaries. Results go to benchmarks/results/exports.json and
-into docs/guides/deploying.md.
+into docs/guides/deploying.md. With --frame it counts the rows of a mixed data frame whose exported label is the one
+that the fitted small tree predicts, and saves nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import engines
-from benchmarks.export_cases import Case, number_case, table_case
+from benchmarks.export_cases import Case, frame_case, number_case, table_case
 from benchmarks.machine import facts
 from docs.numbers import fill
 from treelu.export.onnx import rows_in_doubt
@@ -74,6 +75,18 @@ def measure(case: Case, run: Callable[[Any, Any], engines.Run], *, single: bool)
     if single:
         doubt = rows_in_doubt(tree, case.X)
         found |= {"in_doubt": int(doubt.sum()), "unexplained": int((other & ~doubt).sum())}
+    return found
+
+
+def same_labels(n_rows: int, only: str) -> dict[str, int]:
+    """Rows of a data frame, of `n_rows`, whose exported label is the one that the fitted estimator predicts."""
+    model, frame, case = frame_case(np.random.default_rng(0), n_rows)
+    wanted = model.predict(frame)
+    found: dict[str, int] = {}
+    for name, run in runners(None).items():
+        if name.startswith(only) and not name.endswith("-float"):
+            answers = run(case.program, case.rows).answers
+            found[name] = int(np.sum(np.array([row[0] for row in answers]) == wanted))
     return found
 
 
@@ -144,7 +157,11 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--only", default="", help="formats whose name begins so")
     parser.add_argument("--no-save", action="store_true")
+    parser.add_argument("--frame", action="store_true", help="compare the tree of a fitted data frame alone")
     options = parser.parse_args()
+    if options.frame:
+        print(json.dumps(same_labels(options.rows, options.only), indent=1))
+        return
     results = run_all(options.rows, options.only)
     print(table(results))
     if not options.no_save:

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import treelu
 from treelu import (
@@ -415,3 +418,27 @@ def test_a_file_read_from_python_is_fitted_as_on_the_command_line(tmp_path: Path
     assert len(whole.feature_importances_) == len(encoder.columns)
     with pytest.warns(UserWarning, match="threshold of 0.3"):
         TableModel(encoder, of_table, "classification", ("answer",), threshold=0.3).as_estimator()
+
+
+def test_output_of_transformers_as_polars_changes_nothing() -> None:
+    frame = table()
+    y, model = targets(frame, TREES[0]), clone(TREES[0])
+    wanted = clone(model).fit(frame, y)
+    with sklearn.config_context(transform_output="polars"):
+        found = model.fit(polars(frame), y)
+        np.testing.assert_array_equal(answers(found, polars(frame)), answers(wanted, frame))
+        numbers = polars(frame).select("age", "income")
+        steps = make_pipeline(StandardScaler(), clone(model)).fit(numbers.fill_null(0.0), y)
+        assert steps[-1].feature_names_in_.tolist() == ["age", "income"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_names_survive_the_table_vectorizer_of_skrub() -> None:
+    skrub = pytest.importorskip("skrub")
+    frame = table().drop(columns=["took", "born"])
+    steps = make_pipeline(skrub.TableVectorizer(), clone(TREES[0])).fit(frame, targets(frame, TREES[0]))
+    names = steps[:-1].get_feature_names_out().tolist()
+    assert steps[-1].feature_names_in_.tolist() == names
+    assert "colour_red" in names
+    assert "income" in names
+    assert set(steps[-1].tree_.feature_names) >= set(names)

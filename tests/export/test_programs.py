@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks import engines
 from benchmarks.engines import Answers, Run
-from benchmarks.export_cases import Case, number_case, table, table_case
+from benchmarks.export_cases import Case, frame_case, number_case, table, table_case
 from tests.tree.trees import KINDS, random_tree
 from treelu import ALCNRegressor, ELCNClassifier, ELCNRegressor, LCNClassifier, LCNRegressor, StackedRegressor
 from treelu.cli.programs import encoded_program, table_program
@@ -85,6 +85,17 @@ def test_columns_of_a_table_are_encoded_as_in_training(engine: Runner) -> None:
     assert {column.kind for column in case.program.columns} == {"number", "text", "date"}
     assert len(set(case.leaves[:, 0].tolist())) > 10
     check(case, engine(case.program, case.rows), exact=True)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_of_a_fitted_frame_get_the_label_of_predict(engine: Runner) -> None:
+    model, frame, case = frame_case(np.random.default_rng(0), 5000)
+    answers, wanted = engine(case.program, case.rows).answers, model.predict(frame)
+    assert set(wanted.tolist()) == {"no", "yes"}
+    assert {column.kind for column in case.program.columns} >= {"number", "text"}
+    assert [row[0] for row in answers] == wanted.tolist()
+    np.testing.assert_allclose(numbers(case.program, answers), model.predict_proba(frame), rtol=1e-12, atol=1e-14)
 
 
 def _combinations() -> dict[str, Program]:
