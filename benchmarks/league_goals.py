@@ -182,8 +182,8 @@ def ensemble_goals() -> Iterator[Goal]:
 
 def answer_block() -> str:
     """The results in words, and what they rest on."""
-    run = {name for found in results().values() for name in found["tables"]}
-    folds = [len(cell["seconds"]) for found in results().values() for cell in found["tables"].values()]
+    tables = [item for found in results().values() for item in found["tables"].items() if item[0] in shapes()]
+    run, folds = {name for name, _ in tables}, [len(cell["seconds"]) for _, cell in tables]
     most = max((shapes()[name].rows for name in run), default=0)
     sentences = [
         f"- **Run so far**: {len(run)} of {ALL} tables, of up to {most:,} rows; {np.median(folds or [0]):.0f} of five "
