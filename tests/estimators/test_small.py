@@ -179,7 +179,9 @@ def test_kinds_of_rows(kind: Any, tmp_path: Any) -> None:
     assert (model.tree_.predict(X) == wanted).all()
     thin = clone(model).fit(sparse.csr_array(X), y)
     assert sparse.issparse(thin.tree_.weights)
-    assert (thin.predict(sparse.csr_array(X)) == wanted).mean() > 0.9
+    found = thin.predict(sparse.csr_array(X))
+    same = found == wanted if kind is ObliqueTreeClassifier else np.isclose(found, wanted, rtol=1e-9)
+    assert same.mean() > 0.9
     model.save(tmp_path / "model")
     for copy in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
         assert (copy.predict(X) == wanted).all()
@@ -207,7 +209,7 @@ def test_missing_values_are_an_indicator(tmp_path: Any) -> None:
     X, y = two_classes(200)
     X[::3, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
-        ObliqueTreeClassifier(**QUICK).fit(X, y)
+        ObliqueTreeClassifier(**QUICK, missing="error").fit(X, y)
     model = ObliqueTreeClassifier(**QUICK, missing="indicator").fit(X, y)
     assert model.tree_.feature_names == ("x0", "x1", "x2", "x3", "x0 is missing")
     model.save(tmp_path / "model")
@@ -336,7 +338,7 @@ def test_monotonic_trees_rise_and_fall_as_asked(kind: Any, max_terms: int | None
             for feature, sign in ((0, 1), (1, -1)):
                 steps = np.repeat(base, 9, axis=0)
                 steps[:, feature] = np.tile(np.linspace(-1.2, 1.2, 9), len(base))
-                outputs = tree.decision_function(steps)[:, -1].reshape(-1, 9)
+                outputs = tree.decision_function(steps).reshape(len(steps), -1)[:, -1].reshape(-1, 9)
                 broken[-1] += int((sign * np.diff(outputs, axis=1) < -1e-12).sum())
     assert broken[0] == 0
     assert broken[1] > 0 or max_terms == 1
