@@ -86,7 +86,8 @@ static inline void *take(Call *call, size_t bytes) {
 /* Those of exact.c, in double, whose arithmetic is the same on every processor */
 #define EXACT_KERNELS(kernel) \
     kernel(tree_leaves, "rows:r[n,d] starts:i[a] features:i[e] weights:r[e] biases:r[s] children:i[s,2] leaf:I[n]") \
-    kernel(leaf_outputs, "rows:r[n,d] leaf:i[n] starts:i[a] features:i[e] weights:r[e] values:r[l,k] out:R[n,k]")
+    kernel(leaf_outputs, "rows:r[n,d] leaf:i[n] starts:i[a] features:i[e] weights:r[e] values:r[l,k] out:R[n,k]") \
+    kernel(best_short_tree, "bins:j[d,n] n_bins:i[d] order:i[d,n] rows:r[n,c] errors:x squares:x min_samples_leaf:n depth:n found:I[6]")
 
 #define NUMBERED(name, signature) number_of_##name,
 enum { KERNELS(NUMBERED) N_KERNELS, BEFORE_EXACT = N_KERNELS - 1, EXACT_KERNELS(NUMBERED) N_ALL };
