@@ -49,7 +49,7 @@ def fit_ablation(run: Run, task: str, parts: Parts) -> Result:
     for epoch in range(1, _EPOCHS + 1):
         rate = _LEARNING_RATE * learning_rate_factor("step", epoch, _EPOCHS)
         annealing = epoch / _EPOCHS if annealed else 1.0
-        loss = run_epoch(network, stepper, stream, -(-len(sample) // _BATCH), annealing, rate, rng)
+        loss = run_epoch(stepper, stream, -(-len(sample) // _BATCH), annealing, rate, rng)
         now = {part: score(task, parts[part][1], evaluate(network, table)) for part, table in tables.items()}
         curve.append({**now, "loss": round(loss, 6)})
     best = int(np.argmax([point["valid"] for point in curve]))

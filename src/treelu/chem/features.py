@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,8 @@ from treelu.chem._molecules import (
 from treelu.chem.fingerprints import Environment, smallest_holders
 
 
-class MolecularColumn(NamedTuple):
+@dataclass(frozen=True)
+class MolecularColumn:
     """A column of :class:`MolecularFeatures`."""
 
     block: str
@@ -210,11 +212,9 @@ class MolecularFeatures(SmilesTransformer):
         """Parameters and columns as plain JSON types; the inverse of :meth:`from_dict`."""
         check_is_fitted(self, "columns_")
         molecules = sorted({column.smiles for column in self.columns_ if column.smiles is not None})
-        number = {smiles: index for index, smiles in enumerate(molecules)}
-        rows = [
-            [*column._replace(smiles=None if column.smiles is None else number[column.smiles])]  # type: ignore[arg-type]
-            for column in self.columns_
-        ]
+        number: dict[str | None, int | None] = {smiles: index for index, smiles in enumerate(molecules)}
+        number[None] = None
+        rows = [[*(vars(column) | {"smiles": number[column.smiles]}).values()] for column in self.columns_]
         return {
             "parameters": self.get_params() | {"blocks": list(self.blocks)},
             "n_rows": len(self.refused_) + len(self.kept_) if self.invalid == "drop" else len(self.kept_),
@@ -239,7 +239,7 @@ class MolecularFeatures(SmilesTransformer):
         molecules = data["molecules"]
         columns = [MolecularColumn(*row) for row in data["columns"]]
         features.columns_ = tuple(
-            column if column.smiles is None else column._replace(smiles=molecules[column.smiles]) for column in columns
+            column if column.smiles is None else replace(column, smiles=molecules[column.smiles]) for column in columns
         )
         for column in features.columns_:
             _check_column(column, features.blocks)
@@ -355,7 +355,7 @@ def _distinct(columns: list[MolecularColumn]) -> list[MolecularColumn]:
     result = []
     for column in columns:
         again = seen[column.name] = seen.get(column.name, 0) + 1
-        result.append(column if again == 1 else column._replace(name=f"{column.name} ({again})"))
+        result.append(column if again == 1 else replace(column, name=f"{column.name} ({again})"))
     return result
 
 
@@ -372,8 +372,11 @@ def _all_columns(name: str, block: Block, found: _Read, smiles: list[str | None]
         if holder is not None:
             smallest = str(smiles[entries.rows[first[holder]]]) if block.drawn else None
             values = entries.values[entries.keys == key]
-            column = column._replace(
-                n_molecules=int(n_molecules[holder]), smiles=smallest, fill=_median(values, n_read - len(values))
+            column = replace(
+                column,
+                n_molecules=int(n_molecules[holder]),
+                smiles=smallest,
+                fill=_median(values, n_read - len(values)),
             )
         columns.append(column)
     return columns
@@ -405,10 +408,10 @@ def _block_matrix(
 
 def _check_column(column: MolecularColumn, blocks: Sequence[str]) -> None:
     """Raise unless a column that was read from a file could be one of ours."""
-    block, key, name, n_molecules, smiles, atom, radius, fill = column
+    block, key, name, n_molecules, smiles, atom, radius, fill = astuple(column)
     whole = all(isinstance(value, int) for value in (key, n_molecules, atom, radius))
     if block not in blocks or not whole or not isinstance(name, str) or not isinstance(fill, int | float):
-        raise ValueError(f"not a molecular column: {tuple(column)!r}")
+        raise ValueError(f"not a molecular column: {astuple(column)!r}")
     if smiles is not None and not isinstance(smiles, str):
         raise ValueError(f"column {name!r} must have a SMILES text, got {smiles!r}")
     if block == "substructures" and (smiles is None or atom < 0 or radius < 0):

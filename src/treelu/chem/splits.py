@@ -15,6 +15,8 @@ from sklearn.utils import check_random_state
 
 from treelu.chem._molecules import as_smiles, check_refused, chem_extra, each_molecule
 
+PARTS = ("train", "valid", "test")
+
 
 class Split(NamedTuple):
     """Row numbers (int64, 0-based) of the three parts."""
@@ -185,13 +187,13 @@ def load_split(path: str | os.PathLike[str]) -> Split:
     array([0, 2])
     """
     data = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or set(data) != set(Split._fields):
+    if not isinstance(data, dict) or set(data) != set(PARTS):
         found = sorted(data) if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"{path} must hold an object with the keys train, valid and test, got {found}")
     for name, rows in data.items():
         if not isinstance(rows, list) or any(type(row) is not int or row < 0 for row in rows):
             raise ValueError(f"{path}: {name!r} must be a list of row numbers from 0")
-    split = _as_split(tuple(data[name] for name in Split._fields))
+    split = _as_split(tuple(data[name] for name in PARTS))
     rows, counts = np.unique(np.concatenate(split), return_counts=True)
     if (counts > 1).any():
         raise ValueError(f"{path}: rows {rows[counts > 1].tolist()} occur more than once")

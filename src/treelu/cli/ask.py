@@ -119,9 +119,7 @@ def ask_row(queried: QueriedModel, x: np.ndarray, options: AskOptions, limits: d
     try:
         goal = read_goal(queried.tree, **wanted).also(holds)
         permitted = queried.around(x, limits)
-        result = nearest(
-            queried.tree, x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest
-        )
+        result = nearest(x, goal, permitted, norm=options.norm, max_changes=options.max_changes, n=options.nearest)
     except ValueError as error:
         raise InputError(in_columns(str(error))) from None
 

@@ -21,7 +21,7 @@ class Chain:
     weight: np.ndarray
     connection: np.ndarray
     bias: np.ndarray
-    slope: float
+    negative_slope: float
 
     @classmethod
     def of(cls, network: NeuronChain | CanonicalNetwork) -> Chain:
@@ -59,7 +59,7 @@ class Chain:
         for start in range(0, len(patterns) if len(kept) else 0, step):
             part = slice(start, start + step)
             active = patterns[part][:, kept].astype(np.float64)
-            yield part, path_coefficients(active * (1 - self.slope) + self.slope, inner)
+            yield part, path_coefficients(active * (1 - self.negative_slope) + self.negative_slope, inner)
 
     def affine(self, patterns: np.ndarray, neurons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """∇ₓz_i and z_i − ∇ₓz_i·x of neuron ``neurons[k]`` after the decisions ``patterns[k]`` (Theorem 3).

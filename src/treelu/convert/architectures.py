@@ -79,7 +79,7 @@ def canonical_to_standard(network: CanonicalNetwork, *, random_state: int = 0) -
     chain = Chain.of(network)
     n_neurons = len(chain.bias)
     _check_enumerable(n_neurons)
-    if chain.slope == 1:
+    if chain.negative_slope == 1:
         raise ValueError("negative_slope must not be 1: the Jacobian then says nothing about the pattern")
     cubes = _cubes(network, chain)
     standard = LocallyConstantNetwork(
@@ -112,7 +112,7 @@ def _cubes(network: CanonicalNetwork, chain: Chain) -> np.ndarray:
 
 
 def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """For each neuron i a direction v (D + 1) and m_i, the least |(1 − slope) v·(ω_i, β_i)| over all decisions.
+    """For each neuron i a direction v (D + 1) and m_i, the least |(1 − s) v·(ω_i, β_i)| over all decisions.
 
     Of several random directions the one with the largest m_i, relative to the largest |v·(ω_i, β_i)|, is taken.
     Where (ω_i, β_i) is zero the neuron is always active, and d_i is zero as it should be.
@@ -133,7 +133,7 @@ def _separating_directions(chain: Chain, rng: np.random.Generator) -> tuple[np.n
         relative = np.divide(smallest, largest, out=np.zeros_like(largest), where=np.isfinite(smallest))
         best = int(relative.argmax())
         chosen[neuron] = directions[best]
-        margins[neuron] = abs(1 - chain.slope) * smallest[best] if np.isfinite(smallest[best]) else 1.0
+        margins[neuron] = abs(1 - chain.negative_slope) * smallest[best] if np.isfinite(smallest[best]) else 1.0
     return chosen, margins
 
 

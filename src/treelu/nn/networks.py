@@ -105,7 +105,7 @@ class NeuronChain(ABC):
         """The type of all arrays."""
         return self.weight.dtype
 
-    def _slots(self) -> list[Slot]:
+    def slots(self) -> list[Slot]:
         """Where each array is kept, in a fixed order."""
         return [("weight", self, "weight"), ("connection", self, "connection"), ("bias", self, "bias")]
 
@@ -117,12 +117,12 @@ class NeuronChain(ABC):
         >>> list(LocallyLinearNetwork(3, depth=2, out_features=1).arrays())
         ['weight', 'connection', 'bias', 'output_weight', 'output_connection', 'output_bias']
         """
-        return {name: getattr(owner, attribute) for name, owner, attribute in self._slots()}
+        return {name: getattr(owner, attribute) for name, owner, attribute in self.slots()}
 
     def set_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Put other arrays of the same shapes into the places of all parameters; they are not copied."""
         now = self.arrays()
-        for name, owner, attribute in self._slots():
+        for name, owner, attribute in self.slots():
             if arrays[name].shape != now[name].shape:
                 raise ValueError(f"{name} must have the shape {now[name].shape}, got {arrays[name].shape}")
             setattr(owner, attribute, arrays[name])
@@ -230,7 +230,7 @@ class NeuronChain(ABC):
     def _with_features(self, change: Callable[[NDArray[Any], int], NDArray[Any]]) -> Self:
         """A copy whose arrays over the features are changed: change(array, axis of the features)."""
         other = self.copy()
-        for name, owner, attribute in other._slots():
+        for name, owner, attribute in other.slots():
             if name in FEATURE_AXES:
                 setattr(owner, attribute, change(getattr(owner, attribute), FEATURE_AXES[name]))
         other.in_features = other.weight.shape[0]
@@ -353,8 +353,8 @@ class LocallyConstantNetwork(NeuronChain):
     def _reset_outputs(self, rng: np.random.RandomState) -> None:
         self.head.reset_parameters(rng)
 
-    def _slots(self) -> list[Slot]:
-        slots = super()._slots()
+    def slots(self) -> list[Slot]:
+        slots = super().slots()
         slots += [(f"head.{name}", self.head, name) for name in ("weight", "offset_weight", "bias")]
         for number, layer in enumerate(self.head.hidden):
             # odd numbers: in a torch module the ReLUs stand between them
@@ -383,10 +383,10 @@ class LocallyConstantNetwork(NeuronChain):
         return values + self.leaf_corrections.lookup(pack_pattern(patterns)).astype(values.dtype)
 
     def _pattern_values(self, patterns: NDArray[np.bool_]) -> NDArray[Any]:
-        slope, values = self.activation.negative_slope, np.empty((len(patterns), self.out_features), self.dtype)
+        values = np.empty((len(patterns), self.out_features), self.dtype)
         step = max(16, PATTERN_ENTRIES // self.depth**2)
         for start in range(0, len(patterns), step):
-            o = np.where(patterns[start : start + step], 1, slope).astype(self.dtype)
+            o = np.where(patterns[start : start + step], 1, self.activation.negative_slope).astype(self.dtype)
             coefficients = path_coefficients(o, self.connection)
             offsets = path_offsets(coefficients, self.bias)
             values[start : start + step] = self.head.on_coefficients(coefficients, offsets, self.weight)
@@ -406,9 +406,9 @@ class LocallyConstantNetwork(NeuronChain):
     def _known_leaves(self, n_rows: int) -> _Leaves:
         """The cache until a parameter changes; all 2^M leaf values once so many rows have come that they pay."""
         now = list(self.arrays().values())
-        kept, slope = self._leaves, self.activation.negative_slope
-        if kept is None or kept.slope != slope or not _same(kept.parameters, now):
-            kept = self._leaves = _Leaves([array.copy() for array in now], slope, self._router())
+        kept, negative_slope = self._leaves, self.activation.negative_slope
+        if kept is None or kept.negative_slope != negative_slope or not _same(kept.parameters, now):
+            kept = self._leaves = _Leaves([array.copy() for array in now], negative_slope, self._router())
         kept.n_rows += n_rows
         if kept.values is None and kept.n_rows >= 2**self.depth:
             codes = np.arange(2**self.depth)[:, None]
@@ -430,7 +430,7 @@ class _Leaves:
     """A router and leaf values by code, what they were made from, and how many rows have asked for them."""
 
     parameters: list[NDArray[Any]]
-    slope: float
+    negative_slope: float
     router: Router
     n_rows: int = 0
     values: NDArray[Any] | None = None
@@ -465,9 +465,9 @@ class LocallyLinearNetwork(NeuronChain):
         for array in (self.output_weight, self.output_connection, self.output_bias):
             array[:] = uniform(array.shape, rng) * bound
 
-    def _slots(self) -> list[Slot]:
+    def slots(self) -> list[Slot]:
         names = ("output_weight", "output_connection", "output_bias")
-        return [*super()._slots(), *((name, self, name) for name in names)]
+        return [*super().slots(), *((name, self, name) for name in names)]
 
     def _read_raw_outputs(self, center: NDArray[Any], scale: NDArray[Any]) -> None:
         self.output_weight /= scale[:, None]

@@ -39,7 +39,7 @@ class Table:
             if not csr.has_canonical_format:
                 csr = csr.copy()
                 csr.sum_duplicates()
-            self._set_csr(csr.data, csr.indices, csr.indptr, dtype)
+            self.values, self.features, self.starts = _csr_arrays(csr.data, csr.indices, csr.indptr, dtype)
         else:
             self.values = _readable(X, dtype)
             self.features = self.starts = _readable(np.empty(0), np.int32)
@@ -49,12 +49,8 @@ class Table:
         """A sparse table from its three arrays."""
         table = cls.__new__(cls)
         table.shape, table.is_sparse = shape, True
-        table._set_csr(values, features, starts, dtype)
+        table.values, table.features, table.starts = _csr_arrays(values, features, starts, dtype)
         return table
-
-    def _set_csr(self, values: Any, features: Any, starts: Any, dtype: Any) -> None:
-        self.values, self.features = _readable(values, dtype), _readable(features, np.int32)
-        self.starts = _readable(starts, np.int32 if len(values) < 2**31 else np.int64)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -82,6 +78,11 @@ class Table:
     def rows(self, index: NDArray[np.int64] | None = None) -> Rows:
         """The rows numbered by `index`, or all."""
         return Rows(self, np.arange(self.shape[0]) if index is None else index)
+
+
+def _csr_arrays(values: Any, features: Any, starts: Any, dtype: Any) -> tuple[NDArray[Any], ...]:
+    index = np.int32 if len(values) < 2**31 else np.int64
+    return _readable(values, dtype), _readable(features, np.int32), _readable(starts, index)
 
 
 def _readable(array: Any, dtype: Any) -> NDArray[Any]:

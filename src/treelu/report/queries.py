@@ -220,10 +220,9 @@ class _RowAnswers:
 
         None: there is none, which is proved. False as a truth value: none was found, and that is not decided.
         """
-        tree = self.asking.answering
         if now not in self.goals:
             self.goals[now] = list(self._other_answers(now))
-        found = [nearest(tree, row, goal, around, norm=norm, budget_seconds=self.seconds) for goal in self.goals[now]]
+        found = [nearest(row, goal, around, norm=norm, budget_seconds=self.seconds) for goal in self.goals[now]]
         undecided = next((one for one in found if not one.decided), None)
         return min(filter(None, found), key=lambda one: one.distance, default=undecided)
 

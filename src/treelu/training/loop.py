@@ -59,6 +59,7 @@ class Trainable(Protocol):
 class Stepper(Protocol):
     """Updates of a network on a sample by an optimiser."""
 
+    network: Any
     sample: Dataset
     gradients: dict[str, NDArray[Any]]
 
@@ -227,18 +228,7 @@ class KernelStepper:
         return loss
 
 
-def updates(
-    stream: Iterator[NDArray[np.int64]], n_updates: int, at_once: int, rng: np.random.Generator
-) -> Iterator[tuple[list[NDArray[np.int64]], NDArray[np.int64]]]:
-    """The batches of an epoch's updates and the keys of their masks, some at once."""
-    keys = rng.integers(2**63, size=n_updates)
-    for start in range(0, n_updates, at_once):
-        some = keys[start : start + at_once]
-        yield list(itertools.islice(stream, len(some))), some
-
-
 def run_epoch(
-    network: NeuronChain,
     stepper: Stepper,
     stream: Iterator[NDArray[np.int64]],
     n_updates: int,
@@ -247,13 +237,15 @@ def run_epoch(
     rng: np.random.Generator,
     after_step: AfterStep | None = None,
 ) -> float:
-    """`n_updates` steps for a loop of one's own; returns the mean loss. `after_step` may move the parameters."""
-    total, seen = 0.0, 0
-    for some, keys in updates(stream, n_updates, UPDATES_AT_ONCE if after_step is None else 1, rng):
-        total += stepper.train_steps(some, keys, annealing, rate)
+    """`n_updates` steps, some in one call; returns the mean loss. `after_step` may move the parameters."""
+    total, seen, at_once = 0.0, 0, UPDATES_AT_ONCE if after_step is None else 1
+    keys = rng.integers(2**63, size=n_updates)  # of the masks
+    for start in range(0, n_updates, at_once):
+        some = list(itertools.islice(stream, min(at_once, n_updates - start)))
+        total += stepper.train_steps(some, keys[start : start + at_once], annealing, rate)
         seen += sum(map(len, some))
         if after_step is not None:
-            after_step(network, stepper.gradients, rate)
+            after_step(stepper.network, stepper.gradients, rate)
     return total / seen
 
 
@@ -345,7 +337,6 @@ def train(
     history = History(None if validation is None else METRICS[sample.targets.task].name)
     best = _Best(network, sample.targets)
     stepper = make_stepper(network, sample, optimizer, weight_decay)
-    at_once = UPDATES_AT_ONCE if after_step is None else 1
     started = time.perf_counter()
     with progress or nullcontext(silent) as show:
         try:
@@ -356,13 +347,7 @@ def train(
                 if windows is not None and epoch > 1:
                     stepper.sample = next(windows)
                     stream, n_updates = batches(stepper.sample, batch_size, rng), -(-len(stepper.sample) // batch_size)
-                total, seen = 0.0, 0
-                for some, keys in updates(stream, n_updates, at_once, rng):
-                    total += stepper.train_steps(some, keys, lam, rate)
-                    seen += sum(map(len, some))
-                    if after_step is not None:
-                        after_step(network, stepper.gradients, rate)
-                loss = total / seen
+                loss = run_epoch(stepper, stream, n_updates, lam, rate, rng, after_step)
                 _check_finite(loss, epoch, learning_rate)
                 score = None
                 if validation is not None:

@@ -47,12 +47,7 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
         return Parallel(n_jobs=n_jobs)(delayed(work)() for work in works)
     n_jobs = min(effective_n_jobs(n_jobs), len(works))
     if n_jobs <= 1:
-        results: list[T] = []
-        for work in works:
-            results.append(work())
-            if interrupted(results[-1]):
-                break
-        return results
+        return _one_by_one(works, interrupted)
     begin, stop, threads = threading.Event(), threading.Event(), max(1, n_threads() // n_jobs)
 
     def run(work: Callable[[], T]) -> T:
@@ -89,6 +84,15 @@ def together(works: Sequence[Callable[[], T]], n_jobs: int | None, interrupted: 
     if not kept:
         raise KeyboardInterrupt
     return kept
+
+
+def _one_by_one(works: Sequence[Callable[[], T]], interrupted: Callable[[T], bool]) -> list[T]:
+    results: list[T] = []
+    for work in works:
+        results.append(work())
+        if interrupted(results[-1]):
+            break
+    return results
 
 
 def in_order(run: Callable[[S], T], jobs: Sequence[S], n_jobs: int) -> Generator[T]:

@@ -40,7 +40,7 @@ def export_text(
     """The tree as indented text, one node a line; what is deeper than 40 levels goes on in blocks below.
 
     Neighbouring splits with the same weights are a score card: one line has their formula, and below it stand the
-    bands of the score. A split with the same weights as one further above refers to that one:
+    bands of the score. A split with the same weights as an earlier one refers to that one:
     ``(terms of node 0) >= 3``. A linear leaf has its formula and, where the tree remembers what its training rows held,
     the range of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
 

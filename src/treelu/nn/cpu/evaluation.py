@@ -32,14 +32,16 @@ class Router:
     Parameters
     ----------
     weight, connection, bias : arrays of shape (D, M), (M, M), (M,)
-    slope : float
-        The activation's negative slope.
+    negative_slope : float
+        Of the activation.
     """
 
-    def __init__(self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], slope: float) -> None:
+    def __init__(
+        self, weight: NDArray[Any], connection: NDArray[Any], bias: NDArray[Any], negative_slope: float
+    ) -> None:
         scalar = np.float64
         self.neurons = packed_weight(weight.astype(scalar)), connection.astype(scalar), bias.astype(scalar)
-        self.slope = slope
+        self.negative_slope = negative_slope
 
     def codes(self, rows: Rows) -> NDArray[np.int64]:
         """Packed patterns (B, words) of rows, 63 neurons a word."""
@@ -56,7 +58,9 @@ class Router:
     def _fill(self, codes: NDArray[np.int64], rows: Rows) -> None:
         entries, width = entries_of(rows.table), self.neurons[0].shape[1]
         share_out(
-            lambda first, last: compiled.patterns(*entries, rows.index, *self.neurons, self.slope, codes, first, last),
+            lambda first, last: compiled.patterns(
+                *entries, rows.index, *self.neurons, self.negative_slope, codes, first, last
+            ),
             len(codes),
             _n_parts(rows, _entries_per_row(rows) * width, ROUTING_PER_THREAD),
         )

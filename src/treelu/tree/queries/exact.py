@@ -76,21 +76,11 @@ class ExactRows:
 
 
 def rows_alone(
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    strict: np.ndarray,
-    error: np.ndarray,
-    size: np.ndarray,
-    rest: np.ndarray | None = None,
-    own: bool = False,
-    magnitude: np.ndarray | None = None,
+    weights: np.ndarray, offsets: np.ndarray, strict: np.ndarray, error: np.ndarray, size: np.ndarray
 ) -> ExactRows:
-    """Conditions each of which reads a sum of its own."""
-    m = len(offsets)
-    rest, magnitude = (np.zeros_like(weights) if one is None else one for one in (rest, magnitude))
-    return ExactRows(
-        weights, offsets, strict, error, np.full(m, -1), np.ones(m), size, rest, np.full(m, own), magnitude
-    )
+    """Conditions each of which reads a sum of its own, of exact weights."""
+    m, none = len(offsets), np.zeros_like(weights)
+    return ExactRows(weights, offsets, strict, error, np.full(m, -1), np.ones(m), size, none, np.zeros(m, bool), none)
 
 
 def rounding(weights: np.ndarray, reach: np.ndarray) -> np.ndarray:

@@ -155,9 +155,9 @@ def turning_points(weights: np.ndarray, biases: np.ndarray) -> tuple[np.ndarray,
             if not wrong.any():
                 break
         for _ in range(64):
-            further = right(np.nextafter(at, outward))
-            at = np.where(further, np.nextafter(at, outward), at)
-            if not further.any():
+            next_is_right = right(np.nextafter(at, outward))
+            at = np.where(next_is_right, np.nextafter(at, outward), at)
+            if not next_is_right.any():
                 break
         left = np.nextafter(at, outward)
         known = np.isfinite(at) & np.isfinite(left) & right(at) & ~right(left)

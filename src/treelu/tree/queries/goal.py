@@ -73,8 +73,9 @@ class Conditions:
         slack = np.zeros(len(self.offsets)) if self.slack is None else self.slack
         # A weight that is off by an unknown amount proves nothing of a feature without bounds.
         error = np.where((np.isnan(rest) & np.isinf(reach)).any(axis=1), np.inf, slack)
-        return rows_alone(-self.weights, -self.offsets, self.strict, error, size, -np.nan_to_num(rest),
-                          own=self.magnitude is None and not slack.any(), magnitude=2 * magnitude)  # fmt: skip
+        own = np.full(len(error), self.magnitude is None and not slack.any())
+        rows = rows_alone(-self.weights, -self.offsets, self.strict, error, size)
+        return replace(rows, rest=-np.nan_to_num(rest), own=own, magnitude=2 * magnitude)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class Questions(TreeMethods):
             keep = [*own.features_of(keep, "keep"), *own.still]
             rise, fall = own.numbers_of(rise, "rise"), own.numbers_of(fall, "fall")
         around = permitted.around(row, keep, rise, fall)
-        found = nearest(tree, row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
+        found = nearest(row, goal, around, norm=norm, max_changes=max_changes, n=n, budget_seconds=budget_seconds)
         return found if own is None else found.in_columns(own, row, x)
 
     def robustness(
@@ -478,9 +478,7 @@ class Questions(TreeMethods):
         >>> print(shares)
         shares of 1 row over 2 features, exact
         """
-        from treelu.tree.queries.shapley import shap_values
+        from treelu.tree.queries.shapley import Outputs, shap_values
 
-        return shap_values(
-            self._tree, X, background, target=target, raw=raw, max_exact=max_exact, n_permutations=n_permutations,
-            random_state=random_state,
-        )  # fmt: skip
+        options = {"max_exact": max_exact, "n_permutations": n_permutations, "random_state": random_state}
+        return shap_values(Outputs(self._tree, target, raw), X, background, **options)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from treelu.tree.oblique_tree import ObliqueTree
 from treelu.tree.queries.counterfactual import Counterfactual, NearestRow, changes_between, predicted
 from treelu.tree.queries.geometry import Path, Surroundings
 from treelu.tree.queries.goal import Conditions, Goal
@@ -33,7 +32,6 @@ _CUTS = 200
 
 
 def nearest(
-    tree: ObliqueTree,
     row: np.ndarray,
     goal: Goal,
     limits: Limits,
@@ -47,7 +45,6 @@ def nearest(
 
     Parameters
     ----------
-    tree : ObliqueTree
     row : array of shape (n_features,)
     goal : Goal
         The answer.
@@ -61,6 +58,7 @@ def nearest(
         raise ValueError(f"max_changes must be at least 1, got {max_changes}")
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
+    tree = goal.tree
     search = _Search(goal, Surroundings(limits.splits, limits, row), norm, max_changes, Budget(budget_seconds))
     found = tuple(
         NearestRow(after, distance, predicted(tree, after), tree.n_splits + leaf, changes_between(tree, row, after))
@@ -240,8 +238,8 @@ class _Search:
         assert tree.leaf_weights is not None
         weights = tree.leaf_weights[leaf] - tree.leaf_weights[leaf, k]
         values = tree.values[leaf] - tree.values[leaf, k]
-        slopes = weights[:, place.movable] * place.scale
-        scores = weights @ place.x + values + slopes @ y
+        gradients = weights[:, place.movable] * place.scale
+        scores = weights @ place.x + values + gradients @ y
         top = scores.max()
         parts = np.exp(scores - top)
         q = parts / parts.sum()
@@ -253,7 +251,7 @@ class _Search:
             -(q @ weights)[None], np.array([-offset]), np.zeros(1, dtype=bool), None,
             (len(q) + 2) * (q @ sizes)[None], np.where(q @ sizes > 0, np.nan, 0.0)[None], np.array([slack]),
         )  # fmt: skip
-        return float(top + np.log(parts.sum()) + np.log(least)), q @ slopes, tangent
+        return float(top + np.log(parts.sum()) + np.log(least)), q @ gradients, tangent
 
     def _realise(self, bound: float, shape: Polyhedron, leaf: int, way: Conditions, y: np.ndarray) -> None:
         """A row of floats at the nearest point, or as near to it as the tree's own sums permit."""
@@ -270,8 +268,8 @@ class _Search:
         yield self.place.row(y, shape)
         if not shape.has_room():
             return
-        for further in (1e-13, 1e-11, 1e-9):  # beyond all planes that lie between the row and the leaf
-            yield self.place.row(y * (1 + further), shape)
+        for beyond in (1e-13, 1e-11, 1e-9):  # past all planes that lie between the row and the leaf
+            yield self.place.row(y * (1 + beyond), shape)
         for inner in deeper_points(shape, lambda part, margin: self._nearest(part, leaf, way, margin)[0]):
             yield self.place.row(inner, shape)
         deep = deepest_point(shape)

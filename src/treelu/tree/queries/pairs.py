@@ -67,8 +67,8 @@ class Levels:
         """Whether two rows of one leaf cannot break the property; floating-point sums are monotone in each term."""
         if not self.linear:
             return True
-        slopes = self.sign * self.forms[leaf][0][features]
-        return bool((slopes >= 0).all() if ordered else (slopes == 0).all())
+        weights = self.sign * self.forms[leaf][0][features]
+        return bool((weights >= 0).all() if ordered else (weights == 0).all())
 
     def broken_where(self, first: int, second: int) -> tuple[np.ndarray, np.ndarray, float]:
         """For linear leaves: weights of the first and second row and an offset, broken where the sum is above 0."""

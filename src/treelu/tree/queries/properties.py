@@ -183,7 +183,7 @@ def _beyond(
         goal = read_goal(tree, target, output=value.output, **asked)
     except NoLeafError:  # no leaf is beyond it, wherever a row lies
         return None, 0, 0
-    found = nearest(tree, start, goal, limits.around(start), budget_seconds=budget_seconds)
+    found = nearest(start, goal, limits.around(start), budget_seconds=budget_seconds)
     return found.row if found else None, found.n_solved, found.n_undecided
 
 

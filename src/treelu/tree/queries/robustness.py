@@ -97,7 +97,7 @@ def robustness(
         if key not in goals:
             goals[key] = list(other_answers(tree, before, change))
         around = limits.around(row, keep)
-        found = [nearest(tree, row, goal, around, norm=norm, budget_seconds=budget_seconds) for goal in goals[key]]
+        found = [nearest(row, goal, around, norm=norm, budget_seconds=budget_seconds) for goal in goals[key]]
         distances[i] = min((result.bound for result in found), default=np.inf)
         if any(found):
             nearest_rows[i] = min(found, key=lambda result: result.distance).row

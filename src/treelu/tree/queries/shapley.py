@@ -68,23 +68,15 @@ class ShapValues:
 
 
 def shap_values(
-    tree: ObliqueTree,
-    X: Any,
-    background: Any,
-    *,
-    target: Any = None,
-    raw: bool = False,
-    max_exact: int = MAX_EXACT,
-    n_permutations: int = 8,
-    random_state: int = 0,
+    output: Outputs, X: Any, background: Any, *, max_exact: int, n_permutations: int, random_state: int
 ) -> ShapValues:
     """Shares of predictions; see :meth:`treelu.tree.ObliqueTree.shap_values`."""
+    tree = output.tree
     rows, behind = (dense(tree.read_rows(rows, every_column=True)).astype(float) for rows in (X, background))
     if not len(behind):
         raise ValueError("background must have at least one row")
     if n_permutations < 2:
         raise ValueError(f"n_permutations must be at least 2, to state a standard error; got {n_permutations}")
-    output = _Outputs(tree, target, raw)
     own = None if tree.columns is None else ColumnFeatures(tree.columns)
     names = [tree.feature_name(j) for j in range(tree.n_features)] if own is None else list(own.columns)
     features = tree.used_features()
@@ -107,7 +99,7 @@ def shap_values(
     return ShapValues(values, np.array(base), data, names, None if exact else errors, output.names)
 
 
-class _Outputs:
+class Outputs:
     """The numbers whose shares are asked for."""
 
     def __init__(self, tree: ObliqueTree, target: Any, raw: bool) -> None:
@@ -147,7 +139,7 @@ class _Game:
     def __init__(
         self,
         tree: ObliqueTree,
-        output: _Outputs,
+        output: Outputs,
         used: np.ndarray,
         x: np.ndarray,
         behind: np.ndarray,
