@@ -202,7 +202,10 @@ def compared_losses(
     """
 
     def losses_of(folds: Folds) -> Losses:
-        return cross_validate(folds, limits, StartTrees(limits, seed), seed, config.n_threads, config.show)
+        starts = StartTrees(limits, seed)
+        return cross_validate(
+            folds, limits, starts, seed, config.n_threads, config.show, linear_models=not may_be_linear
+        )
 
     if not folds[0][1].linear:
         found = losses_of(folds)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.cross_validation import HeldOutLoss, Losses, Targets, record
-from treelu.training.small.leaf_models import Floats, LeafProblem, LeafRows, Ridge
+from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge
 from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
 from treelu.training.small.rows import TrainingRows, sample_of
@@ -36,7 +36,6 @@ TRIAL, TRIED_PARAMETERS = (
     100,
 )  # the ridges of a trial, and the most parameters for slopes of their own
 HOPELESS = 0.01  # how far the loss may be above the least one for features to be taken out
-NO_SPLITS = np.zeros((0, 2), np.int64)
 
 
 def with_formulas(
@@ -122,7 +121,7 @@ class _Part:
     def problem(self, leaf: NDArray[np.int64], children: NDArray[np.int64], *, own: bool) -> LeafProblem:
         """The problem of a tree's leaves, from that of each row, with all features that formulas may have."""
         X = self.X[:, [*self.features, -1]]
-        return LeafProblem(LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier), own=own)
+        return LeafProblem(LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier), own)
 
 
 @dataclass(frozen=True)
@@ -198,8 +197,7 @@ def eliminated(
     """Backward elimination: for each number of features those that are kept, and the leaves' models with them."""
     kept = np.arange(problem.p)
     for terms in steps:
-        strongest = np.sort(np.argsort(-problem.importances(theta, ridge), kind="stable")[:terms])
-        problem, theta = problem.without(theta, strongest)
+        strongest, problem, theta = problem.with_fewer(theta, ridge, terms)
         theta, kept = problem.solve(ridge, theta), kept[strongest]
         yield terms, kept, problem.models(theta)
 
