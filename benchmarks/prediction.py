@@ -54,7 +54,7 @@ def measure(
 
 
 def measure_rows(rounds: int = 7) -> Part:
-    """Processor time of `predict` of one row and of 10,000 rows of 20 features; goals are relative to sklearn's tree."""
+    """Processor time of `predict` of one row and of 10,000 rows of 20 features; goals: scikit-learn's tree."""
     X, y = make_classification(10_000, 20, n_informative=10, random_state=0)
     cart = DecisionTreeClassifier(max_leaf_nodes=16, random_state=0).fit(X, y)
     small = ObliqueTreeClassifier(random_state=0).fit(X, y)
