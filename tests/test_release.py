@@ -34,10 +34,10 @@ def closure(names: list[str]) -> set[str]:
 
 
 def licence(name: str) -> str:
-    """What a distribution says of its licence."""
+    """The licence that a distribution states."""
     fields = metadata(name)
     classifiers = [text for text in fields.get_all("Classifier") or [] if text.startswith("License")]
-    own = fields["License-Expression"] or " ".join(classifiers) or fields["License"] or ""
+    own = fields.get("License-Expression") or " ".join(classifiers) or fields.get("License") or ""
     return own.splitlines()[0] if own else ""
 
 
