@@ -13,7 +13,7 @@ import treelu
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CORE = [Requirement(text) for text in PROJECT["dependencies"]]
-COPYLEFT = re.compile(r"\b(A?GPL|General Public License)", re.IGNORECASE)
+COPYLEFT = re.compile(r"\b([AL]?GPL|MPL|EPL|General Public License|Mozilla Public)", re.IGNORECASE)
 OTHER_NAMES = {"matplotlib": "matplotlib-base"}  # conda-forge's
 
 
