@@ -47,6 +47,7 @@ def test_version_is_the_same_everywhere() -> None:
     assert citation["version"] == treelu.__version__
     assert f'set version = "{treelu.__version__}"' in recipe
     assert f"## {treelu.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"version = {{{treelu.__version__}}}" in (ROOT / "docs" / "index.md").read_text("utf-8")
 
 
 def test_conda_recipe_has_the_dependencies_of_the_wheel() -> None:
