@@ -177,10 +177,11 @@ def batches(sample: Dataset, batch_size: int, rng: np.random.Generator) -> Itera
         order = np.arange(n_rows, dtype=word)
         rng.shuffle(order)
         for start in range(0, n_rows, UPDATES_AT_ONCE * batch_size):
-            some = order[start : start + UPDATES_AT_ONCE * batch_size]
-            some = some.astype(np.int64) if index is None else index[some]
-            yield from (some[first : first + batch_size] for first in range(0, len(some), batch_size))
-        del order, some  # before the next pass makes its own
+            places = order[start : start + UPDATES_AT_ONCE * batch_size]
+            rows = places.astype(np.int64) if index is None else index[places]
+            for first in range(0, len(rows), batch_size):
+                yield rows[first : first + batch_size]
+        del order, places  # before the next pass makes its own
 
 
 class KernelStepper:
