@@ -54,6 +54,14 @@ class Encoded:
     X : DataFrame or CSR matrix of shape (n, n_features)
     rows : int array of shape (n,)
         Their rows in the table; those with a SMILES that RDKit cannot read are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 3.0], "colour": ["red", "blue"]})
+    >>> encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
+    >>> encoded.X.shape, encoded.rows
+    ((2, 3), array([0, 1]))
     """
 
     X: Any
