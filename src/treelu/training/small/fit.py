@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from treelu.data.spread import spread
+from treelu.nn.cpu.threads import one_blas_thread
 from treelu.training.parallel import in_order
 from treelu.training.pattern_counts import column_importances
 from treelu.training.small.candidates import largest_candidate, own_and_soft
@@ -169,7 +169,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
     seen = Observed.of(prepared.data.X, labels.get("missing"))
     labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight), "observed": seen}
-    with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
+    with one_blas_thread():  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
             if config.leaves == "linear":
@@ -286,7 +286,7 @@ class FinalTraining:
 
     def tree(self, size: TreeSize) -> ObliqueTree:
         """The tree of a size, trained on all rows, on the raw features."""
-        with threadpool_limits(1, user_api="blas"):  # as in the cross-validation
+        with one_blas_thread():  # as in the cross-validation
             found = self.losses.get(size)
             soft = one_leaf(self.targets[OWN]) if size.leaves == 1 else self._trained(size)
             rows = leaf_rows(self._targets(size), size.candidate)
