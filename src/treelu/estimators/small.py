@@ -238,9 +238,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
     teacher : "auto", None or estimator
-        A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
-        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
-        come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
+        A model whose predictions trees may be trained on in place of noisy targets, fitted to the scaled features.
+        "auto" is an :class:`ALCNClassifier` for constant leaves, and none where leaves may be linear. Trees are trained
+        on its predictions where that does better on rows held out; constant leaf values come from the rows in any
+        case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"auto", "error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
         lack values in training, and elsewhere NaN is an error; "error" refuses it.
@@ -317,7 +318,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor` for leaves of
+        either kind.
     linear_leaves : bool
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the

@@ -177,7 +177,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
                 size = size._replace(formula=formula, candidate=size.candidate._replace(linear=rows.linear))
             sizes = {size: (size.leaves, size.terms)}
         else:
-            folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
+            folds, targets, shorter = folds_and_targets(rows, config, limits, seed, may_be_linear=may_be_linear)
             losses = compared_losses(folds, shorter, config, seed, may_be_linear=may_be_linear)
             compared = [size for size in losses if allowed(size, limits, config.leaves)]
             sizes = {size: losses[size].typical_size for size in compared}
@@ -240,7 +240,7 @@ def allowed(size: TreeSize, limits: TreeLimits, leaves: str) -> bool:
 
 
 def folds_and_targets(
-    rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int
+    rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int, *, may_be_linear: bool
 ) -> tuple[Folds, Targets, TreeLimits]:
     """The folds, as `cross_validate` takes them, all rows with each kind of targets, and the limits for the folds."""
     sample, folds = cross_validation_rows(rows, seed)
@@ -249,7 +249,10 @@ def folds_and_targets(
             "no group can be held out, as each class has all its rows in one group; give more groups, or "
             "selection='largest', which compares nothing"
         )
-    of_folds, targets = all_targets(rows, sample, folds, config.teacher, limits, seed, config.n_threads)
+    teacher = config.teacher
+    if isinstance(teacher, str) and rows.is_classifier and may_be_linear:  # it would add nothing
+        teacher = None
+    of_folds, targets = all_targets(rows, sample, folds, teacher, limits, seed, config.n_threads)
     held_out = [sample.part(test) for _, test in folds]
     shorter = replace(limits, n_updates=min(limits.n_updates, config.updates(len(sample))))
     return list(zip(of_folds, held_out, strict=True)), targets, shorter
