@@ -37,6 +37,8 @@ from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
+from treelu.tree.columns import level_groups
+from treelu.tree.terms import of_groups
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -152,8 +154,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
-        learned: Any = columns_of(self) or missing_of(self)
-        group = None if learned is None else learned.sources
+        group = of_groups(level_groups(columns_of(self)), X.shape[1])
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     @abstractmethod

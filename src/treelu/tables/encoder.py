@@ -363,11 +363,6 @@ class TableEncoder:
         """
         return np.array([shares[list(places)].sum() for places in self.places.values()])
 
-    @property
-    def sources(self) -> NDArray[np.int64]:
-        """The column of each feature."""
-        return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         columns = [{"name": column.name, "kind": column.kind, **column.to_dict()} for column in self.columns]

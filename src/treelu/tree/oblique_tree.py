@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treelu.tree import check, rows
-from treelu.tree.columns import FrameColumns
+from treelu.tree import check, rows, terms
+from treelu.tree.columns import FrameColumns, level_groups
 from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
 from treelu.tree.output_methods import OutputMethods
@@ -241,8 +241,11 @@ class ObliqueTree(OutputMethods, Questions):
 
     @property
     def max_terms(self) -> int:
-        """Features in the longest split; 0 for a tree of one leaf."""
+        """Terms of the longest split; 0 for a tree of one leaf. The levels of a data frame's category are one term."""
         weights: Any = self.weights
+        group = terms.of_groups(level_groups(self.columns), self.n_features)
+        if group is not None:
+            return terms.most_terms(rows.dense(weights), group)
         return int(np.asarray((weights != 0).sum(axis=1)).max(initial=0))
 
     # Routing
