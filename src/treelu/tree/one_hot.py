@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 from treelu.tree.columns import level_groups
-from treelu.tree.oblique_tree import ObliqueTree
+
+if TYPE_CHECKING:
+    from treelu.tree.oblique_tree import ObliqueTree
 
 YES = ("yes", "true", "1", "1.0", "y", "t", "ja", "wahr", "oui", "vrai", "si", "sí")
 
@@ -23,6 +25,24 @@ def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
     taken = {feature for group in groups for feature in group}
     others = () if tree.observed is None else tree.observed.groups
     return (*groups, *(group for group in others if taken.isdisjoint(group)))
+
+
+def named_groups(groups: Iterable[Sequence[int]], names: Sequence[str] | None) -> tuple[tuple[int, ...], ...]:
+    """The groups whose names are those of a column's levels, as "colour=red" and "colour=blue".
+
+    Examples
+    --------
+    >>> named_groups([(0, 1), (2, 3)], ["colour=red", "colour=blue", "a", "b"])
+    ((0, 1),)
+    """
+    if names is None:
+        return ()
+    return tuple(tuple(group) for group in groups if group_name([names[j] for j in group]) is not None)
+
+
+def categories(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
+    """The features of each category: one-hot groups with names of levels."""
+    return named_groups(one_hot_groups(tree), tree.feature_names)
 
 
 def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
@@ -62,6 +82,7 @@ def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> Obl
 
     Examples
     --------
+    >>> from treelu.tree import ObliqueTree
     >>> names = ["paid=no", "paid=yes", "age"]
     >>> tree = ObliqueTree([[2.0, -1.0, 3.0]], [0.5], [[1, 2]], [[0], [1]], feature_names=names)
     >>> merged = pairs_as_one_term(tree, [(0, 1)])
@@ -130,6 +151,7 @@ def level_set(tree: ObliqueTree, node: int) -> LevelSet | None:
 
     Examples
     --------
+    >>> from treelu.tree import ObliqueTree
     >>> from treelu.tree.observed import Observed
     >>> seen = Observed.of(np.eye(3))
     >>> names = ["colour=red", "colour=blue", "colour=green"]
@@ -139,7 +161,7 @@ def level_set(tree: ObliqueTree, node: int) -> LevelSet | None:
     """
     weights, bias = tree.node_weights(node), float(tree.biases[node])
     used = set(np.flatnonzero(weights).tolist())
-    group = next((group for group in one_hot_groups(tree) if used and used.issubset(group)), None)
+    group = next((group for group in categories(tree) if used and used.issubset(group)), None)
     if group is None:
         return None
     inside = bias < 0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.tree import terms
-from treelu.tree.columns import level_groups
+from treelu.tree.one_hot import categories
 from treelu.tree.rows import dense
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def numbers_to_read(tree: ObliqueTree) -> int:
     5
     """
     n_outputs = leaf_width(tree.values.shape[1], is_classifier=tree.is_classifier)
-    group = terms.of_groups(level_groups(tree.columns), tree.n_features)
+    group = terms.of_groups(categories(tree), tree.n_features)
     return split_numbers(dense(tree.weights), group) + tree.n_leaves * n_outputs + formula_numbers(tree.leaf_weights)
 
 
