@@ -376,8 +376,7 @@ class ObliqueTree(OutputMethods, Questions):
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.
-        best = (outputs > 0).astype(np.int64) if self.link == "logistic" else outputs.argmax(axis=1)
-        return self.classes[best]
+        return self.classes.take(outputs > 0 if self.link == "logistic" else outputs.argmax(axis=1))
 
     # Reading
 
