@@ -22,9 +22,7 @@ def tree_of(*splits: list[float]) -> ObliqueTree:
     children = [[len(splits) + node, node + 1] for node in range(len(splits))]
     children[-1] = [2 * len(splits) - 1, 2 * len(splits)]
     values = np.arange(len(splits) + 1.0)[:, None]
-    return ObliqueTree(
-        table[:, :-1], table[:, -1], children, values, feature_names=NAMES, observed=Observed.of(ROWS)
-    )
+    return ObliqueTree(table[:, :-1], table[:, -1], children, values, feature_names=NAMES, observed=Observed.of(ROWS))
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.integers(0, 1000))

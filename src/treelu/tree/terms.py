@@ -57,9 +57,9 @@ def strengths(strength: NDArray[Any], group: Group) -> NDArray[Any]:
     """
     if group is None:
         return strength
-    total = np.zeros((*strength.shape[:-1], count(strength.shape[-1], group)))
-    np.add.at(total, (..., group), strength.astype(np.float64) ** 2)
-    return np.sqrt(total)
+    is_member = np.arange(count(len(group), group)) == group[:, None]  # (D, T)
+    squares: Any = strength.astype(np.float64) ** 2 @ is_member
+    return np.asarray(np.sqrt(squares))
 
 
 def strongest(strength: NDArray[Any], group: Group, most: int) -> NDArray[np.int64]:

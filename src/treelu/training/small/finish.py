@@ -232,7 +232,8 @@ def with_models(
 ) -> ObliqueTree:
     """The tree with linear leaves: models (leaves, K, D + 1) of the scaled features, on the raw ones.
 
-    Weights of categories are relative to their `references`. Scores of classes get their link, and numbers for the names of the classes.
+    Weights of categories are relative to their `references`. Scores of classes get their link, and numbers for the
+    names of the classes.
     """
     coefficients = models[:, :, :-1] / scale.spread
     weights = np.zeros((*coefficients.shape[:2], scale.n_features))

@@ -283,9 +283,7 @@ class LeafProblem:
         inverse = np.linalg.inv(self.bound(self.penalty(ridge)))
         if group is not None:
             places = [np.concatenate([self.of_feature(j) for j in part.tolist()]) for part in members(group)]
-            return np.array(
-                [(theta[at] * np.linalg.solve(inverse[np.ix_(at, at)], theta[at])).sum() for at in places]
-            )
+            return np.array([(theta[at] * np.linalg.solve(inverse[np.ix_(at, at)], theta[at])).sum() for at in places])
         if not self.own:
             return np.asarray((theta[: self.p] ** 2).sum(axis=1) / np.diag(inverse)[: self.p])
         n_leaves, width = self.rows.n_leaves, self.p + 1

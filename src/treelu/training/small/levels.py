@@ -124,7 +124,7 @@ def by_levels(find_split: FindSplit, levels: Levels) -> FindSplit:
         used = np.flatnonzero(split.weights[:-1])
         part = np.flatnonzero(levels.group == used[0])
         if len(used) == 1 and len(part) > 1:
-            weights = levels.as_set(weights, part, levels.is_level(X, part).any(axis=0))
+            weights = levels.as_set(weights, part, levels.is_level(X, part).max(axis=0) > 0)
         return NodeSplit(split.gain, weights)
 
     return found

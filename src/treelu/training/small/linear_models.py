@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from treelu.training.parallel import check_not_stopped
-from treelu.tree import terms
 from treelu.training.small.growth import NodeSplit, best_of, growing, ridge_moments
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
+from treelu.tree import terms
 
 MOST_ROWS = 12_000  # to which a linear model is fitted: more hardly change it
 MOST_STEPS = 100  # of L-BFGS

@@ -14,9 +14,9 @@ from treelu.data.encoding import class_order
 from treelu.data.folds import Fold, Folding, folds
 from treelu.data.scaling import check_scale
 from treelu.data.spread import Matrix, spread
-from treelu.tree.terms import count, renumbered
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
+from treelu.tree.terms import count, renumbered
 
 if TYPE_CHECKING:
     from treelu.training.small.soft_tree import SoftTree
