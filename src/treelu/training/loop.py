@@ -176,10 +176,12 @@ def batches(sample: Dataset, batch_size: int, rng: np.random.Generator) -> Itera
     while True:
         order = np.arange(n_rows, dtype=word)
         rng.shuffle(order)
-        for start in range(0, n_rows, batch_size):
-            batch = order[start : start + batch_size]
-            yield batch.astype(np.int64) if index is None else index[batch]
-        del order, batch  # before the next pass makes its own
+        for start in range(0, n_rows, UPDATES_AT_ONCE * batch_size):
+            places = order[start : start + UPDATES_AT_ONCE * batch_size]
+            rows = places.astype(np.int64) if index is None else index[places]
+            for first in range(0, len(rows), batch_size):
+                yield rows[first : first + batch_size]
+        del order, places  # before the next pass makes its own
 
 
 class KernelStepper:

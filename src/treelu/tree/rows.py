@@ -58,6 +58,8 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
 
     Neither copies a numeric array nor makes a sparse one dense.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "fiub" and X.ndim == 2 and X.shape[1] == n_features:
+        return X
     X = _arrow_as_frame(X)
     if is_frame(X):
         columns = [str(name) for name in X.columns]
@@ -393,7 +395,10 @@ def linear_outputs(
 
 def _blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Parts of the rows in float64, and where each begins."""
-    step = max(1, _BLOCK // max(1, X.shape[1]))
+    if X.size <= _BLOCK:  # a single row, most often: not a view of it as well
+        yield 0, np.ascontiguousarray(X, np.float64)
+        return
+    step = max(1, _BLOCK // X.shape[1])
     for start in range(0, len(X), step):
         yield start, np.ascontiguousarray(X[start : start + step], np.float64)
 
