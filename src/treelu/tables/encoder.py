@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
-from treelu.tables.frames import Frame, native_frame, read_frame
+from treelu.tables.frames import Frame, frame_of_array, native_frame, read_frame
 from treelu.tables.layout import check_columns_named
 from treelu.tables.missing import mark_missing, missing_of, occurring
 from treelu.tables.numbers import (
@@ -53,6 +54,14 @@ class Encoded:
     X : DataFrame or CSR matrix of shape (n, n_features)
     rows : int array of shape (n,)
         Their rows in the table; those with a SMILES that RDKit cannot read are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 3.0], "colour": ["red", "blue"]})
+    >>> encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
+    >>> encoded.X.shape, encoded.rows
+    ((2, 3), array([0, 1]))
     """
 
     X: Any
@@ -209,14 +218,20 @@ class TableEncoder:
         ('colour=blue', 'colour=red')
         """
         data = frame.data
+        if not len(data):
+            raise TableError("X has no rows; there is nothing to learn from")
         for name in sorted(frame.categories - set(given)):
             _check_kinds(data[name])
+        notes: list[str] = []
         with _python_errors():
             text, numbers = [*frame.categories], [*frame.numbers]
-            columns, left_out = _learn_columns(data, note=note, warn=None, text=text, numbers=numbers)
+            columns, left_out = _learn_columns(data, note=notes.append, warn=notes.append, text=text, numbers=numbers)
         for name, why in left_out.items():
             _check_kinds(data[name])
-            note(f"column {name!r} is left out: {why}")
+            notes.append(f"column {name!r} is left out: {why}")
+        notes += filter(None, (_one_category(data[name]) for name in sorted(frame.categories)))
+        for sentence in notes:
+            note(_in_python(sentence, data.columns))
         if not columns:
             raise TableError("X has no column with two different values; there is nothing to learn from")
         return cls(tuple(columns), tuple(left_out.items()))
@@ -295,8 +310,14 @@ class TableEncoder:
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
 
     def are_in(self, X: Any) -> bool:
-        """Whether X is a frame with these columns rather than rows of features, with or without their names."""
-        if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "tocsr"):
+        """Whether X is a frame with these columns rather than rows of features, with or without their names.
+
+        An array is one of these columns if it is as wide as that which was learned from.
+        """
+        if isinstance(X, np.ndarray | list | tuple):
+            width = len(self.array_names)
+            return width != len(self.feature_names) and np.ndim(X) == 2 and np.shape(X)[1] == width
+        if hasattr(X, "tocsr"):
             return False
         names = getattr(X, "column_names", None)  # of a pyarrow Table, whose columns are beside their names
         if names is None:
@@ -304,6 +325,19 @@ class TableEncoder:
         if names is None:
             return native_frame(X) is not None
         return not set(map(str, names)) & (set(self.feature_names) - set(self.names))
+
+    @cached_property
+    def array_names(self) -> tuple[str, ...]:
+        """The names x0, x1, … of all columns of the array that was learned from; none of a frame's, whose are its own.
+
+        Examples
+        --------
+        >>> size = NumberColumn("x1", 2.0, False)
+        >>> TableEncoder((size,), left_out=(("x0", "it has one value only"),)).array_names
+        ('x0', 'x1')
+        """
+        names = tuple(f"x{place}" for place in range(len(self.columns) + len(self.left_out)))
+        return names if {*self.names, *(name for name, _ in self.left_out)} == set(names) else ()
 
     def features(
         self, X: Any, *, unused: Collection[str] = (), note: Note | None = None, unseen_missing: bool = False
@@ -321,6 +355,8 @@ class TableEncoder:
         unseen_missing : bool
             Whether missing values that no training row had are filled; otherwise they are an error.
         """
+        if self.array_names and isinstance(X, np.ndarray | list | tuple):
+            X = frame_of_array(X, self.array_names)
         frame = native_frame(X)
         if frame is None:
             raise TableError(f"X must be a data frame with the columns that were learned, got {type(X).__name__}")
@@ -362,11 +398,6 @@ class TableEncoder:
         array([0.7, 0.3])
         """
         return np.array([shares[list(places)].sum() for places in self.places.values()])
-
-    @property
-    def sources(self) -> NDArray[np.int64]:
-        """The column of each feature."""
-        return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -450,6 +481,28 @@ def _check_kinds(column: pd.Series) -> None:
             "or free text and no categories; drop it, or encode it in a pipeline, for example with skrub's "
             "TextEncoder or StringEncoder"
         )
+
+
+def _one_category(column: pd.Series) -> str:
+    """The note about categories that differ only in the blanks around them; "" where there are none."""
+    trimmed: dict[str, str] = {}
+    for text in column.dropna().unique():
+        other = trimmed.setdefault(text.strip(), text)
+        if other != text:
+            return f"column {column.name!r}: {other!r} and {text!r} are one category, without the blanks around them"
+    return ""
+
+
+def _in_python(note: str, names: Iterable[Any]) -> str:
+    """A note that names options of the command line, with what does the same in Python."""
+    for name in names:
+        option = quote(str(name))
+        note = note.replace(f"--text {option}", f"categorical_features=[{name!r}]")
+        note = note.replace(f"--numbers {option} if", "turn it into numbers first if")
+        note = note.replace(f"--numbers {option} reads them as numbers", "numbers stay numbers")
+        note = note.replace(f"--drop {option}", "drop it")
+    note = re.sub(r"--missing \S+( --missing \S+)*", "replace by NaN", note)
+    return note.replace(" (--max-categories)", "")
 
 
 @contextmanager

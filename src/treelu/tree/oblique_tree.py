@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treelu.tree import check, rows
+from treelu.tree import check, rows, terms
 from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
+from treelu.tree.one_hot import categories
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -241,8 +242,11 @@ class ObliqueTree(OutputMethods, Questions):
 
     @property
     def max_terms(self) -> int:
-        """Features in the longest split; 0 for a tree of one leaf."""
+        """Terms of the longest split; 0 for a tree of one leaf. The levels of a category are one term."""
         weights: Any = self.weights
+        group = terms.of_groups(categories(self), self.n_features)
+        if group is not None:
+            return terms.most_terms(rows.dense(weights), group)
         return int(np.asarray((weights != 0).sum(axis=1)).max(initial=0))
 
     # Routing
@@ -251,8 +255,8 @@ class ObliqueTree(OutputMethods, Questions):
         """X as rows of numbers, dense or CSR, of shape (n_rows, n_features); missing values are filled.
 
         The columns of a DataFrame are found by the tree's feature names, in any order. Those that no split uses
-        may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` the
-        columns must be the tree's features, in their order.
+        may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` all
+        of the tree's columns must be there.
         """
         if self.columns is not None and self.columns.are_in(X):
             return self.columns.features(X, unused=() if every_column else self.unused_columns())
@@ -261,10 +265,11 @@ class ObliqueTree(OutputMethods, Questions):
         if missing is not None and fills:
             n_features = len(missing.fills)
             names = None if names is None else names[:n_features]
-        if names is None or every_column or not rows.is_frame(X):
-            given = rows.as_rows(X, n_features, names if every_column else None)
+        if names is None or not rows.is_frame(X):
+            given = rows.as_rows(X, n_features, None)
         else:
-            given = rows.named_rows(X, names, self._columns_read(n_features))
+            read = np.arange(n_features) if every_column else self._columns_read(n_features)
+            given = rows.named_rows(X, names, read)
         if missing is None or not fills:
             return given
         return missing.fill(given if sparse.issparse(given) else np.asarray(given, np.float64))
@@ -372,8 +377,7 @@ class ObliqueTree(OutputMethods, Questions):
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.
-        best = (outputs > 0).astype(np.int64) if self.link == "logistic" else outputs.argmax(axis=1)
-        return self.classes[best]
+        return self.classes.take(outputs > 0 if self.link == "logistic" else outputs.argmax(axis=1))
 
     # Reading
 
