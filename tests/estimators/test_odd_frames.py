@@ -168,6 +168,20 @@ def test_notes_speak_of_python() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:X is a lazy frame", "ignore:.*not seen in training")
+@pytest.mark.parametrize("library", ["dask", "duckdb", "polars"])
+def test_lazy_frames_are_collected(library: str) -> None:
+    frame = pd.DataFrame({"x": NUMBERS, "k": np.array(["a", "b", "c"])[PLACES]})
+    if library == "dask":
+        given = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    else:
+        given = pl.from_pandas(frame).lazy() if library == "polars" else duckdb.from_df(frame)
+    model = fitted(frame)
+    np.testing.assert_array_equal(fitted(given).predict_proba(frame), model.predict_proba(frame))
+    with pytest.warns(UserWarning, match="X is a lazy frame, which is collected"):
+        np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(frame))
+
+
 # Missing values that no training row had: exports refuse what predict refuses
 
 
