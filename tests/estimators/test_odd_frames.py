@@ -223,6 +223,19 @@ return tree_predict(numbers, texts, outputs) == -1 && tree_self_test() == 0 ? 0 
         assert subprocess.run([tmp_path / "main"]).returncode == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*which no training row had")
+def test_model_tree_and_programs_fill_what_is_asked_for() -> None:
+    frame, _ = missing_nothing()
+    model = ObliqueTreeClassifier(**SMALL, missing="indicator").fit(frame, ANSWER)
+    new = frame.head(6).copy()
+    new.loc[[0, 3], "kind"], new.loc[[1, 3], "day"] = None, pd.NaT
+    predicted = model.predict(new).tolist()
+    assert model.tree_.predict(new).tolist() == predicted
+    assert exported(model.tree_, new) == predicted
+    assert queried(model.tree_, new.astype({"kind": "string"})) == predicted
+    assert ObliqueTree.from_json(model.tree_.to_json()).predict(new).tolist() == predicted
+
+
 @pytest.mark.parametrize("column", ["kind", "day"])
 def test_onnx_has_no_probability_for_what_predict_refuses(column: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
