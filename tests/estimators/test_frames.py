@@ -316,6 +316,16 @@ def test_a_counterfactual_is_a_row_of_the_frame() -> None:
         model.counterfactual(frame.iloc[[0]], within={"colour": ["pink"]})
 
 
+def test_a_column_of_integers_beside_missing_values_stays_one() -> None:
+    ages = [*range(20, 80), *[None] * 20]  # their median is 49.5
+    frame = pd.DataFrame({"age": pd.array(ages, dtype="Int64"), "colour": ["red", "blue"] * 40})
+    model = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame, frame["age"].fillna(0) > 50)
+    assert model.encoder_.column("age").median == 49.5
+    for place in (1, 10, 45, 59):
+        found = model.counterfactual(frame.iloc[[place]], keep=["colour"])
+        assert float(found.values["age"]).is_integer()
+
+
 def test_properties_speak_of_columns() -> None:
     frame = table()
     model = ObliqueTreeClassifier(**SMALL, monotonic_cst={"age": 1}).fit(frame, targets(frame, ObliqueTreeClassifier()))

@@ -136,7 +136,7 @@ class Verification:
         unused = self.queried.model.unused_columns - set(frame.columns)
         encoded = encoder.encode(frame, note=Notes(quiet=self.options.as_json), unused=unused)
         X = dense(encoded.X).astype(np.float64)
-        return X[(X[:, self.columns.marks()] == 0).all(axis=1)]
+        return X[(X[:, self.columns.marks] == 0).all(axis=1)]
 
     # Claims
 

@@ -7,7 +7,7 @@ Indicators of missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from treelu.tree.columns import FrameColumns
 from treelu.tree.names import shown_name
+from treelu.tree.observed import Observed
 from treelu.tree.queries.words import number
 
 MISSING = "(missing)"
@@ -129,6 +130,17 @@ class ColumnFeatures:
         if not isinstance(scale, Mapping):
             return scale
         return {place: unit for name, unit in scale.items() for place in self.features_of([name], "scale")}
+
+    def observed(self, seen: Observed | None) -> Observed | None:
+        """What the training rows held, with what only the columns know: integers beside medians, and categories."""
+        if seen is None:
+            return None
+        integers = seen.integers.copy()
+        for name, column in self.numbers.items():
+            integers[self.places[name][0]] |= column.integers
+        ours = {place for places in self.places.values() if len(places) > 1 for place in places}
+        groups = [*map(tuple, self.groups), *(group for group in seen.groups if not ours & set(group))]
+        return replace(seen, integers=integers, groups=tuple(groups))
 
     @property
     def groups(self) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from treelu.tree.output_methods import TreeMethods
@@ -43,7 +44,8 @@ class Questions(TreeMethods):
         if self._own is not None:
             known = limits == "observed" and self._tree.observed is not None
             given = self._own.limits(bounds, whole, groups, scale, everywhere=everywhere, observed=known)
-            return read_limits(self._tree, limits=limits, **given)
+            tree = replace(self._tree, observed=self._own.observed(self._tree.observed))
+            return read_limits(tree, limits=limits, **given)
         return read_limits(self._tree, limits=limits, bounds=bounds, whole=whole, groups=groups, scale=scale)
 
     def counterfactual(
