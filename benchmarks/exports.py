@@ -3,8 +3,8 @@
     python -m benchmarks.exports [--rows 100000] [--only NAME] [--no-save] [--frame]
 
 Two programs of 16 leaves × 5 terms: one on 20 numbers; one on the columns of a table, with missing values, unknown
-categories and dates. In both, half of the rows lie on boundaries. A third is the tree of a small tree that was fitted to
-a data frame of such a table; --frame runs this one alone. Results go to benchmarks/results/exports.json and into
+categories and dates. In both, half of the rows lie on boundaries. A third is the tree of an estimator that was fitted
+to a data frame of such a table; --frame runs this one alone. Results go to benchmarks/results/exports.json and into
 docs/guides/deploying.md.
 """
 

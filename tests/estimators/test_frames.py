@@ -342,6 +342,51 @@ def test_properties_speak_of_columns() -> None:
         model.verify(rises="age", falls="age")
 
 
+def dated() -> tuple[pd.DataFrame, ObliqueTreeClassifier]:
+    """A frame whose answers depend on the month and the year of a date, and a tree fitted to it."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 300), "colour": rng.choice(["red", "blue"], 300)})
+    frame["since"] = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.integers(0, 1800, 300), unit="D")
+    y = (frame["since"].dt.month > 6) ^ (frame["since"].dt.year > 2020)
+    y = np.where(y + frame["age"] / 60 + rng.normal(0, 0.2, 300) > 1.2, "yes", "no")
+    return frame, ObliqueTreeClassifier(**{**SMALL, "max_leaf_nodes": 8, "n_updates": 100}).fit(frame, y)
+
+
+def test_what_refutes_a_property_is_a_row_with_dates_that_exist() -> None:
+    """The features of a date are no free numbers: the rows are predicted as they are shown."""
+    _, model = dated()
+    n_refuted = 0
+    for limit in (0.3, 0.6, 0.9, 0.97):
+        for name, given, sign in (("at_most", limit, 1), ("at_least", 1 - limit, -1)):
+            found = model.verify(**{name: given})
+            if found.values:
+                n_refuted += 1
+                assert (sign * (model.predict_proba(pd.DataFrame(found.values))[:, 1] - given) > 0).all()
+    for names in ("since", "age", ["since", "age"]):
+        found = model.verify(independent=names)
+        if found.values:
+            n_refuted += 1
+            first, second = model.predict(pd.DataFrame(found.values))
+            assert first != second
+    assert n_refuted >= 6
+
+
+def test_a_later_date() -> None:
+    frame, model = dated()
+    for name, sign in (("rises", 1), ("falls", -1)):
+        found = model.verify(**{name: "since"})
+        assert str(found).startswith(f"refuted: the probability of 'yes' never {'falls' if sign > 0 else 'rises'} when")
+        first, second = pd.DataFrame(found.values)["since"]
+        assert first < second
+        first, second = model.predict_proba(pd.DataFrame(found.values))[:, 1]
+        assert sign * (first - second) > 0
+    days = (frame["since"] - frame["since"].min()).dt.days
+    later = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame[["since"]], days > 900)
+    used = {later.tree_.feature_names[place] for place in later.tree_.used_features()}
+    assert used <= {"since (year)", "since (days since 1970)"}
+    assert str(later.verify(rises="since")).startswith("proved: the probability of True never falls when since rises")
+
+
 def test_shares_are_of_columns() -> None:
     """Shapley values of a game whose players are columns, against a direct sum over all orders."""
     from itertools import permutations

@@ -26,7 +26,6 @@ class ColumnQueries(ColumnFeatures):
     def __init__(self, encoder: TableEncoder) -> None:
         super().__init__(encoder)
         self.left_out = dict(encoder.left_out)
-        self.dates = {name: column for name, column in self.columns.items() if column.kind == "date"}
 
     def named(self, columns: Sequence[str], option: str) -> list[str]:
         """Columns that were typed one by one or with commas between them."""

@@ -19,7 +19,7 @@ from treelu.tree.observed import Observed
 from treelu.tree.queries.words import number
 
 MISSING = "(missing)"
-_DAYS = "days since 1970"
+DAYS = "days since 1970"
 
 Ranges = dict[int, tuple[float | None, float | None]]
 
@@ -64,6 +64,7 @@ class ColumnFeatures:
         self.columns = {column.name: column for column in encoder.columns}
         self.numbers = {name: column for name, column in self.columns.items() if column.kind == "number"}
         self.texts = {name: column for name, column in self.columns.items() if column.kind == "text"}
+        self.dates = {name: column for name, column in self.columns.items() if column.kind == "date"}
         self.places = {name: list(places) for name, places in encoder.places.items()}
         self.owners = [name for name, places in self.places.items() for _ in places]
 
@@ -214,8 +215,8 @@ class ColumnFeatures:
             return MISSING
         if name in self.numbers:
             return float(row[places[0]])
-        if column.kind == "date" and _DAYS in column.parts:
-            days = row[places[column.parts.index(_DAYS)]]
+        if column.kind == "date" and DAYS in column.parts:
+            days = row[places[column.parts.index(DAYS)]]
             return np.datetime64(round(days * 86_400_000_000), "us")
         return "(unknown)"
 

@@ -297,12 +297,8 @@ class Questions(TreeMethods):
         >>> first > second
         np.True_
         """
-        from treelu.tree.queries.properties import monotone
-
         rows = self._limits(limits, bounds, whole, groups, scale)
-        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
-        found = monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
-        return found if self._own is None else found.in_columns(self._own)
+        return self._monotone(rows, feature, 1, target=target, output=output, budget_seconds=budget_seconds)
 
     def falls(
         self,
@@ -318,12 +314,20 @@ class Questions(TreeMethods):
         scale: Any = None,
     ) -> Verdict:
         """Whether the prediction never rises when a feature rises; see :meth:`rises`."""
-        from treelu.tree.queries.properties import monotone
-
         rows = self._limits(limits, bounds, whole, groups, scale)
-        (feature,) = (feature,) if self._own is None else self._own.numbers_of([feature], "feature")
-        found = monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
-        return found if self._own is None else found.in_columns(self._own)
+        return self._monotone(rows, feature, -1, target=target, output=output, budget_seconds=budget_seconds)
+
+    def _monotone(self, rows: Limits, feature: Any, sign: int, **asked: Any) -> Verdict:
+        """Whether an output goes with a feature, or with a column of numbers or dates."""
+        from treelu.tree.queries.properties import monotone, monotone_date
+
+        own = self._own
+        if own is None:
+            return monotone(rows, feature, sign, **asked)
+        if feature in own.dates:
+            return monotone_date(rows, own, feature, sign, **asked).in_columns(own)
+        (place,) = own.numbers_of([feature], "feature")
+        return monotone(rows, place, sign, **asked).in_columns(own)
 
     def independent(
         self,
