@@ -4,7 +4,7 @@ function showQuestions(summary) {
   const { questions } = summary;
   if (!questions || (!questions.rows.length && !questions.properties.length)) return;
   show("questions");
-  const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s.` : "";
+  const open = questions.not_computed ? ` ${plural(questions.not_computed, "answer")} ${questions.not_computed === 1 ? "is" : "are"} not computed: all together may take ${brief(questions.seconds)} s of processor time.` : "";
   const among = questions.within_training
     ? "They stay within what the training rows held: no number below the lowest or above the highest there, whole numbers where all were whole, and only categories that occurred. What is proved holds for every such row"
     : "What is proved holds for every row whose values lie within the ranges seen here";
