@@ -778,7 +778,7 @@ def test_models_beside_are_named_and_the_better_one_is_said(browser, tmp_path_fa
     assert any("A logistic regression ranks these rows better: AUC" in line for line in summary["verdicts"])
     assert "Small CART has at most as many leaves as the stump." in _one(browser, "#scores-about").text
     _all(browser, "#models button")[-1].click()
-    assert "log-odds = " in _one(browser, "#panel").text  # the logistic regression is one leaf with a formula
+    assert "log-odds of 1 = " in _one(browser, "#panel").text  # the logistic regression is one leaf with a formula
     assert _console(browser) == []
 
 

@@ -257,6 +257,8 @@ class _RowAnswers:
         """The largest shares of the columns in the prediction of one row."""
         tree, output = self.asking.tree, self.asking.output
         target = _now(self.asking, row) if tree.is_classifier else None
+        if tree.is_classifier and len(tree.classes) == 2:  # type: ignore[arg-type]
+            target = tree.classes[self.asking.positive]  # type: ignore[index]
         shares = tree.shap_values(row[None], self.background, target=target, max_exact=10, n_permutations=2)
         one = shares.values.ndim == 2
         values = shares.values[0] if one else shares.values[0, :, output]

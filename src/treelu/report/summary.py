@@ -17,6 +17,7 @@ from treelu.report.rows import Floats, HoldOut, classes_of, hold_out_rows, sampl
 from treelu.report.scores import positive_class
 from treelu.report.yardsticks import verdicts
 from treelu.tree import ObliqueTree
+from treelu.tree.one_hot import group_name, one_hot_groups
 
 if TYPE_CHECKING:
     from treelu.training import History
@@ -212,7 +213,18 @@ def _features(tree: ObliqueTree | None, estimator: Any, rows: HoldOut | None) ->
         scale = tree.spreads
     usual = np.zeros(len(names)) if rows is None else typical(rows.X)
     ends = value_ranges(rows.X) if rows is not None else {}
-    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}} | ends
+    groups = [] if tree is None else _categories(tree)
+    return {"names": names, "scale": scale.tolist(), "typical": usual.tolist(), "drawings": {}, "groups": groups} | ends
+
+
+def _categories(tree: ObliqueTree) -> list[dict[str, Any]]:
+    """Columns of categories: their names, features, and the category of each feature."""
+    found = []
+    for group in one_hot_groups(tree):
+        named = group_name([tree.feature_name(j) for j in group])
+        if named is not None:
+            found.append({"name": named[0], "features": list(group), "categories": named[1]})
+    return found
 
 
 def _entries(

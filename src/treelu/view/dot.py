@@ -13,6 +13,7 @@ from treelu.view.colors import leaf_colors, text_color
 from treelu.view.labels import (
     MAX_LEAVES,
     Top,
+    asked_category,
     check_scale,
     cut,
     formula_terms,
@@ -91,6 +92,8 @@ def export_graphviz(
             words = _split_words(tree, node, top, digits, spread)
             bound = short_number(-tree.biases[node], digits)
             words = f"score\n{words}" if cards.at(node) else f"{words}\n>= {bound}".lstrip()
+            if not cards.at(node) and (asked := asked_category(tree, node)):
+                words = f"{'' if asked[1] else 'not '}{asked[0]}"
         if rows := rows_words(tree, node):
             words += "\n" + rows
         lines.append(f"  {node} [label={_quoted(words)}{style}];")
@@ -106,7 +109,7 @@ def _split_words(tree: ObliqueTree, node: int, top: Top, digits: int | None, sca
     terms, rest = formula_terms(tree, weights, scale, top)
     lines: list[str] = []
     for term in terms:
-        words, negative = term_words(term, weights, digits)
+        words, negative = term_words(term, weights, digits, every=top == "all")
         lines.append(("-" if negative else "+" if lines else "") + words)
     return "\n".join([*lines, *([f"+ ({rest:,} more)"] if rest > 0 else [])])
 

@@ -132,15 +132,37 @@ def linear_form(
     text = ""
     terms, rest = formula_terms(tree, weights, tree.effect_scale() if scale is None else scale, top)
     for term in terms:
-        words, negative = term_words(term, weights, digits)
+        words, negative = term_words(term, weights, digits, every=top == "all")
         text = _append(text, words, negative)
     if rest > 0:
         text = _append(text, f"({rest:,} more)", False)
     return text if constant is None else append_constant(text, constant, digits)
 
 
-def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tuple[str, bool]:
+def asked_category(tree: ObliqueTree, node: int) -> tuple[str, bool] | None:
+    """The category that a split asks about, and whether yes is that category; None for another split.
+
+    Examples
+    --------
+    >>> from treelu.tree.observed import Observed
+    >>> tree = ObliqueTree([[0, -2.0]], [1.0], [[1, 2]], [[0], [1]], feature_names=["paid=no", "paid=yes"],
+    ...     observed=Observed.of([[0, 1], [1, 0]]))
+    >>> asked_category(tree, 0)
+    ('paid=yes', False)
+    """
+    weights = tree.node_weights(node)
+    used = np.flatnonzero(weights)
+    if len(used) != 1 or not any(used[0] in group for group in one_hot_groups(tree)):
+        return None
+    weight, bound = weights[used[0]], -tree.biases[node] / weights[used[0]]
+    parts = bool(0 < bound <= 1) if weight > 0 else bool(0 <= bound < 1)
+    return (feature_label(tree, int(used[0])), bool(weight > 0)) if parts else None
+
+
+def term_words(term: Term, weights: np.ndarray, digits: int | None = None, *, every: bool = False) -> tuple[str, bool]:
     """A term without its sign, and whether that is minus; a group's points keep their own.
+
+    Of a group the six categories with the largest points are named, or every one.
 
     Examples
     --------
@@ -153,8 +175,9 @@ def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tu
         points = [
             f"{name} {signed_short(weights[j], digits)}" for name, j in zip(term.categories, term.features, strict=True)
         ]
-        more = len(points) - FEW
-        return f"({term.name}: {', '.join(points[:FEW])}{f', {more:,} more' if more > 0 else ''})", False
+        named = points if every else points[:FEW]
+        more = len(points) - len(named)
+        return f"({term.name}: {', '.join(named)}{f', {more:,} more' if more else ''})", False
     weight = weights[term.features[0]]
     size = short_number(abs(weight), digits)
     return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
@@ -200,9 +223,14 @@ def leaf_words(
 
 
 def formula_words(
-    tree: ObliqueTree, leaf: int, top: Top = None, digits: int | None = None, scale: np.ndarray | None = None
+    tree: ObliqueTree,
+    leaf: int,
+    top: Top = None,
+    digits: int | None = None,
+    scale: np.ndarray | None = None,
+    terms: str | None = None,
 ) -> str:
-    """The formulas of a linear leaf.
+    """The formulas of a linear leaf; ``terms`` stands in place of their terms.
 
     Examples
     --------
@@ -214,7 +242,11 @@ def formula_words(
     "log-odds of 'yes' = 2·x1 + 0.5·x0 - 1"
     """
     formulas = leaf_formulas(tree, leaf)
-    forms = [linear_form(tree, each.weights, each.constant, top, digits, scale) for each in formulas]
+    forms = [
+        linear_form(tree, each.weights, each.constant, top, digits, scale) if terms is None
+        else append_constant(terms, each.constant, digits)
+        for each in formulas
+    ]  # fmt: skip
     if tree.classes is None:
         return "value " + "; ".join(forms)
     return "; ".join(f"{each.title()} = {form}" for each, form in zip(formulas, forms, strict=True))
@@ -233,7 +265,21 @@ def range_words(tree: ObliqueTree, ends: tuple[float, float] | None, digits: int
         return ""
     if tree.classes is None:
         return f"from {short_number(ends[0], digits)} to {short_number(ends[1], digits)}"
-    return f"probability {shown_number(ends[0], digits or 3)} to {shown_number(ends[1], digits or 3)}"
+    low, high = (shown_probability(end, digits) for end in ends)
+    return f"probability {low}" + (f" to {high}" if high != low else "")
+
+
+def shown_probability(value: float, digits: int | None = None) -> str:
+    """A probability to so many digits; by default to three, and nothing closer than 0.001 to the ends.
+
+    Examples
+    --------
+    >>> shown_probability(0.4567), shown_probability(7e-7), shown_probability(0.99996), shown_probability(7e-7, 2)
+    ('0.457', 'below 0.001', 'above 0.999', '7e-07')
+    """
+    if digits is None and (0 < value < 0.001 or 0.999 < value < 1):
+        return "below 0.001" if value < 0.5 else "above 0.999"
+    return shown_number(value, digits or 3)
 
 
 def listed(values: Sequence[float], digits: int | None = None) -> str:

@@ -16,6 +16,7 @@ from treelu.view.formulas import leaf_formulas, prediction_ranges
 from treelu.view.labels import (
     FEW,
     Top,
+    asked_category,
     check_scale,
     cut,
     formula_terms,
@@ -289,10 +290,11 @@ def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) 
             lines.append(_Line(term.name, points[0][0], share, color=points[0][1]))
             continue
         lines.append(_Line(term.name, "", share, color=_PALE))
-        for name, (text, color) in list(zip(term.categories, points, strict=True))[:FEW]:
+        named = len(points) if top == "all" else FEW
+        for name, (text, color) in list(zip(term.categories, points, strict=True))[:named]:
             lines.append(_Line(f"    {name}", text, color=color))
-        if len(points) > FEW:
-            lines.append(_Line(f"    {len(points) - FEW:,} more", "", ink=_PALE))
+        if len(points) > named:
+            lines.append(_Line(f"    {len(points) - named:,} more", "", ink=_PALE))
     if more:
         others = max(0.0, 1.0 - sum(term.effect for term in terms) / whole)
         lines.append(_Line(f"{more:,} more", f"{others:.0%} of the effect", ink=_PALE))
@@ -305,6 +307,9 @@ def _points(weight: float) -> tuple[str, str]:
 
 
 def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
+    asked = None if is_card else asked_category(tree, node)
+    if asked:
+        return [_Line(f"{'' if asked[1] else 'not '}{asked[0]}", ""), _Line("", rows_words(tree, node))]
     words = "score" if is_card else f"≥ {short_number(-float(tree.biases[node]))}"
     terms = _terms(tree, tree.node_weights(node), top, scale)
     return [*terms, _Line(words, rows_words(tree, node), bold=True)]

@@ -34,7 +34,7 @@ function showAnswers(summary, i) {
     return;
   }
   const prediction = summary.models[0].sample_predictions[i];
-  const label = summary.classes ? summary.classes[decided(summary, prediction)] : null;
+  const label = !summary.classes ? null : summary.classes[summary.classes.length === 2 ? summary.positive : decided(summary, prediction)];
   const usual = summary.classes ? `The tree gives “${label}” a probability of ${percent(row.base)} on average.` : `The tree predicts ${valueText(summary, row.base)} on average.`;
   const remark = `${usual} The bars show by how much each column of this row raises or lowers that${row.exact ? "" : " (estimated)"}.`;
   const said = (share) => (summary.classes ? `${share > 0 ? "+" : ""}${signed((100 * share).toFixed(1))} points` : withSign(share));
