@@ -18,8 +18,10 @@ help:
 	@echo "package        build the sdist and the wheel, and try each in an empty environment"
 	@echo "sbom           the bill of materials of an installation, CycloneDX, into dist/sbom.json"
 
-$(READY): pyproject.toml setup.py constraints.txt $(KERNELS)
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(READY): pyproject.toml setup.py constraints.txt $(KERNELS) | $(BIN)/python
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
 	touch $@
 
@@ -54,11 +56,11 @@ paper: $(READY)
 docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
-package: $(READY)
+package: | $(BIN)/python
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[release]'
 	$(BIN)/python release/check.py
 
-sbom: $(READY)
+sbom: | $(BIN)/python
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[release]'
 	$(BIN)/python release/sbom.py
 

@@ -86,7 +86,8 @@ def _fresh_copy(home: Path) -> Path:
 def _run(code: str, *arguments: str, home: Path | None = None) -> None:
     paths = [str(home)] if home is not None else []
     path = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = {**os.environ, "PYTHONPATH": path} if path else None
+    environment = {**os.environ, "PYTHONPATH": path} if path else dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installation keeps its bytecode
     command = [sys.executable, "-c", code, *arguments]
     subprocess.run(command, check=True, capture_output=True, env=environment)
 

@@ -13,7 +13,7 @@ import treelu
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 CORE = [Requirement(text) for text in PROJECT["dependencies"]]
-COPYLEFT = re.compile(r"\b(A?GPL|General Public License)", re.IGNORECASE)
+COPYLEFT = re.compile(r"\b([AL]?GPL|MPL|EPL|General Public License|Mozilla Public)", re.IGNORECASE)
 OTHER_NAMES = {"matplotlib": "matplotlib-base"}  # conda-forge's
 
 
@@ -34,10 +34,10 @@ def closure(names: list[str]) -> set[str]:
 
 
 def licence(name: str) -> str:
-    """What a distribution says of its licence."""
+    """The licence that a distribution states."""
     fields = metadata(name)
     classifiers = [text for text in fields.get_all("Classifier") or [] if text.startswith("License")]
-    own = fields["License-Expression"] or " ".join(classifiers) or fields["License"] or ""
+    own = fields.get("License-Expression") or " ".join(classifiers) or fields.get("License") or ""
     return own.splitlines()[0] if own else ""
 
 
@@ -47,6 +47,7 @@ def test_version_is_the_same_everywhere() -> None:
     assert citation["version"] == treelu.__version__
     assert f'set version = "{treelu.__version__}"' in recipe
     assert f"## {treelu.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"version = {{{treelu.__version__}}}" in (ROOT / "docs" / "index.md").read_text("utf-8")
 
 
 def test_conda_recipe_has_the_dependencies_of_the_wheel() -> None:

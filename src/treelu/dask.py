@@ -225,37 +225,103 @@ class _ProbabilityMixin:
 
 
 class DaskLCNClassifier(_ProbabilityMixin, _DaskNetwork):
-    """`LCNClassifier` on a Dask cluster; see the module's first lines for how a fit goes."""
+    """`LCNClassifier` on a Dask cluster; see the module's first lines for how a fit goes.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskLCNClassifier(depth=3, drop_connect=0.0, random_state=0).fit(X, X[:, 0] > X[:, 1])
+    ...     model.predict(X).compute().shape
+    (2000,)
+    """
 
     _local_class = LCNClassifier
 
 
 class DaskLCNRegressor(_DaskNetwork):
-    """`LCNRegressor` on a Dask cluster."""
+    """`LCNRegressor` on a Dask cluster.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskLCNRegressor(depth=3, drop_connect=0.0, random_state=0).fit(X, abs(X[:, 0]))
+    ...     model.to_local().tree_.n_leaves
+    8
+    """
 
     _local_class = LCNRegressor
 
 
 class DaskLLNClassifier(_ProbabilityMixin, _DaskNetwork):
-    """`LLNClassifier` on a Dask cluster."""
+    """`LLNClassifier` on a Dask cluster.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskLLNClassifier(depth=3, drop_connect=0.0, random_state=0).fit(X, X[:, 0] > X[:, 1])
+    ...     model.predict_proba(X).compute().shape
+    (2000, 2)
+    """
 
     _local_class = LLNClassifier
 
 
 class DaskLLNRegressor(_DaskNetwork):
-    """`LLNRegressor` on a Dask cluster."""
+    """`LLNRegressor` on a Dask cluster.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskLLNRegressor(depth=3, drop_connect=0.0, random_state=0).fit(X, abs(X[:, 0]))
+    ...     model.to_local().tree_.n_leaves
+    8
+    """
 
     _local_class = LLNRegressor
 
 
 class DaskObliqueTreeClassifier(_ProbabilityMixin, _DaskTree):
-    """`ObliqueTreeClassifier` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeClassifier` on a Dask cluster: splits from a sample, the values of the leaves from all rows.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskObliqueTreeClassifier(max_leaf_nodes=2, teacher=None, random_state=0).fit(X, X[:, 0] > X[:, 1])
+    ...     model.to_local().tree_.n_leaves
+    2
+    """
 
     _local_class = ObliqueTreeClassifier
 
 
 class DaskObliqueTreeRegressor(_DaskTree):
-    """`ObliqueTreeRegressor` on a Dask cluster: splits from a sample, the values of the leaves from all rows."""
+    """`ObliqueTreeRegressor` on a Dask cluster: splits from a sample, the values of the leaves from all rows.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> X = da.random.default_rng(0).normal(size=(2000, 3), chunks=(500, 3))
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None):
+    ...     model = DaskObliqueTreeRegressor(max_leaf_nodes=2, teacher=None, random_state=0).fit(X, X[:, 0] > X[:, 1])
+    ...     model.to_local().tree_.n_leaves
+    2
+    """
 
     _local_class = ObliqueTreeRegressor
 

@@ -491,7 +491,7 @@ def test_a_counterexample_is_whole_rows_that_predict_reads(tmp_path: Path, type_
         claims = ("--rises", "Betrag", "--rises", "Antrag", "--independent", "Zweck", "--out", pair, "--force")
         typed = type_("verify", folder, *extra, *claims, "--json")
         results = json.loads(typed.out)
-        predicted = pd.read_csv(io.StringIO(type_("predict", folder, pair).out))
+        predicted = pd.read_csv(io.StringIO(type_("predict", folder, pair).out), float_precision="round_trip")
         read = pd.read_csv(pair, sep=";", dtype=str)
         place = 0
         for result in results:

@@ -20,7 +20,7 @@ from treelu.persistence import load_as_saved, save
 
 
 def read(text: str) -> pd.DataFrame:
-    return pd.read_csv(io.StringIO(text))
+    return pd.read_csv(io.StringIO(text), float_precision="round_trip")
 
 
 def test_predictions_are_the_models_own(table: Path, model: Path, type_: Type) -> None:

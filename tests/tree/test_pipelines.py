@@ -332,7 +332,7 @@ def test_a_pipeline_of_encoders_is_a_tree_of_the_data_frame(drop: str | None, co
     ("steps", "message"),
     [
         ((KBinsDiscretizer(quantile_method="averaged_inverted_cdf"), ["zip"]), "kbinsdiscretizer.*KBinsDiscretizer"),
-        ((OneHotEncoder(min_frequency=0.4), ["colour"]), "onehotencoder.*OneHotEncoder"),
+        ((OrdinalEncoder(min_frequency=0.4), ["colour"]), "ordinalencoder.*OrdinalEncoder"),
         ((make_pipeline(OrdinalEncoder(), SimpleImputer()), ["colour"]), "ordinalencoder.*OrdinalEncoder"),
     ],
 )
@@ -350,3 +350,71 @@ def test_a_column_that_is_a_category_and_a_number() -> None:
     model = make_pipeline(encode, DecisionTreeClassifier(max_depth=3)).fit(frame, y)
     with pytest.raises(NotAffineError, match="a column of categories reaches a step"):
         treelu.explain(model)
+
+
+@pytest.mark.parametrize("unknown", ["ignore", "infrequent_if_exist"])
+def test_infrequent_categories_are_one_column_together(unknown: str) -> None:
+    frame, y = _categories()
+    frame.loc[:6, "colour"], frame.loc[7:9, "colour"] = "pink", "white"
+    y = y ^ frame["colour"].isin(["pink", "white"])
+    encoder = OneHotEncoder(min_frequency=20, handle_unknown=unknown, sparse_output=False)
+    steps = make_column_transformer((encoder, ["colour"]), (StandardScaler(), ["zip"]))
+    model = make_pipeline(steps, DecisionTreeClassifier(max_depth=8, random_state=0)).fit(frame, y)
+    assert "onehotencoder__colour_infrequent_sklearn" in steps.get_feature_names_out()
+    tree = treelu.explain(model)
+    new = frame.head(40).assign(colour=["violet", "pink", None, "red"] * 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for rows in (frame, new):
+            np.testing.assert_array_equal(tree.predict(rows), model.predict(rows))
+
+
+@pytest.mark.parametrize("drop", [None, "if_binary"])
+def test_truth_values_that_are_one_hot_encoded_are_numbers(drop: str | None) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    frame, _ = _categories()
+    frame = frame.assign(owner=frame["age"].rank() % 2 == 1)
+    y = frame["owner"] ^ (frame["zip"] > 8001)
+    steps = make_column_transformer(
+        (OneHotEncoder(drop=drop, sparse_output=False), ["owner"]), ("passthrough", ["zip"])
+    )
+    model = make_pipeline(steps, DecisionTreeClassifier(random_state=0)).fit(frame, y)
+    tree = treelu.explain(model)
+    assert tree.feature_names == ("zip", "owner") or tree.feature_names == ("owner", "zip")
+    np.testing.assert_array_equal(tree.predict(frame), model.predict(frame))
+    with duckdb.connect() as database:
+        database.register("shown", frame)
+        found = database.sql(tree.to_sql(dialect="duckdb", table="shown")).df()["prediction"]
+    np.testing.assert_array_equal(found, y)
+
+
+def test_columns_that_the_pipeline_leaves_aside_need_not_be_numbers() -> None:
+    frame, y = _categories()
+    steps = make_column_transformer((SimpleImputer(add_indicator=True), ["age", "zip"]))
+    model = make_pipeline(steps, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(frame, y)
+    tree = treelu.explain(model)
+    assert tree.feature_names == ("age", "zip", "age is missing")
+    np.testing.assert_array_equal(tree.predict(frame), model.predict(frame))
+    assert {change.feature for change in tree.counterfactual(frame.iloc[[1]]).changes} <= {"age", "zip"}
+
+
+def test_blanks_around_categories() -> None:
+    frame, y = _categories()
+    steps = make_column_transformer((OneHotEncoder(sparse_output=False), ["colour"]), ("passthrough", ["zip"]))
+    spaced = frame.assign(colour=" " + frame["colour"])
+    model = make_pipeline(steps, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(spaced, y)
+    np.testing.assert_array_equal(treelu.explain(model).predict(spaced), model.predict(spaced))
+    both = frame.assign(colour=np.where(frame["zip"] > 8001, spaced["colour"], frame["colour"]))
+    with pytest.raises(NotAffineError, match="two categories of column 1 are written alike"):
+        treelu.explain(model.fit(both, y))
+    with pytest.raises(NotAffineError, match="an empty text, or blanks alone"):
+        treelu.explain(model.fit(frame.assign(colour=frame["colour"].replace("red", "")), y))
+
+
+def test_an_estimator_that_encodes_the_columns_behind_steps() -> None:
+    frame, y = _categories()
+    frame = frame.drop(columns=["age", "note"])
+    steps = make_column_transformer((StandardScaler(), ["zip"]), remainder="passthrough").set_output(transform="pandas")
+    tree = treelu.ObliqueTreeClassifier(max_leaf_nodes=2, teacher=None, n_updates=5, cv=2, random_state=0)
+    with pytest.raises(NotAffineError, match=r"step 'columntransformer' gives out a data frame.*without these steps"):
+        treelu.explain(make_pipeline(steps, tree).fit(frame, y))

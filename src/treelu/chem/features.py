@@ -25,7 +25,14 @@ from treelu.chem.fingerprints import Environment, smallest_holders
 
 @dataclass(frozen=True)
 class MolecularColumn:
-    """A column of :class:`MolecularFeatures`."""
+    """A column of :class:`MolecularFeatures`.
+
+    Examples
+    --------
+    >>> column = MolecularFeatures(radius=1).fit(["CCO", "CCN", "CCCO"]).columns_[1]
+    >>> column.block, column.name, column.n_molecules
+    ('substructures', '[CH3]~*', 3)
+    """
 
     block: str
     key: int  # within its block

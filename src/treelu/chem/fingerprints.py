@@ -21,7 +21,15 @@ from treelu.chem._molecules import (
 
 
 class Environment(NamedTuple):
-    """An atom environment that sets a bit: the atoms within ``radius`` bonds of ``atom`` in ``smiles``."""
+    """An atom environment that sets a bit: the atoms within ``radius`` bonds of ``atom`` in ``smiles``.
+
+    Examples
+    --------
+    >>> from treelu.chem import MorganFingerprint
+    >>> fingerprint = MorganFingerprint(n_bits=64).fit(["CCO", "CCN"])
+    >>> fingerprint.examples_[33][0]
+    Environment(smiles='CCO', atom=0, radius=0, n_molecules=2)
+    """
 
     smiles: str
     atom: int

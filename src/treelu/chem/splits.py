@@ -19,7 +19,15 @@ PARTS = ("train", "valid", "test")
 
 
 class Split(NamedTuple):
-    """Row numbers (int64, 0-based) of the three parts."""
+    """Row numbers (int64, 0-based) of the three parts.
+
+    Examples
+    --------
+    >>> from treelu.chem import random_split
+    >>> split = random_split(10, random_state=0)
+    >>> len(split.train), len(split.valid), len(split.test)
+    (8, 1, 1)
+    """
 
     train: np.ndarray
     valid: np.ndarray

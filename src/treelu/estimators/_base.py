@@ -41,6 +41,7 @@ from treelu.estimators._saved import (
     restore_fitted_network,
     restore_stream,
 )
+from treelu.estimators._tasks import CallbackSupportMixin, as_task, part_tasks
 from treelu.nn import LocallyConstantNetwork, NeuronChain, Table
 from treelu.nn.activations import ActivationKind
 from treelu.tables.unseen import warn_of_far_numbers
@@ -57,10 +58,11 @@ if TYPE_CHECKING:
 MAX_NEURONS = 256  # the work for a row grows with their cube
 
 
-class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
+class NetworkEstimator(ParameterHints, NetworkState, CallbackSupportMixin, BaseEstimator, ABC):
     """An estimator whose fit is a value: `fitted_`, made by `_fit`. Its parameters are the fields of a dataclass."""
 
     _fit: ClassVar[Callable[..., Any]]  # (dataset, config, reading, seed, validation=, start=) → the value
+    _part: ClassVar[str] = "epoch"  # what a fit is made of, for scikit-learn's callbacks
     fitted_: Any
     stream_: Stream  # the rows kept by partial_fit
 
@@ -87,6 +89,7 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
 
     # Fitting
 
+    @as_task
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, eval_set: Any = None, groups: Any = None) -> Self:
         """Train on rows X with targets y.
 
@@ -127,7 +130,10 @@ class NetworkEstimator(ParameterHints, NetworkState, BaseEstimator, ABC):
                     check_same_columns(start.reading, reading, names, getattr(self, "feature_names_in_", None))
                 validation = read_eval_set(self, eval_set, reading)
                 (seed,) = draw_seeds(self.random_state, 1)
-                self.fitted_ = self._fit(dataset, self._config(), reading, seed, validation=validation, start=start)
+                config = self._config()
+                if parts := part_tasks(self, self._part):
+                    config = replace(config, callbacks=[*(config.callbacks or ()), *parts])
+                self.fitted_ = self._fit(dataset, config, reading, seed, validation=validation, start=start)
             self.__dict__.pop("stream_", None)  # its rows are not these
         return self
 

@@ -65,6 +65,7 @@ class NetworkEnsemble(NetworkEstimator):
         "feature_fraction": [Interval(Real, 0, 1, closed="right")],
     }
     _member_class: ClassVar[type[SingleNetwork]]
+    _part = "member"
 
     def _shared(self) -> Any:
         """The pattern of the members: `estimator`, or the default one."""

@@ -36,6 +36,9 @@ class KnownTrees(Sequence[ObliqueTree]):
             )
         return self.trees[row]
 
+    def __setitem__(self, row: int, tree: ObliqueTree) -> None:
+        self.trees[range(len(self))[row]] = tree
+
 
 def known_trees(trees: Sequence[ObliqueTree]) -> dict[int, ObliqueTree]:
     """The trees by row; those of a path that trains on demand are trained."""

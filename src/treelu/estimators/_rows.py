@@ -16,7 +16,16 @@ from sklearn.utils.validation import check_array
 from treelu.data.rows import validated_rows
 from treelu.estimators._path_trees import changed_trees
 from treelu.tables.encoder import TableEncoder
-from treelu.tables.frames import Frame, column_types, frame_of_array, is_plain, native_frame, read_frame
+from treelu.tables.frames import (
+    Frame,
+    check_names,
+    frame_of_array,
+    holds_truth,
+    is_plain,
+    native_frame,
+    other_columns,
+    read_frame,
+)
 from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
 
@@ -79,6 +88,8 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
         _set_columns(estimator, X.encoder, X.encoder.names)
         return _numbers(X.X, options)
     given = categorical_features(estimator)
+    if is_plain(X):
+        check_names(X.columns)
     frame = None if is_plain(X) and given is None else _frame_to_learn(X, given)
     if frame is None:
         return validated_rows(estimator, _numeric(X), first=True, missing=missing, **options)
@@ -95,16 +106,16 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
 def _frame_to_learn(X: Any, given: Any) -> Frame | None:
     """The frame that an encoder is learned from; None where there are numbers alone."""
     native = native_frame(X)
-    if native is None:
+    is_named = native is not None
+    if not is_named:
         if given is None:
             return None
-        names = [f"x{place}" for place in range(np.shape(X)[1])]
-        native = native_frame(frame_of_array(X, names))
-        return Frame(**{**vars(read_frame(native, texts=_chosen(given, names))), "is_named": False})
-    texts = () if given is None else _chosen(given, list(native.columns))
-    if not texts and all(column_types(native).values()):
+        native = native_frame(frame_of_array(X, [f"x{place}" for place in range(np.shape(X)[1])]))
+    texts = set() if given is None else _chosen(given, list(native.columns))
+    texts = {name for name in texts if not holds_truth(native[name], native.schema[name])}
+    if not texts and not other_columns(native):
         return None
-    return read_frame(native, texts=texts)
+    return replace(read_frame(native, texts=texts), is_named=is_named)
 
 
 def _numeric(X: Any) -> Any:
@@ -112,7 +123,7 @@ def _numeric(X: Any) -> Any:
     native = None if is_plain(X) else native_frame(X)
     if native is None:
         return X
-    others = [name for name, holds_numbers in column_types(native).items() if not holds_numbers]
+    others = other_columns(native)
     if others:
         raise TableError(
             f"X has column {shown_name(others[0])!r} of type {native.schema[others[0]]}; the model was fitted to "

@@ -175,6 +175,13 @@ class ALCNRegressor(Smooth, SingleRegressor):
     """The approximately locally constant network (ALCN, §3.6) for real targets.
 
     Parameters, attributes and methods are those of `LCNRegressor`, except for the tree.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> ALCNRegressor(depth=3, random_state=0).fit(X, y).score(X, y) > 0.4
+    True
     """
 
     _activation_kind: ClassVar[ActivationKind] = "softplus"
@@ -184,6 +191,13 @@ class LLNClassifier(TreeMixin, SingleClassifier):
     """The locally linear network f_θ itself (LLN, §3.6): an oblique tree with linear leaves.
 
     Parameters, attributes and methods are those of `LCNClassifier`; `hidden_layers` must stay empty.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LLNClassifier(depth=3, random_state=0).fit(X, y).score(X, y) > 0.9
+    True
     """
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork
@@ -193,6 +207,14 @@ class LLNRegressor(TreeMixin, SingleRegressor):
     """The locally linear network f_θ (LLN, §3.6) for real targets: an oblique tree with linear leaves.
 
     Parameters, attributes and methods are those of `LCNRegressor`; `hidden_layers` must stay empty.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LLNRegressor(depth=3, random_state=0).fit(X, y)
+    >>> model.tree_.leaf_weights.shape  # leaves, values, features
+    (8, 1, 10)
     """
 
     _network_class: ClassVar[type[NeuronChain]] = LocallyLinearNetwork

@@ -31,6 +31,7 @@ from treelu.estimators._large import fit_tree_outside_memory, is_outside_memory
 from treelu.estimators._output_methods import PathMixin
 from treelu.estimators._rows import FROM_DTYPE, column_shares, missing_of_numbers, read_rows
 from treelu.estimators._saved import PathState
+from treelu.estimators._tasks import CallbackSupportMixin, as_task
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import columns_of, missing_of, tree_features
 from treelu.tables.unseen import warn_of_far_numbers
@@ -41,7 +42,7 @@ from treelu.training.small.rows import TreeData, are_counts, repeated_rows
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SmallTree(PathMixin, PathState, TreeEstimator):
+class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
     """What the classifier and the regressor share: the choice of size, and the tree on raw features."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -86,6 +87,7 @@ class SmallTree(PathMixin, PathState, TreeEstimator):
     _targets: ClassVar[dict[str, Any]]  # how y is read: arguments of `check_array`
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @as_task
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Find the tree.
 

@@ -249,14 +249,16 @@ class _Writer:
         """The lines that read a column."""
         place = self._place(column)
         if self.program.columns[column].kind == "date":
-            return f"    if (fabs({place}) > 1e12) return -1;\n"
+            unknown = f"isnan({place}) || " if self.program.columns[column].required else ""
+            return f"    if ({unknown}fabs({place}) > 1e12) return -1;\n"
         if self.program.columns[column].kind == "number":
             return f"    if (isinf({place})) return -1;\n"
         absent = [f"t{column}.length == 0"]
         for number, text in enumerate(self.program.columns[column].missing):
             absent.append(self._equal(column, f"missing_{column}_{number}", text, arrays))
         trimmed = f"    const {self.prefix}_text t{column} = {self.prefix}_trim({place});"
-        return f"{trimmed}\n    const int m{column} = {' || '.join(absent)};\n"
+        refused = f"    if (m{column}) return -1;\n" if self.program.columns[column].required else ""
+        return f"{trimmed}\n    const int m{column} = {' || '.join(absent)};\n{refused}"
 
     def _feature(self, place: int, feature: Feature, arrays: list[str]) -> str:
         """The value of a feature."""

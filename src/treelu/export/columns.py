@@ -20,18 +20,17 @@ MISSING_WORDS = (
 )  # fmt: skip
 
 
-def column_recipes(
-    encoder: TableEncoder, *, fill_unseen: bool = True
-) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
+def column_recipes(encoder: TableEncoder, *, of_file: bool = True) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """The columns of an encoding, and its features in the order of X.
 
-    `fill_unseen` fills a number that is missing where no training row missed it; otherwise the program refuses it.
+    `of_file`: a value is filled that is missing where no training row missed one, and words such as "NA" are missing,
+    as in files. Otherwise, as `predict` for a data frame, the program refuses the one and takes the other for a text.
     """
-    recipes = [_recipe(column, place, fill_unseen) for place, column in enumerate(encoder.columns)]
+    recipes = [_recipe(column, place, of_file) for place, column in enumerate(encoder.columns)]
     return tuple(column for column, _ in recipes), tuple(feature for _, features in recipes for feature in features)
 
 
-def _recipe(column: TableColumn, place: int, fill_unseen: bool) -> tuple[Column, list[Feature]]:
+def _recipe(column: TableColumn, place: int, of_file: bool) -> tuple[Column, list[Feature]]:
     """The inputs of a column, and its features, in the order of its encoding."""
     features: list[Feature]
     if isinstance(column, SmilesColumn):
@@ -40,15 +39,16 @@ def _recipe(column: TableColumn, place: int, fill_unseen: bool) -> tuple[Column,
             "encoded features instead (--encoded) and compute them with treelu.chem"
         )
     if isinstance(column, TextColumn):
-        words = tuple(word for word in MISSING_WORDS if word not in column.categories)
+        words = tuple(word for word in MISSING_WORDS if of_file and word not in column.categories)
         features = [Category(place, text) for text in column.categories]
         features += [Other(place, column.categories)] * column.other + [Missing(place)] * column.missing
         codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
-        return Column(column.name, "text", words, codes=codes), features
-    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
+        required = not of_file and not column.missing
+        return Column(column.name, "text", words, codes=codes, required=required), features
+    words = tuple(dict.fromkeys((*column.strays, *(MISSING_WORDS if of_file else ()))))
     if isinstance(column, NumberColumn):
         style = column.style
-        features = [Number(place, column.median if column.indicator or fill_unseen else None)]
+        features = [Number(place, column.median if column.indicator or of_file else None)]
         recipe = Column(column.name, "number", words, style.decimal, style.thousands, style.marks)
     else:
         if column.format is not None and BETWEEN in column.format:
@@ -59,5 +59,6 @@ def _recipe(column: TableColumn, place: int, fill_unseen: bool) -> tuple[Column,
         parts: Any = column.parts  # texts that `DateColumn.from_dict` has checked
         fills = date_parts(np.array([column.middle_moment]), column.parts)[0].tolist()
         features = [DatePart(place, part, fill) for part, fill in zip(parts, fills, strict=True)]
-        recipe = Column(column.name, "date", words, format=column.format)
+        required = not of_file and not column.indicator
+        recipe = Column(column.name, "date", words, format=column.format, required=required)
     return recipe, features + [Missing(place)] * column.indicator

@@ -59,11 +59,15 @@ def examples(program: Program) -> list[Example]:
 
 def _can_be_missing(program: Program, column: int) -> bool:
     own = [feature for feature in program.features if feature.column == column]
-    return not any(isinstance(feature, Number) and feature.fill is None for feature in own)
+    bare = any(isinstance(feature, Number) and feature.fill is None for feature in own)
+    return not bare and not program.columns[column].required
 
 
 def _nothing(program: Program, column: int) -> Cell:
-    return 0.0 if program.columns[column].kind == "number" else None
+    kind = program.columns[column].kind
+    if kind == "number" or not program.columns[column].required:
+        return 0.0 if kind == "number" else None
+    return "1970-01-01" if kind == "date" else "not seen in training"
 
 
 def _different(leaves: NDArray[np.int64], clear: NDArray[np.bool_]) -> list[int]:
@@ -87,9 +91,9 @@ def _random_rows(program: Program) -> list[list[Cell]]:
         if column.kind == "number":
             columns.append(_numbers(rng, own, _spread(program, number)))
         elif column.kind == "text":
-            columns.append(_texts(rng, own))
+            columns.append(_texts(rng, own, column.required))
         else:
-            columns.append(_dates(rng, own, "D" if column.is_day else "s"))
+            columns.append(_dates(rng, own, "D" if column.is_day else "s", column.required))
     return [list(cells) for cells in zip(*columns, strict=True)] if columns else [[] for _ in range(_CANDIDATES)]
 
 
@@ -113,22 +117,24 @@ def _numbers(rng: np.random.Generator, features: list[Feature], spread: float | 
     return cells
 
 
-def _texts(rng: np.random.Generator, features: list[Feature]) -> list[Cell]:
+def _texts(rng: np.random.Generator, features: list[Feature], required: bool) -> list[Cell]:
     known = [feature.text for feature in features if isinstance(feature, Category)]
     known = [text for text in known if len(text) <= _LONGEST and "\0" not in text]
-    choices: list[Cell] = [*known, None, "", "not seen in training"]
+    absent: list[Cell] = [] if required else [None, ""]
+    choices: list[Cell] = [*known, *absent, "not seen in training"]
     choices += [f"  {text}\t" for text in known[:3]]
     return [choices[place] for place in rng.integers(len(choices), size=_CANDIDATES)]
 
 
-def _dates(rng: np.random.Generator, features: list[Feature], unit: Literal["D", "s"]) -> list[Cell]:
+def _dates(rng: np.random.Generator, features: list[Feature], unit: Literal["D", "s"], required: bool) -> list[Cell]:
     days = [feature.fill for feature in features if isinstance(feature, DatePart) and feature.part == "days since 1970"]
     middle = round((days or [18_000.0])[0] * 86_400)
     seconds = middle + (86_400 * 10.0 ** rng.uniform(-1, 3.5, _CANDIDATES) * rng.choice([-1, 1], _CANDIDATES)).astype(
         int
     )
     moments = [str(np.datetime64(int(second), "s").astype(f"datetime64[{unit}]")) for second in seconds]
-    return [None if draw < 0.1 else cell for cell, draw in zip(moments, rng.random(_CANDIDATES), strict=True)]
+    absent = 0.0 if required else 0.1
+    return [None if draw < absent else cell for cell, draw in zip(moments, rng.random(_CANDIDATES), strict=True)]
 
 
 def encode(program: Program, rows: Sequence[Sequence[Cell]]) -> NDArray[np.float64]:

@@ -61,7 +61,8 @@ def _value(value: Any) -> str:
 
 
 def _column(column: Column) -> str:
-    return f'[{_value(column.name)}, "{column.kind}", {_value(column.missing)}, {_style(column)}]'
+    fields = (_value(column.missing), _style(column), _value(column.required))
+    return f'[{_value(column.name)}, "{column.kind}", {", ".join(fields)}]'
 
 
 def _style(column: Column) -> str:

@@ -121,7 +121,14 @@ class _Cells:
         self.dates: dict[tuple[int, str], str] = {}
 
     def feature(self, feature: Feature) -> str:
-        """The name of a feature (rows, 1)."""
+        """The name of a feature (rows, 1); NaN where a value is missing that must not be."""
+        graph, column = self.graph, feature.column
+        found = self._feature(feature)
+        if not self.program.columns[column].required:
+            return found
+        return graph.node("Where", self.missing(column), graph.constant(np.array(np.nan), "nan"), found)
+
+    def _feature(self, feature: Feature) -> str:
         graph, column = self.graph, feature.column
         match feature:
             case Number(_, fill):

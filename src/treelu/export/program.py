@@ -45,6 +45,8 @@ class Column:
         day where the format has none.
     codes : tuple of str
         Categories that numbers may stand for: 120.0 is "120" where "120.0" is none of them, and the other way round.
+    required : bool
+        Whether a missing text or date is refused, because no training row had one.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Column:
     marks: tuple[str, ...] = ()
     format: str | None = None
     codes: tuple[str, ...] = ()
+    required: bool = False
 
     @property
     def is_styled(self) -> bool:
@@ -300,6 +303,8 @@ class Program:
         columns = [asdict(column) for column in self.columns]
         for column in columns:
             del column["codes"]  # which are in the features
+            if not column["required"]:  # as in programs before there was such a word
+                del column["required"]
         recipe = {
             "columns": columns,
             "features": [{"kind": type(feature).__name__, **asdict(feature)} for feature in self.features],
@@ -364,10 +369,10 @@ def tree_program(
 
 
 def recipes_of(columns: Any) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
-    """The columns of a data frame and a tree's features of them; a number that no training row missed is refused."""
+    """The columns of a data frame and a tree's features of them, which take what `predict` takes."""
     from treelu.export.columns import column_recipes
 
-    return column_recipes(columns, fill_unseen=False)
+    return column_recipes(columns, of_file=False)
 
 
 def _numbers(n_features: int, missing: MissingValues | None) -> tuple[Feature, ...]:

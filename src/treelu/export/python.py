@@ -40,7 +40,7 @@ def _column(column: Column) -> str:
         "date": column.format,
         "text": column.rewritten or None,
     }
-    return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how[column.kind]!a})"
+    return f"({column.name!a}, {column.kind!r}, {column.missing!a}, {how[column.kind]!a}, {column.required})"
 
 
 def _feature(column: int, kind: str, fields: tuple[Any, ...]) -> str:

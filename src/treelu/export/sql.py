@@ -146,7 +146,9 @@ class _Expressions:
             if self.program.columns[number].kind == "number":
                 cell = f"COALESCE({cell}, 0)" if number in filled else cell
                 tests.append(f"ABS({cell}) <= {self.dialect.number(_LARGEST)}")
-            elif self.program.columns[number].kind == "date" and self.dialect.name == "sqlite":
+            elif self.program.columns[number].required:
+                tests.append(f"{cell} IS NOT NULL")
+            if self.program.columns[number].kind == "date" and self.dialect.name == "sqlite":
                 tests.append(f"COALESCE({cell}, '') <> {self.dialect.string(NO_DATE)}")
         return " AND ".join(tests) or "1 = 1"
 

@@ -31,7 +31,13 @@ def level() -> str:
 
 
 def levels() -> tuple[str, ...]:
-    """The levels that this processor can run, the fastest last."""
+    """The levels that this processor can run, the fastest last.
+
+    Examples
+    --------
+    >>> "own" in levels() or "v1" in levels()
+    True
+    """
     return compiled.levels()
 
 

@@ -11,6 +11,16 @@ enum { VECTOR_BYTES = 32 };
 enum { VECTOR_BYTES = 16 };
 #endif
 
+/* A sum that is added to others in the order written, where the compiler can be told so */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define IN_ORDER(sum) __builtin_assoc_barrier(sum)
+#endif
+#endif
+#ifndef IN_ORDER
+#define IN_ORDER(sum) (sum)
+#endif
+
 #define JOINED_(a, b) a##_##b
 #define JOINED(a, b) JOINED_(a, b)
 #define NAME(name) JOINED(name, REAL)

@@ -325,16 +325,17 @@ static void NAME(unroll)(const NETWORK *net, STATE *state) {
 /* Add to by_o, by_s and by_connection. by_c is used up. */
 static void NAME(unroll_backward)(const NETWORK *net, STATE *state, REAL *by_connection) {
     for (int64_t i = net->M - 1; i >= 0; i--) {
-        const REAL *restrict by_offset = state->by_offsets[i], *restrict o = state->o[i];
-        REAL *restrict by_o = state->by_o[i];
+        const VECTOR *by_offset = (const VECTOR *)state->by_offsets[i], *o = (const VECTOR *)state->o[i];
+        VECTOR *by_o = (VECTOR *)state->by_o[i];
         for (int64_t j = 0; j <= i; j++) {
-            REAL *restrict by_c = state->by_c[NAME(under)(i) + j], *restrict by_s = state->by_s[j];
-            const REAL *restrict t = state->t[NAME(under)(i) + j], *restrict c = state->c[NAME(under)(i) + j], *restrict s = state->s[j];
-            for (int r = 0; r < ROWS; r++) {
-                REAL by = by_c[r] - by_offset[r] * s[r];
-                by_s[r] -= by_offset[r] * c[r];
-                by_o[r] += by * t[r];
-                by_c[r] = by * o[r]; /* now the gradient of T */
+            VECTOR *by_c = (VECTOR *)state->by_c[NAME(under)(i) + j], *by_s = (VECTOR *)state->by_s[j];
+            const VECTOR *t = (const VECTOR *)state->t[NAME(under)(i) + j], *c = (const VECTOR *)state->c[NAME(under)(i) + j];
+            const VECTOR *s = (const VECTOR *)state->s[j];
+            for (int v = 0; v < N_VECTORS; v++) {
+                VECTOR by = by_c[v] - by_offset[v] * s[v];
+                by_s[v] -= by_offset[v] * c[v];
+                by_o[v] += by * t[v];
+                by_c[v] = by * o[v]; /* now the gradient of T */
             }
         }
         for (int64_t k = 0; k < i; k++) {

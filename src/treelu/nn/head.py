@@ -36,6 +36,12 @@ class Head:
 
     **Shape**: `weight` (H, M, D), `offset_weight` (H, M), `bias` (H,), where H is the first width, or L; `hidden` holds
     the layers after the first.
+
+    Examples
+    --------
+    >>> head = Head(5, depth=3, out_features=2, hidden_layers=(), dtype="float64")
+    >>> head.weight.shape, head.offset_weight.shape, head.bias.shape
+    ((2, 3, 5), (2, 3), (2,))
     """
 
     def __init__(

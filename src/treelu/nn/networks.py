@@ -49,6 +49,13 @@ class NeuronChain(ABC):
         Draws the first parameters; without it they are all zero.
 
     **Shape**: `weight` (D, M), `connection` (M, M) strictly lower triangular, `bias` (M,).
+
+    Examples
+    --------
+    >>> from treelu.nn import LocallyLinearNetwork
+    >>> network = LocallyLinearNetwork(5, depth=3, out_features=1, seed=0)
+    >>> isinstance(network, NeuronChain), network.weight.shape, network.connection.shape
+    (True, (5, 3), (3, 3))
     """
 
     feature_rows: ClassVar[tuple[str, ...]] = ("weight",)  # the arrays whose rows are the features' weights

@@ -292,6 +292,13 @@ def loads(manifest: bytes, arrays: bytes) -> Any:
     ------
     ModelFileError
         Where the bytes are not those of a model.
+
+    Examples
+    --------
+    >>> from treelu.tree import ObliqueTree
+    >>> tree = ObliqueTree([[1.0]], [0.0], [[1, 2]], [[0.0], [1.0]])
+    >>> loads(*dumps(tree)) == tree
+    True
     """
     fields = _read_manifest(manifest)
     about = Fields(fields.any("arrays"), "arrays")

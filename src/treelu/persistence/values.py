@@ -17,7 +17,16 @@ LABEL_TYPES = (
 
 
 class ModelFileError(ValueError):
-    """A saved model that cannot be read: missing, truncated, altered, foreign or from a later version."""
+    """A saved model that cannot be read: missing, truncated, altered, foreign or from a later version.
+
+    Examples
+    --------
+    >>> from treelu.persistence import load
+    >>> load("no-such-folder")
+    Traceback (most recent call last):
+        ...
+    treelu.persistence.values.ModelFileError: ...
+    """
 
 
 class ArrayWriter:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,6 +54,14 @@ class Encoded:
     X : DataFrame or CSR matrix of shape (n, n_features)
     rows : int array of shape (n,)
         Their rows in the table; those with a SMILES that RDKit cannot read are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"size": [1.0, 3.0], "colour": ["red", "blue"]})
+    >>> encoded = TableEncoder.learn(frame, note=lambda text: None).encode(frame)
+    >>> encoded.X.shape, encoded.rows
+    ((2, 3), array([0, 1]))
     """
 
     X: Any
@@ -209,14 +218,20 @@ class TableEncoder:
         ('colour=blue', 'colour=red')
         """
         data = frame.data
+        if not len(data):
+            raise TableError("X has no rows; there is nothing to learn from")
         for name in sorted(frame.categories - set(given)):
             _check_kinds(data[name])
+        notes: list[str] = []
         with _python_errors():
             text, numbers = [*frame.categories], [*frame.numbers]
-            columns, left_out = _learn_columns(data, note=note, warn=None, text=text, numbers=numbers)
+            columns, left_out = _learn_columns(data, note=notes.append, warn=notes.append, text=text, numbers=numbers)
         for name, why in left_out.items():
             _check_kinds(data[name])
-            note(f"column {name!r} is left out: {why}")
+            notes.append(f"column {name!r} is left out: {why}")
+        notes += filter(None, (_one_category(data[name]) for name in sorted(frame.categories)))
+        for sentence in notes:
+            note(_in_python(sentence, data.columns))
         if not columns:
             raise TableError("X has no column with two different values; there is nothing to learn from")
         return cls(tuple(columns), tuple(left_out.items()))
@@ -450,6 +465,28 @@ def _check_kinds(column: pd.Series) -> None:
             "or free text and no categories; drop it, or encode it in a pipeline, for example with skrub's "
             "TextEncoder or StringEncoder"
         )
+
+
+def _one_category(column: pd.Series) -> str:
+    """The note about categories that differ only in the blanks around them; "" where there are none."""
+    trimmed: dict[str, str] = {}
+    for text in column.dropna().unique():
+        other = trimmed.setdefault(text.strip(), text)
+        if other != text:
+            return f"column {column.name!r}: {other!r} and {text!r} are one category, without the blanks around them"
+    return ""
+
+
+def _in_python(note: str, names: Iterable[Any]) -> str:
+    """A note that names options of the command line, with what does the same in Python."""
+    for name in names:
+        option = quote(str(name))
+        note = note.replace(f"--text {option}", f"categorical_features=[{name!r}]")
+        note = note.replace(f"--numbers {option} if", "turn it into numbers first if")
+        note = note.replace(f"--numbers {option} reads them as numbers", "numbers stay numbers")
+        note = note.replace(f"--drop {option}", "drop it")
+    note = re.sub(r"--missing \S+( --missing \S+)*", "replace by NaN", note)
+    return note.replace(" (--max-categories)", "")
 
 
 @contextmanager

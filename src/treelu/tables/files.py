@@ -101,6 +101,15 @@ def iterate_table(
     """Read a table in pieces of at most `rows` rows, so that it need not fit into memory; otherwise as `read_table`.
 
     `all_text` leaves all cells of a text table as they stand.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x\\n1\\n2\\n3\\n")
+    ...     file.flush()
+    ...     [len(piece) for piece in iterate_table(file.name, 2)]
+    [2, 1]
     """
     with plain_errors(path):
         kind = file_kind(path)

@@ -4,7 +4,7 @@ The kind of a column follows from its type, whichever library holds it:
 
 - integers, floats, decimals and booleans are numbers, durations are numbers of days;
 - dates and moments are moments, in UTC where they have a time zone;
-- categories and enumerations are categories;
+- categories and enumerations are categories, but for those of truth values, which are numbers;
 - texts are read as the command line reads them: as categories, numbers with a unit, or dates.
 """
 
@@ -59,9 +59,11 @@ def native_frame(X: Any) -> Any:
         return None
     import narwhals as nw
 
-    if hasattr(X, "iloc") and hasattr(X, "columns"):  # narwhals wants texts for names
-        check_names(X.columns)
-        X = X.set_axis([str(name) for name in X.columns], axis=1)
+    names = getattr(X, "column_names", getattr(X, "columns", None))  # a pyarrow Table has its columns beside them
+    if isinstance(names, Iterable):
+        check_names(names)
+        if hasattr(X, "set_axis"):  # pandas, whose names narwhals wants as texts
+            X = X.set_axis([str(name) for name in names], axis=1)
     found = nw.from_native(X, pass_through=True)
     if isinstance(found, nw.LazyFrame):
         warnings.warn("X is a lazy frame, which is collected as a whole; collect() it first", UserWarning, stacklevel=2)
@@ -78,14 +80,20 @@ def check_names(names: Iterable[Any]) -> None:
 
 def is_plain(X: Any) -> bool:
     """Whether X is a pandas frame of NumPy's numbers alone, dense or sparse, which scikit-learn reads as it is."""
-    if not hasattr(X, "iloc") or not hasattr(X, "dtypes"):
+    if not hasattr(X, "iloc") or not hasattr(X, "columns"):
         return False
     return all(kind.kind in "biuf" and (isinstance(kind, np.dtype) or hasattr(kind, "fill_value")) for kind in X.dtypes)
 
 
-def column_types(X: Any) -> dict[str, bool]:
-    """Whether each column of a narwhals frame holds numbers or truth values, by name."""
-    return {name: _holds_numbers(X[name], kind) for name, kind in X.schema.items()}
+def other_columns(X: Any) -> list[str]:
+    """The columns of a narwhals frame that hold neither numbers nor truth values."""
+    import narwhals as nw
+
+    return [
+        name
+        for name, kind in X.schema.items()
+        if kind == nw.Duration or _is_category(kind) or not _holds_numbers(X[name], kind)
+    ]
 
 
 def read_frame(X: Any, *, texts: Collection[str] = (), only: Collection[str] | None = None) -> Frame:
@@ -115,7 +123,7 @@ def read_frame(X: Any, *, texts: Collection[str] = (), only: Collection[str] | N
         if only is not None and name not in only:
             continue
         column = X[name]
-        if name in texts or _is_category(kind):
+        if name in texts or (_is_category(kind) and not holds_truth(column, kind)):
             data[name] = _as_texts(column)
             categories.add(name)
         elif _holds_numbers(column, kind):
@@ -150,12 +158,31 @@ def _is_category(kind: Any) -> bool:
 def _holds_numbers(column: Any, kind: Any) -> bool:
     import narwhals as nw
 
-    if kind == nw.Object:
+    if _is_object(kind):
         values = _some_values(column)
         return bool(values) and all(
             isinstance(value, Real | np.bool_ | timedelta) or _is_decimal(value) for value in values
         )
-    return kind.is_numeric() or kind == nw.Boolean or kind == nw.Duration
+    return kind.is_numeric() or kind == nw.Boolean or kind == nw.Duration or holds_truth(column, kind)
+
+
+def holds_truth(column: Any, kind: Any) -> bool:
+    """Whether a column holds truth values, as categories too, which databases would write as texts in many ways."""
+    import narwhals as nw
+
+    if kind == nw.Boolean:
+        return True
+    if not _is_category(kind) and not _is_object(kind):
+        return False
+    values = _some_values(column.unique() if _is_category(kind) else column)
+    return bool(values) and all(isinstance(value, bool | np.bool_) for value in values)
+
+
+def _is_object(kind: Any) -> bool:
+    """Whether a column holds objects of Python, or has a type that narwhals does not know."""
+    import narwhals as nw
+
+    return kind == nw.Object or kind == nw.Unknown
 
 
 def _is_decimal(value: Any) -> bool:
@@ -177,7 +204,7 @@ def _as_numbers(column: Any, kind: Any) -> NDArray[np.float64]:
 
     if kind == nw.Duration:
         return _as_numbers(column.dt.total_microseconds(), nw.Float64()) / _MICROSECONDS
-    if kind == nw.Object:
+    if _is_object(kind) or _is_category(kind):
         import pandas as pd
 
         return np.array([np.nan if pd.isna(value) else _number(value) for value in column.to_list()])
@@ -231,7 +258,7 @@ def _as_read(column: Any, kind: Any) -> Any:
             column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         values = column.cast(nw.Datetime("us")).to_numpy()
         return np.asarray(values).astype("datetime64[us]")
-    if kind == nw.Object:
+    if _is_object(kind):
         values = _some_values(column)
         if all(isinstance(value, str | Real | np.bool_) for value in values):
             return _objects([value if isinstance(value, str) else _number_text(value) for value in column.to_list()])

@@ -26,7 +26,16 @@ FileKind = Literal["text", "parquet", "xlsx"]
 
 
 class TableError(ValueError):
-    """A table that cannot be used as it is; the message says what to change."""
+    """A table that cannot be used as it is; the message says what to change.
+
+    Examples
+    --------
+    >>> import treelu
+    >>> treelu.read_table("no-such-file.csv")
+    Traceback (most recent call last):
+        ...
+    treelu.tables.paths.TableError: ...
+    """
 
 
 class EmptyTableError(TableError):

@@ -62,6 +62,15 @@ def iterate_pieces(
         Called with a sentence about each file that is passed over.
     **reading
         As for `iterate_table`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x\\n1\\n2\\n3\\n")
+    ...     file.flush()
+    ...     [piece.frame["x"].tolist() for piece in iterate_pieces([file.name], 2)]
+    [[1, 2], [3]]
     """
     first: _Columns | None = None
     for path in files:
@@ -83,7 +92,17 @@ def iterate_pieces(
 
 
 def iterate_files(files: Sequence[str] | str, rows: int = PIECE_ROWS, **reading: Any) -> Iterator[pd.DataFrame]:
-    """The rows of `iterate_pieces` alone; `files` may be a path, a folder or a pattern."""
+    """The rows of `iterate_pieces` alone; `files` may be a path, a folder or a pattern.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x\\n1\\n2\\n3\\n")
+    ...     file.flush()
+    ...     [frame["x"].tolist() for frame in iterate_files(file.name, 2)]
+    [[1, 2], [3]]
+    """
     found = find_files(files) if isinstance(files, str) else files
     return (piece.frame for piece in iterate_pieces(found, rows, **reading))
 
@@ -176,6 +195,16 @@ def draw_table(
         told(n_rows) is called after each piece that was read.
     **reading
         delimiter, decimal and encoding, as for `read_table`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     _ = file.write("x\\n1\\n2\\n3\\n")
+    ...     file.flush()
+    ...     drawn = draw_table([file.name], 2, seed=0)
+    >>> len(drawn.frame), drawn.n_rows
+    (2, 3)
     """
 
     def frames() -> Iterator[pd.DataFrame]:

@@ -46,6 +46,14 @@ class TableTargets:
         Their rows in the table; those without a target are left out.
     styles : tuple of NumberFormat
         How the numbers of each target are written.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> targets = read_targets(pd.DataFrame({"bought": ["yes", "no", "yes"]}), ["bought"], None, print)
+    target 'bought': 2 classes (no, yes), so classification
+    >>> targets.task, targets.y.tolist()
+    ('classification', ['yes', 'no', 'yes'])
     """
 
     task: Task

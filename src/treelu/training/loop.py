@@ -30,7 +30,16 @@ UPDATES_AT_ONCE = 64  # updates made by one call of a kernel: bounds the memory,
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """One epoch: λ, learning rate, mean training loss, score on the validation rows, seconds since the start."""
+    """One epoch: λ, learning rate, mean training loss, score on the validation rows, seconds since the start.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from treelu import LCNClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LCNClassifier(depth=2, epochs=2, random_state=0).fit(X, y).history_.records[-1].epoch
+    2
+    """
 
     epoch: int
     annealing: float
@@ -148,17 +157,31 @@ def annealing_of(network: Trainable, epoch: int, epochs: int, share: float = 1.0
 
 
 def batches(sample: Dataset, batch_size: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-    """Batches of row numbers, shuffled anew for each pass, without end; a pass's last short batch is kept."""
+    """Batches of row numbers, shuffled anew for each pass, without end; a pass's last short batch is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> stream = batches(sample, 8, np.random.default_rng(0))
+    >>> [len(next(stream)) for _ in range(4)]
+    [8, 8, 4, 8]
+    """
     n_rows, index = len(sample), sample.index
     # the only array of a training that grows with the rows: in as few bytes as will do
     word = np.int32 if n_rows < 2**31 else np.int64
     while True:
         order = np.arange(n_rows, dtype=word)
         rng.shuffle(order)
-        for start in range(0, n_rows, batch_size):
-            batch = order[start : start + batch_size]
-            yield batch.astype(np.int64) if index is None else index[batch]
-        del order, batch  # before the next pass makes its own
+        for start in range(0, n_rows, UPDATES_AT_ONCE * batch_size):
+            places = order[start : start + UPDATES_AT_ONCE * batch_size]
+            rows = places.astype(np.int64) if index is None else index[places]
+            for first in range(0, len(rows), batch_size):
+                yield rows[first : first + batch_size]
+        del order, places  # before the next pass makes its own
 
 
 class KernelStepper:
@@ -171,6 +194,20 @@ class KernelStepper:
     sample : Dataset
     optimizer : {"sgd", "amsgrad"}
     weight_decay : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> stepper = KernelStepper(network, sample, "sgd")
+    >>> keys = np.array([1, 2])  # of the masks
+    >>> losses = [stepper.train_steps([np.arange(20)] * 2, keys, 0.0, 0.1) for _ in range(50)]
+    >>> losses[-1] < losses[0]
+    True
     """
 
     def __init__(self, network: NeuronChain, sample: Dataset, optimizer: str, weight_decay: float = 0.0) -> None:
@@ -237,7 +274,22 @@ def run_epoch(
     rng: np.random.Generator,
     after_step: AfterStep | None = None,
 ) -> float:
-    """`n_updates` steps, some in one call; returns the mean loss. `after_step` may move the parameters."""
+    """`n_updates` steps, some in one call; returns the mean loss. `after_step` may move the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> rng = np.random.default_rng(0)
+    >>> stepper, stream = KernelStepper(network, sample, "sgd"), batches(sample, 10, rng)
+    >>> losses = [run_epoch(stepper, stream, n_updates=2, annealing=0.0, rate=0.1, rng=rng) for _ in range(50)]
+    >>> losses[-1] < losses[0]
+    True
+    """
     total, seen, at_once = 0.0, 0, UPDATES_AT_ONCE if after_step is None else 1
     keys = rng.integers(2**63, size=n_updates)  # of the masks
     for start in range(0, n_updates, at_once):
@@ -250,13 +302,37 @@ def run_epoch(
 
 
 def evaluate(network: Trainable, table: Table, index: NDArray[np.int64] | None = None) -> NDArray[Any]:
-    """The network's outputs for the rows `index` (or all), a block of rows at a time."""
+    """The network's outputs for the rows `index` (or all), a block of rows at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> evaluate(network, sample.table).shape
+    (20, 1)
+    """
     parts = [network(rows) for rows in row_blocks(table, index)]
     return np.concatenate(parts) if parts else np.zeros((0, network.out_features))
 
 
 def score_of(network: Trainable, sample: Dataset) -> float:
-    """The score (AUC, log-loss or RMSE) of the network on a sample."""
+    """The score (AUC, log-loss or RMSE) of the network on a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> score_of(network, sample) >= 0  # RMSE
+    True
+    """
     return sample.targets.score(evaluate(network, sample.table, sample.index), sample.rows)
 
 
@@ -331,6 +407,19 @@ def train(
         Where the rows do not fit into memory: the rows of each epoch after the first, whose rows are `sample`.
     rng : numpy.random.Generator
         Shuffles the rows and draws the masks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> options = dict(epochs=30, batch_size=10, optimizer="amsgrad", learning_rate=0.05)
+    >>> history = train(network, sample, **options, rng=np.random.default_rng(0))
+    >>> history.records[-1].train_loss < history.records[0].train_loss
+    True
     """
     n_updates = updates_per_epoch or -(-len(sample) // batch_size)
     stream = batches(sample, batch_size, rng)
@@ -389,7 +478,22 @@ def _check_finite(loss: float, epoch: int, learning_rate: float) -> None:
 def best_fit(
     fits: Sequence[tuple[NeuronChain, History]], sample: Dataset, validation: Dataset | None
 ) -> tuple[NeuronChain, History]:
-    """Of several trained networks the one with the best validation score, or the least training loss."""
+    """Of several trained networks the one with the best validation score, or the least training loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treelu.data.targets import Targets
+    >>> from treelu.nn import LocallyConstantNetwork, Table
+    >>> X = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    >>> sample = Dataset(Table(X), Targets("regression", X[:, :1], 1))
+    >>> network = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=0)
+    >>> other = LocallyConstantNetwork(3, depth=2, out_features=1, dtype="float32", seed=1)
+    >>> fits = [(network, History("regression")), (other, History("regression"))]
+    >>> best, _ = best_fit(fits, sample, validation=sample)
+    >>> score_of(best, sample) == min(score_of(network, sample), score_of(other, sample))
+    True
+    """
     if len(fits) == 1:
         return fits[0]
     if validation is not None:

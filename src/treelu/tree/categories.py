@@ -138,11 +138,15 @@ def _through(step: Any, columns: list[int | None], found: _Found) -> list[int | 
 
 def _note(found: _Found, j: int, step: Any, values: Any) -> None:
     known = [value for value in np.asarray(values, dtype=object).tolist() if not is_missing(value)]
+    if is_truth(values):
+        return  # numbers
     categories = Categories(
         tuple(known), has_missing=len(known) < len(values), has_other=step.handle_unknown != "error"
     )
     if len(set(categories.texts())) < len(known):
         found.error = f"two categories of column {j} are written alike"
+    if "" in categories.texts():
+        found.error = f"an empty text, or blanks alone, are a category of column {j}"
     if j in found.encoded and found.encoded[j] != categories:
         found.error = f"column {j} is encoded in two ways"
     found.encoded[j] = categories
@@ -153,8 +157,13 @@ def is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and np.isnan(value))
 
 
+def is_truth(values: Any) -> bool:
+    """Whether the categories of an encoder are the two truth values."""
+    return np.asarray(values, dtype=object).tolist() == [False, True] and np.asarray(values).dtype == np.bool_
+
+
 def category_text(value: Any) -> str:
-    """A category as text; integers without decimals."""
+    """A category as text; integers without decimals, texts without the blanks around them."""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool) and float(value).is_integer():
         return str(int(value))
-    return str(value)
+    return str(value).strip()

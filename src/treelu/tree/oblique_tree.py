@@ -251,8 +251,8 @@ class ObliqueTree(OutputMethods, Questions):
         """X as rows of numbers, dense or CSR, of shape (n_rows, n_features); missing values are filled.
 
         The columns of a DataFrame are found by the tree's feature names, in any order. Those that no split uses
-        may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` the
-        columns must be the tree's features, in their order.
+        may be missing and are set to 0; columns that the tree does not know are left aside. With ``every_column`` all
+        of the tree's columns must be there.
         """
         if self.columns is not None and self.columns.are_in(X):
             return self.columns.features(X, unused=() if every_column else self.unused_columns())
@@ -261,10 +261,11 @@ class ObliqueTree(OutputMethods, Questions):
         if missing is not None and fills:
             n_features = len(missing.fills)
             names = None if names is None else names[:n_features]
-        if names is None or every_column or not rows.is_frame(X):
-            given = rows.as_rows(X, n_features, names if every_column else None)
+        if names is None or not rows.is_frame(X):
+            given = rows.as_rows(X, n_features, None)
         else:
-            given = rows.named_rows(X, names, self._columns_read(n_features))
+            read = np.arange(n_features) if every_column else self._columns_read(n_features)
+            given = rows.named_rows(X, names, read)
         if missing is None or not fills:
             return given
         return missing.fill(given if sparse.issparse(given) else np.asarray(given, np.float64))
@@ -372,8 +373,7 @@ class ObliqueTree(OutputMethods, Questions):
         if self.classes is None:
             return outputs[:, 0] if self.n_outputs == 1 else outputs
         # Of two equal scores the first class wins, as with argmax over probabilities.
-        best = (outputs > 0).astype(np.int64) if self.link == "logistic" else outputs.argmax(axis=1)
-        return self.classes[best]
+        return self.classes.take(outputs > 0 if self.link == "logistic" else outputs.argmax(axis=1))
 
     # Reading
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treelu.tree.categories import Layout, find_categories, is_missing
+from treelu.tree.categories import Layout, find_categories, is_missing, is_truth
 from treelu.tree.columns import columns_from_dict
 from treelu.tree.missing import MissingValues
 from treelu.tree.oblique_tree import ObliqueTree
@@ -84,6 +84,11 @@ class Columns:
         """Some of these columns, by their numbers."""
         return replace(self, weights=self.weights[places], offsets=self.offsets[places])
 
+    def of_raw(self, places: np.ndarray) -> Columns:
+        """The same on some of the raw columns, which are all that these depend on."""
+        kept = np.concatenate([places, len(self.fills) + places])
+        return replace(self, weights=self.weights[:, kept], fills=self.fills[places])
+
     def read(self) -> np.ndarray:
         """Which raw columns these depend on."""
         n_raw = len(self.fills)
@@ -137,6 +142,12 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
     steps = [(name, step) for name, step in pipeline.steps[:-1] if not _passes(step)]
     if not steps:
         return tree
+    if tree.columns is not None:
+        raise NotAffineError(
+            f"step {steps[-1][0]!r} gives out a data frame whose columns the estimator has encoded itself, so that the "
+            "steps cannot be folded into the tree: fit it to the data frame without these steps (it needs no scaling), "
+            "or encode all columns in the steps"
+        )
     n_raw = next((step.n_features_in_ for _, step in steps if hasattr(step, "n_features_in_")), tree.n_features)
     columns = Columns.raw(int(n_raw))
     found, problem = find_categories(steps, int(n_raw))
@@ -152,7 +163,7 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
         raise NotAffineError(
             f"the steps before the tree give out {len(columns.offsets)} columns, the tree reads {tree.n_features}"
         )
-    if np.isnan(columns.weights.data).any() or tree.columns is not None:
+    if np.isnan(columns.weights.data).any():
         raise NotAffineError(
             "the pipeline cannot be folded into the tree: a column of categories reaches a step, or the tree, that "
             "is no one-hot or ordinal encoder"
@@ -163,7 +174,16 @@ def fold_pipeline(pipeline: Any, tree: ObliqueTree) -> ObliqueTree:
     names = getattr(steps[0][1], "feature_names_in_", None)
     if columns.layout is not None:
         return _on_frame(tree, columns, columns.layout, names, [name for name, _ in steps])
+    if names is not None and _by_name(steps[0][1]):
+        read = np.flatnonzero(columns.read())
+        columns, names = columns.of_raw(read), np.asarray(names)[read]
     return _on_raw_columns(tree, columns, names, [name for name, _ in steps])
+
+
+def _by_name(step: Any) -> bool:
+    """Whether a step takes columns by their names, so that those that it does not take need not be numbers."""
+    given = [places for name, _, places in getattr(step, "transformers_", ()) if name != "remainder"]
+    return any(isinstance(place, str) for places in given for place in np.atleast_1d(np.asarray(places, dtype=object)))
 
 
 def explain(pipeline: Any) -> ObliqueTree:
@@ -392,17 +412,45 @@ def _principal(step: Any, columns: Columns, where: str) -> Columns:
 
 
 def _one_hot(step: Any, columns: Columns, where: str) -> Columns | None:
-    """OneHotEncoder: a column for each category that is not dropped."""
-    if getattr(step, "_infrequent_enabled", False):
+    """OneHotEncoder: a column for each category that is not dropped, and one for those that are infrequent together."""
+    rare = getattr(step, "infrequent_categories_", None) or [None] * len(step.categories_)
+    if step.drop_idx_ is not None and any(values is not None for values in rare):
         return None
     drop = step.drop_idx_ if step.drop_idx_ is not None else [None] * len(step.categories_)
-    rows = [
-        dict.fromkeys(places, 1.0)
-        for encoded, left in zip(_encoded(step, columns), drop, strict=True)
-        for number, places in enumerate(encoded or ())
-        if number != left
-    ]
-    return _of_features(columns, rows, sum(map(len, step.categories_)) - sum(left is not None for left in drop))
+    parts = []
+    for place, encoded in enumerate(_encoded(step, columns)):
+        if encoded is None:
+            part = _one_hot_truth(columns.take(np.array([place])), step.categories_[place])
+        else:
+            part = _of_features(columns, [dict.fromkeys(places, 1.0) for places in encoded])
+        if part is None:
+            return None
+        kept = [number for number in range(len(part.offsets)) if number != drop[place]]
+        part = part.take(np.array(kept, np.int64))
+        parts.append(part if rare[place] is None else _infrequent(step, place, part, columns))
+    weights = sparse.csr_array(sparse.vstack([part.weights for part in parts]))
+    return replace(columns, weights=weights, offsets=np.concatenate([part.offsets for part in parts]))
+
+
+def _one_hot_truth(column: Columns, values: Any) -> Columns | None:
+    """Truth values, which are numbers: false is 1 - x, true is x; None for other numbers."""
+    if not is_truth(values):
+        return None
+    return column.affine([[-1.0], [1.0]], np.array([1.0, 0.0]))
+
+
+def _infrequent(step: Any, place: int, part: Columns, columns: Columns) -> Columns:
+    """The columns of all categories, with one for those that are infrequent behind the others."""
+    rare = set(step.infrequent_categories_[place].tolist())
+    known = step.categories_[place].tolist()
+    matrix = np.eye(len(known))[[value not in rare for value in known]]
+    together = part.affine(np.vstack([matrix, [[float(value in rare) for value in known]]]))
+    j = columns.categories()[place]
+    if j is not None and columns.layout is not None and step.handle_unknown in ("infrequent_if_exist", "warn"):
+        weights = together.weights.tolil()
+        weights[-1, columns.layout.starts[j] + columns.layout.categories[j].other] = 1.0
+        together = replace(together, weights=sparse.csr_array(weights))
+    return together
 
 
 def _ordinal(step: Any, columns: Columns, where: str) -> Columns | None:
@@ -422,7 +470,7 @@ def _ordinal(step: Any, columns: Columns, where: str) -> Columns | None:
         if not np.isfinite(list(codes.values())).all():
             return None
         rows.append(codes)
-    return _of_features(columns, rows, len(step.categories_))
+    return _of_features(columns, rows)
 
 
 def _encoded(step: Any, columns: Columns) -> list[list[list[int]] | None]:
@@ -438,10 +486,8 @@ def _encoded(step: Any, columns: Columns) -> list[list[list[int]] | None]:
     return found
 
 
-def _of_features(columns: Columns, rows: list[dict[int, float]], n_expected: int) -> Columns | None:
+def _of_features(columns: Columns, rows: list[dict[int, float]]) -> Columns:
     """Columns that are sums of features."""
-    if len(rows) != n_expected:
-        return None
     weights = sparse.lil_array((len(rows), columns.weights.shape[1]))
     for number, row in enumerate(rows):
         for place, value in row.items():

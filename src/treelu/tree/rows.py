@@ -58,6 +58,8 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
 
     Neither copies a numeric array nor makes a sparse one dense.
     """
+    if type(X) is np.ndarray and X.dtype.kind in "fiub" and X.ndim == 2 and X.shape[1] == n_features:
+        return X
     X = _arrow_as_frame(X)
     if is_frame(X):
         columns = [str(name) for name in X.columns]
@@ -65,7 +67,7 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
             raise ValueError(_columns_message(columns, feature_names))
         # A pandas frame has `.sparse` only when all its columns are sparse.
         refuse_columns(X)
-        X = X.sparse.to_coo() if hasattr(X, "sparse") else X.to_numpy()
+        X = X.sparse.to_coo() if hasattr(X, "sparse") else _frame_values(X)
     if sparse.issparse(X):
         rows: Any = _ordered(as_csr(X))
     else:
@@ -83,6 +85,18 @@ def as_rows(X: Any, n_features: int, feature_names: tuple[str, ...] | None) -> R
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} features, got {rows.shape[1]}")
     return rows
+
+
+def _frame_values(X: Any) -> np.ndarray:
+    """The values of a frame; pandas' nullable numbers and truth values as floats, NaN where one is missing."""
+    kinds = getattr(X, "dtypes", ())
+    if hasattr(X, "iloc") and any(not isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
+        columns = zip((column for _, column in X.items()), kinds, strict=True)
+        return np.column_stack([
+            column.to_numpy(np.float64, na_value=np.nan) if kind.kind in "biuf" else column.to_numpy()
+            for column, kind in columns
+        ])  # fmt: skip
+    return X.to_numpy()
 
 
 def refuse_mask(name: str, values: Any, remedy: str = "leave out the rows that have them") -> None:
@@ -381,7 +395,10 @@ def linear_outputs(
 
 def _blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Parts of the rows in float64, and where each begins."""
-    step = max(1, _BLOCK // max(1, X.shape[1]))
+    if X.size <= _BLOCK:  # a single row, most often: not a view of it as well
+        yield 0, np.ascontiguousarray(X, np.float64)
+        return
+    step = max(1, _BLOCK // X.shape[1])
     for start in range(0, len(X), step):
         yield start, np.ascontiguousarray(X[start : start + step], np.float64)
 

@@ -99,6 +99,15 @@ def plot_network_and_tree(
     Returns
     -------
     matplotlib Figure
+
+    Examples
+    --------
+    >>> from treelu.convert import network_to_tree
+    >>> from treelu.nn import LocallyConstantNetwork
+    >>> network = LocallyConstantNetwork(2, depth=2, out_features=1, seed=0)
+    >>> figure = plot_network_and_tree(network, network_to_tree(network), bounds=(-1, 1))
+    >>> len(figure.axes) >= 3
+    True
     """
     import matplotlib.pyplot as plt
 

@@ -3,7 +3,8 @@
 // predict(row) takes an object with a property for each column: numbers, texts, null where one is missing.
 
 const BLANKS = new Set(@BLANKS@);
-// name, kind, texts that count as missing, how numbers or dates are written, categories that numbers stand for
+// name, kind, texts that count as missing, how numbers or dates are written, or the categories that numbers stand for,
+// whether a missing value is refused, because no training row had one
 const COLUMNS = [
 @COLUMNS@];
 // kind, column, what it is compared with or filled with
@@ -128,11 +129,15 @@ const READERS = { number: readNumber, text: readCategory, date: readDate };
 
 /** The features that the trees ask about; NaN where a value is missing and nothing stands in for it. */
 export function encode(row) {
-  const cells = COLUMNS.map(([name, kind, missing, style]) => {
+  const cells = COLUMNS.map(([name, kind, missing, style, required]) => {
     if (!Object.prototype.hasOwnProperty.call(row, name)) {
       throw new TypeError(`the row has no column ${JSON.stringify(name)}`);
     }
-    return READERS[kind](name, row[name], missing, style);
+    const cell = READERS[kind](name, row[name], missing, style);
+    if (required && cell === null) {
+      throw new TypeError(`column ${JSON.stringify(name)}: a missing value, which no training row had`);
+    }
+    return cell;
   });
   return FEATURES.map(([kind, column, other, fill]) => {
     const cell = cells[column];
@@ -174,7 +179,11 @@ export function apply(row) {
 function leafOutputs(tree, leaf, x) {
   const values = LEAVES[tree][leaf];
   if (LINEAR[tree].length === 0) return values;
-  return values.map((value, output) => sum(LINEAR[tree][leaf][output], value, x));
+  const sums = values.map((value, output) => sum(LINEAR[tree][leaf][output], value, x));
+  if (!sums.every(Number.isFinite)) {
+    throw new RangeError("a number that the tree asks for is missing, or the numbers are too large to add up");
+  }
+  return sums;
 }
 
 function probabilities(link, scores) {

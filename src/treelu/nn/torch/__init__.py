@@ -21,7 +21,13 @@ __all__ = ["CanonicalModule", "LocallyConstantModule", "LocallyLinearModule", "f
 
 
 def require_torch(what: str) -> Any:
-    """The module torch; where it is not installed, one line that says what needs it and how to get it."""
+    """The module torch; where it is not installed, one line that says what needs it and how to get it.
+
+    Examples
+    --------
+    >>> require_torch("this page").__name__
+    'torch'
+    """
     try:
         return importlib.import_module("torch")
     except ImportError as error:

@@ -102,7 +102,14 @@ class LocallyConstantModule(ChainModule):
 
 
 class LocallyLinearModule(ChainModule):
-    """`treelu.nn.LocallyLinearNetwork` as a torch module; made by `to_torch`."""
+    """`treelu.nn.LocallyLinearNetwork` as a torch module; made by `to_torch`.
+
+    Examples
+    --------
+    >>> module = to_torch(LocallyLinearNetwork(5, depth=3, out_features=1, seed=0))
+    >>> module(torch.zeros(4, 5, dtype=torch.float64)).shape
+    torch.Size([4, 1])
+    """
 
     def __init__(self, network: LocallyLinearNetwork) -> None:
         sizes = network.in_features, network.depth, network.out_features
@@ -119,7 +126,14 @@ class LocallyLinearModule(ChainModule):
 
 
 class CanonicalModule(nn.Module):
-    """`treelu.nn.CanonicalNetwork` as a torch module; made by `to_torch`. Gradients reach the table."""
+    """`treelu.nn.CanonicalNetwork` as a torch module; made by `to_torch`. Gradients reach the table.
+
+    Examples
+    --------
+    >>> network = CanonicalNetwork(2, layer_sizes=(2, 1), out_features=1)
+    >>> to_torch(network)(torch.zeros(4, 2, dtype=torch.float64)).shape
+    torch.Size([4, 1])
+    """
 
     def __init__(self, network: CanonicalNetwork) -> None:
         super().__init__()
