@@ -37,7 +37,8 @@ def trees() -> None:
     data = load_breast_cancer(as_frame=True)
     X, y = data.data, data.target_names[data.target]
     X_train, _, y_train, _ = train_test_split(X, y, random_state=0)
-    model = ObliqueTreeClassifier(max_leaf_nodes=8, max_terms=3, random_state=0).fit(X_train, y_train)
+    kept = {"leaves": "constant", "selection": "largest"}
+    model = ObliqueTreeClassifier(max_leaf_nodes=3, max_terms=2, **kept, random_state=0).fit(X_train, y_train)
     save(model.tree_.plot(), "reading-tree.png")
     small = ObliqueTreeClassifier(max_leaf_nodes=8, max_terms=4, random_state=0).fit(X_train, y_train)
     save(small.plot_path(), "small-path.png")
