@@ -170,20 +170,6 @@ def test_leaves_with_the_same_terms_refer_to_the_first() -> None:
     ]
 
 
-def test_a_split_on_a_category_asks_for_it() -> None:
-    names = ["age", "paid=no", "paid=yes"]
-    observed = Observed.of([[20, 0, 1], [30, 1, 0], [40.5, 1, 0]])
-    for weight, bias, words in [(2.0, -1.0, "paid=yes"), (-2.0, 1.0, "not paid=yes"), (2.0, -3.0, "2·paid=yes >= 3")]:
-        tree = ObliqueTree([[0, 0, weight]], [bias], [[1, 2]], [[0], [1]], feature_names=names, observed=observed)
-        assert tree.export_text().splitlines()[0] == f"node 0: {words}"
-        assert (tree.apply([[20, 0, 1], [20, 1, 0]]) == 2).tolist() == {
-            "paid=yes": [True, False], "not paid=yes": [False, True]
-        }.get(words, [False, False])  # fmt: skip
-        picture = [text.get_text() for text in tree.plot().texts]
-        assert (words in picture) == (">=" not in words)
-        assert (f'label="{words}"' in tree.export_graphviz()) == (">=" not in words)
-
-
 def test_every_category_of_a_long_group() -> None:
     names = [f"colour={letter}" for letter in "abcdefgh"]
     observed = Observed.of(np.eye(8))

@@ -39,6 +39,10 @@ from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
+from treelu.tree.columns import level_groups
+from treelu.tree.observed import Observed
+from treelu.tree.one_hot import named_groups
+from treelu.tree.terms import of_groups
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -155,9 +159,17 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
-        learned: Any = columns_of(self) or missing_of(self)
-        group = None if learned is None else learned.sources
+        group = of_groups(self._categories(X if kept is None else X[kept]), X.shape[1])
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
+
+    def _categories(self, X: Matrix) -> tuple[tuple[int, ...], ...]:
+        """The features of each category: of the encoded columns, or columns of 0 and 1 that are named as they are."""
+        columns, names = columns_of(self), tree_features(self)
+        if columns is not None:
+            return level_groups(columns)
+        if names is None or not any("=" in name for name in names):
+            return ()
+        return named_groups(Observed.of(X, missing_of(self)).groups, names)
 
     @abstractmethod
     def _read_targets(

@@ -12,7 +12,7 @@ from treelu.tree import ObliqueTree
 from treelu.tree.check import SAME_WEIGHT, float_array
 from treelu.tree.names import LONGEST, shown_apart, shown_class, shown_name
 from treelu.tree.numbers import short_number, shown_number, signed_short
-from treelu.tree.one_hot import group_name, one_hot_groups
+from treelu.tree.one_hot import group_name, level_set, one_hot_groups
 from treelu.tree.rows import node_totals
 from treelu.view.formulas import leaf_formulas
 from treelu.view.layout import depth_that_fits
@@ -139,26 +139,6 @@ def linear_form(
     return text if constant is None else append_constant(text, constant, digits)
 
 
-def asked_category(tree: ObliqueTree, node: int) -> tuple[str, bool] | None:
-    """The category that a split asks about, and whether yes is that category; None for another split.
-
-    Examples
-    --------
-    >>> from treelu.tree.observed import Observed
-    >>> tree = ObliqueTree([[0, -2.0]], [1.0], [[1, 2]], [[0], [1]], feature_names=["paid=no", "paid=yes"],
-    ...     observed=Observed.of([[0, 1], [1, 0]]))
-    >>> asked_category(tree, 0)
-    ('paid=yes', False)
-    """
-    weights = tree.node_weights(node)
-    used = np.flatnonzero(weights)
-    if len(used) != 1 or not any(used[0] in group for group in one_hot_groups(tree)):
-        return None
-    weight, bound = weights[used[0]], -tree.biases[node] / weights[used[0]]
-    parts = bool(0 < bound <= 1) if weight > 0 else bool(0 <= bound < 1)
-    return (feature_label(tree, int(used[0])), bool(weight > 0)) if parts else None
-
-
 def term_words(term: Term, weights: np.ndarray, digits: int | None = None, *, every: bool = False) -> tuple[str, bool]:
     """A term without its sign, and whether that is minus; a group's points keep their own.
 
@@ -181,6 +161,32 @@ def term_words(term: Term, weights: np.ndarray, digits: int | None = None, *, ev
     weight = weights[term.features[0]]
     size = short_number(abs(weight), digits)
     return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
+
+
+def set_words(tree: ObliqueTree, node: int) -> str | None:
+    """A split by a set of a category's levels in words; None for any other split.
+
+    Examples
+    --------
+    >>> from treelu.tree.observed import Observed
+    >>> known = {"observed": Observed.of(np.eye(3)), "feature_names": ["colour=red", "colour=blue", "colour=green"]}
+    >>> tree = ObliqueTree([[1.0, 0, 1], [0, -1, 0]], [-0.5, 0.5], [[1, 2], [3, 4]], [[0], [1], [2]], **known)
+    >>> set_words(tree, 0), set_words(tree, 1)
+    ('colour in {red, green}', 'colour is not blue')
+    """
+    parts = set_parts(tree, node)
+    return None if parts is None else " ".join(parts)
+
+
+def set_parts(tree: ObliqueTree, node: int) -> tuple[str, str] | None:
+    """The same in two parts: the column, and which of its levels."""
+    found = level_set(tree, node)
+    if found is None:
+        return None
+    column, levels = shown_name(found.column), [shown_apart(name, found.levels) for name in found.levels]
+    if len(levels) == 1:
+        return column, f"{'is' if found.inside else 'is not'} {levels[0]}"
+    return column, f"{'in' if found.inside else 'not in'} {{{', '.join(levels)}}}"
 
 
 def append_constant(text: str, constant: float, digits: int | None = None) -> str:

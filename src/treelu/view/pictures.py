@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.names import shown_apart, shown_name
 from treelu.tree.numbers import short_number, signed_short
-from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
+from treelu.tree.one_hot import LevelSet, level_set, one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
 from treelu.view.formulas import leaf_formulas, prediction_ranges
 from treelu.view.labels import (
     FEW,
     Top,
-    asked_category,
     check_scale,
     cut,
     formula_terms,
@@ -40,6 +39,7 @@ _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
 _LETTER = 0.052  # of a band's words beside its branch
 _FORMULAS = 4  # drawn of a linear leaf
 _NAME = 19  # letters of a name
+_FIGURES = 9  # of a weight, beyond which it is shown to three digits
 _CAPTION = 0.25
 _FONT = 7.5  # points
 _PLUS, _MINUS, _INK, _PALE, _RULE = "#c2502e", "#2f62a8", "#1a1a1a", "#6b6b68", "#9a9a96"
@@ -127,6 +127,8 @@ class _Picture:
             for node in (node for node in leaves if node >= tree.n_splits):
                 leaf = node - tree.n_splits
                 self.boxes[node] = _leaf_box(tree, leaf, top, scale, range_words(tree, ranges[leaf]))
+        letters = max((len(line.right) for box in self.boxes.values() for line in box if line.share), default=0)
+        self.numbers = max(0.63, 0.05 + 0.068 * letters)  # the room of weights beside the bars
         self.leaf_height = (2 if rows_words(tree, 0) else 1) * _LINE + 2 * _PAD
         self.places = layout(
             {node: tuple(child for _, child in branches) for node, branches in self.shown.items()}, self.height_of, _GAP
@@ -239,7 +241,7 @@ class _Picture:
         from matplotlib.patches import Rectangle
 
         bar = 0.4 * line.share / self.longest
-        corner = (right - 0.63 - bar, y - 0.3 * _LINE)
+        corner = (right - self.numbers - bar, y - 0.3 * _LINE)
         ax.add_patch(Rectangle(corner, bar, 0.6 * _LINE, color=line.color, alpha=0.75, zorder=3, lw=0))
 
     def _leaf(self, ax: Axes, node: int) -> None:
@@ -303,16 +305,25 @@ def _terms(tree: ObliqueTree, weights: np.ndarray, top: Top, scale: np.ndarray) 
 
 def _points(weight: float) -> tuple[str, str]:
     """A weight as it is written, and its colour."""
-    return signed_short(weight), _PLUS if weight > 0 else _MINUS
+    text = signed_short(weight)
+    return text if len(text) <= _FIGURES else signed_short(weight, 3), _PLUS if weight > 0 else _MINUS
 
 
 def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
-    asked = None if is_card else asked_category(tree, node)
-    if asked:
-        return [_Line(f"{'' if asked[1] else 'not '}{asked[0]}", ""), _Line("", rows_words(tree, node))]
+    found = None if is_card else level_set(tree, node)
+    if found is not None:
+        return _set_box(found, rows_words(tree, node))
     words = "score" if is_card else f"≥ {short_number(-float(tree.biases[node]))}"
     terms = _terms(tree, tree.node_weights(node), top, scale)
     return [*terms, _Line(words, rows_words(tree, node), bold=True)]
+
+
+def _set_box(found: LevelSet, rows: str) -> list[_Line]:
+    """The levels of a split by a set."""
+    one = len(found.levels) == 1
+    question = ("is" if one else "is one of") if found.inside else ("is not" if one else "is none of")
+    levels = [_Line(f"    {shown_apart(name, found.levels, _NAME)}", "") for name in found.levels]
+    return [_Line(shown_name(found.column, _NAME), question), *levels, _Line("", rows, bold=True)]
 
 
 def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: str) -> list[_Line]:

@@ -13,7 +13,6 @@ from treelu.view.formulas import prediction_ranges
 from treelu.view.labels import (
     MAX_LEAVES,
     Top,
-    asked_category,
     check_scale,
     cut,
     formula_words,
@@ -23,6 +22,7 @@ from treelu.view.labels import (
     linear_form,
     range_words,
     rows_words,
+    set_words,
 )
 from treelu.view.score_card import Cards, ScoreCard
 
@@ -43,9 +43,9 @@ def export_text(
 
     Neighbouring splits with the same weights are a score card: one line has their formula, and below it stand the
     bands of the score. A split with the same weights as an earlier one refers to that one:
-    ``(terms of node 0) >= 3``. A split on a category asks for it: ``paid=yes``. A linear leaf has its formula, or
-    refers to an earlier leaf with the same terms, and, where the tree remembers what its training rows held, the range
-    of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
+    ``(terms of node 0) >= 3``. A split on a category names its levels: ``paid is yes``. A linear leaf has its formula,
+    or refers to an earlier leaf with the same terms, and, where the tree remembers what its training rows held, the
+    range of its predictions for all rows like these (:func:`treelu.view.formulas.prediction_ranges`).
 
     Parameters
     ----------
@@ -157,8 +157,8 @@ class _Lines:
         branches = [(words.ljust(width), child) for words, child in branches]
         if card is not None:
             return f"{named_splits(card)}: score {self._form(node)}{_unreachable(card)}", branches
-        if asked := asked_category(self.tree, node):
-            return f"node {node}: {'' if asked[1] else 'not '}{asked[0]}", branches
+        if (words := set_words(self.tree, node)) is not None:
+            return f"node {node}: {words}", branches
         return f"node {node}: {self._form(node)} >= {short_number(-self.tree.biases[node], self.digits)}", branches
 
     def _form(self, node: int) -> str:

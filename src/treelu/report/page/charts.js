@@ -98,8 +98,8 @@ function barList(items, onpick = null) {
     const share = `${((100 * Math.abs(item.value)) / most).toFixed(1)}%`;
     const side = item.value < 0 ? "left" : "right";
     const name = onpick
-      ? h("button", { type: "button", class: "name link", title: item.name, onclick: () => onpick(item) }, item.name)
-      : h("span", { class: "name", title: item.name }, item.name);
+      ? h("button", { type: "button", class: "name link", title: item.name, onclick: () => onpick(item) }, item.short ?? item.name)
+      : h("span", { class: "name", title: item.name }, item.short ?? item.name);
     return h("li", {}, name,
       h("span", { class: "track" }, h("span", { class: `bar ${side}`, style: { "--share": share, "--colour": item.colour } })),
       h("span", { class: "number" }, item.text));

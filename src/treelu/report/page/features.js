@@ -23,7 +23,7 @@ function columnShares(summary, importances) {
   for (const { feature, share } of importances) {
     const column = categories.get(feature)?.column;
     const key = column === undefined ? feature : `=${column}`;
-    const found = columns.get(key) ?? columns.set(key, { feature, name: column ?? summary.features.names[feature], value: 0 }).get(key);
+    const found = columns.get(key) ?? columns.set(key, { feature, name: column ?? summary.features.names[feature], short: column === undefined ? summary.features.short[feature] : null, value: 0 }).get(key);
     found.value += share;
   }
   return [...columns.values()].sort((a, b) => b.value - a.value);
@@ -43,7 +43,7 @@ function showDependence(summary) {
     const ask = categories.get(curve.feature); // 0 and 1 are no and yes
     const xTicks = ask && curve.values.length === 2 ? [[0, short(ask.others, 18)], [1, short(ask.category, 18)]] : null;
     return figure(name, null, null, (width) => axes({
-      width, height: 190, x: range([...curve.values, ...curve.rows.edges], 0.02), y: span, xTicks, xLabel: short(xTicks ? ask.column : name, 40), yLabel: summary.classes ? "Probability" : "Mean",
+      width, height: 190, x: range([...curve.values, ...curve.rows.edges], 0.02), y: span, xTicks, xLabel: xTicks ? short(ask.column, 40) : summary.features.short[curve.feature] ?? short(name, 40), yLabel: summary.classes ? "Probability" : "Mean",
       label: `Partial dependence on ${name}`,
       plot: (x, y) => [
         valueBars(curve.rows, x, y(span[0]), 0.3 * (y(span[0]) - y(span[1]))),

@@ -40,7 +40,7 @@ class NodePanel {
 
   formula(node) {
     const { tree } = this.app;
-    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
+    if (tree.weights.row(node).total <= 1 || tree.data.sets[node]) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
     const { terms, rest } = tree.terms(node, 6);
     const words = terms.map(({ sign, factor, name }, i) => [`${i || sign === MINUS ? `${sign}\u00a0` : ""}${factor.replaceAll(" ", "\u00a0")}`, h("b", {}, name), " "]);
     return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
@@ -136,7 +136,7 @@ class NodePanel {
     const { row } = this.app;
     let items = Array.from(features, (feature, i) => {
       const factor = measure === "effect" ? scale[feature] : measure === "row" ? row.x[feature] : 1;
-      return { feature, value: values[i] * factor, name: names[feature] };
+      return { feature, value: values[i] * factor, name: names[feature], short: this.app.summary.features.short[feature] };
     });
     if (measure === "row") items = items.filter((item) => item.value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const shown = items.slice(0, this.bars).map((item) => ({

@@ -44,17 +44,21 @@ function splitLines(summary, tree, node) {
   const drawn = cardDrawings(summary, tree, node);
   if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"}${brief(Math.abs(value), 2)}·${name}` : tree.question(node), value)))];
   if (total === 0) return [cardLine(tree.question(node))];
+  if (total === 1 || tree.data.sets[node]) {
+    const [name, condition] = tree.single(node);
+    const shorter = tree.data.sets[node] ? null : tree.terms(node).terms[0].short;
+    return [cardLine(shorter ?? name, short(condition, 20))];
+  }
   const { terms, rest } = tree.terms(node);
-  if (total === 1) return [cardLine(...tree.single(node))];
-  const lines = terms.map(({ sign, factor, name }, i) => h("span", { class: "line" },
-    h("span", { class: "factor number" }, `${i || sign === MINUS ? sign : ""} ${factor}`.trimStart()), h("span", { class: "main" }, name)));
+  const lines = terms.map(({ sign, factor, name, short }, i) => h("span", { class: "line" },
+    h("span", { class: "factor number" }, `${i || sign === MINUS ? sign : ""} ${factor}`.trimStart()), h("span", { class: "main" }, short ?? name)));
   return [...lines, h("span", { class: "line" }, h("span", { class: "main muted" }, rest ? `+ ${count(rest)} smaller` : ""), h("span", { class: "side number" }, tree.bound(node)))];
 }
 
 /** Lines of text on a split's card. */
 function splitHeight(tree, node) {
   const { total } = tree.weights.row(node);
-  return total < 2 ? 1 : tree.terms(node).terms.length + 1;
+  return total < 2 || tree.data.sets[node] ? 1 : tree.terms(node).terms.length + 1;
 }
 
 /** How the rows at a split spread over its score, as a strip; the line is where no turns into yes. */

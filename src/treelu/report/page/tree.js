@@ -48,6 +48,12 @@ function categoriesOf({ groups }) {
   return found;
 }
 
+/** What the branches of a split by a set are called: "is not" and "is" for the condition "is red". */
+function setSides(condition) {
+  const [word, other] = condition.startsWith("is") ? ["is", "is not"] : ["in", "not in"];
+  return condition.startsWith(`${other} `) ? [word, other] : [other, word];
+}
+
 class Tree {
   /**
    * `signs`: branches are called by ≥ and <, where yes and no are classes. `flip`: log-odds are shown for the first class,
@@ -59,6 +65,7 @@ class Tree {
       signs,
       flip,
       names: features.names,
+      short: features.short, // of long names
       scale: features.scale,
       categories: categoriesOf(features),
       nSplits: data.n_splits,
@@ -142,12 +149,12 @@ class Tree {
     const { total } = this.weights.row(node);
     if (total === 0) return this.data.biases[node] >= 0 ? "always yes" : "always no";
     const { terms, rest } = this.terms(node, most);
-    if (total === 1) return this.single(node).join(" ");
+    if (total === 1 || this.data.sets[node]) return this.single(node).join(" ");
     const words = terms.map(({ sign, factor, name }, i) => `${i || sign === MINUS ? `${sign} ` : ""}${factor}${name}`);
     return `${words.join(" ")}${rest ? ` + ${count(rest)} more` : ""} ${this.bound(node)}`;
   }
 
-  /** The strongest terms of a split: {sign, factor, name}, and how many more there are. */
+  /** The strongest terms of a split: {sign, factor, name, short}, and how many more there are. */
   terms(node, most = TERMS) {
     return this.strongest(this.weights.row(node), most);
   }
@@ -176,7 +183,7 @@ class Tree {
     }
     const [{ feature, value }] = members;
     const size = brief(Math.abs(value));
-    return { sign: value < 0 ? MINUS : "+", factor: size === "1" ? "" : `${size} × `, name: this.names[feature] };
+    return { sign: value < 0 ? MINUS : "+", factor: size === "1" ? "" : `${size} × `, name: this.names[feature], short: this.short[feature] };
   }
 
   /** The formula of a linear leaf of one output: "0.5 + 2 × age − 0.3 × fare + 3 more". */
@@ -193,27 +200,17 @@ class Tree {
     return `≥ ${brief(-this.data.biases[node])}`;
   }
 
-  /** A split that weighs one feature as its name and the condition: ["age", "≥ 12"], ["colour", "= red"]. */
+  /** A split that weighs one feature, or one column's categories, and its condition: ["age", "≥ 12"], ["colour", "is red"]. */
   single(node) {
     const { features, values } = this.weights.row(node);
-    const asked = this.asked(node);
-    if (asked) return [asked.column, `${values[0] > 0 ? "=" : "≠"} ${asked.category}`];
+    if (this.data.sets[node]) return this.data.sets[node];
     return [this.names[features[0]], `${values[0] > 0 ? "≥" : "≤"} ${brief(-this.data.biases[node] / values[0])}`];
-  }
-
-  /** The column and the category that a split asks about; null for another split. */
-  asked(node) {
-    const { features, values, total } = this.weights.row(node);
-    const category = total === 1 ? this.categories.get(features[0]) : null;
-    const bound = -this.data.biases[node] / values[0];
-    return category && (values[0] > 0 ? bound > 0 && bound <= 1 : bound >= 0 && bound < 1) ? category : null;
   }
 
   /** A score in the terms of the split: the value of the feature where it weighs only one. */
   reading(node, score) {
     const { values, total } = this.weights.row(node);
-    const asked = this.asked(node);
-    if (asked) return `${(score >= 0) === (values[0] > 0) ? "=" : "≠"} ${asked.category}`;
+    if (this.data.sets[node]) return score >= 0 ? "yes" : "no";
     return total === 1 ? brief((score - this.data.biases[node]) / values[0]) : withSign(score);
   }
 
@@ -221,7 +218,7 @@ class Tree {
   sideName(node, side) {
     const { values, total } = this.weights.row(node);
     if (!this.signs || total === 0) return ["no", "yes"][side];
-    if (this.asked(node)) return (values[0] > 0 ? ["≠", "="] : ["=", "≠"])[side];
+    if (this.data.sets[node]) return setSides(this.data.sets[node][1])[side];
     return (total === 1 && values[0] < 0 ? [">", "≤"] : ["<", "≥"])[side];
   }
 

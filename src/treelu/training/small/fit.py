@@ -173,7 +173,7 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
             if config.leaves == "linear":
-                formula = Formula(min(limits.max_terms, rows.n_features), own=True)
+                formula = Formula(min(limits.max_terms, rows.n_terms), own=True)
                 size = size._replace(formula=formula, candidate=size.candidate._replace(linear=rows.linear))
             sizes = {size: (size.leaves, size.terms)}
         else:
@@ -207,7 +207,6 @@ def compared_losses(
     if not folds[0][1].linear:
         found = losses_of(folds)
         return found | with_formulas(found, folds, limits.max_terms) if may_be_linear else found
-    n_features = folds[0][1].n_features
     for_linear = {
         size._replace(candidate=size.candidate._replace(linear=True)): found for size, found in losses_of(folds).items()
     }
@@ -219,7 +218,7 @@ def compared_losses(
     formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)
     if config.leaves == "auto":
         constant = losses_of(constant_folds)
-    own = Formula(n_features, own=True)
+    own = Formula(folds[0][1].n_terms, own=True)
     of_race = {size._replace(formula=own): found for size, found in for_linear.items() if size.leaves > 1}
     return constant | formulas | of_race
 
@@ -299,7 +298,7 @@ class FinalTraining:
 
     def _usual(self, size: TreeSize) -> Ridge | float:
         """The strength of linear leaves where nothing was compared."""
-        all_terms = size.formula == Formula(self.prepared.rows.n_features, own=True)
+        all_terms = size.formula == Formula(self.prepared.rows.n_terms, own=True)
         return shrinkage(self.config, None) if size.candidate.linear and all_terms else USUAL_RIDGE
 
     def _trained(self, size: TreeSize) -> SoftTree:
@@ -312,7 +311,7 @@ class FinalTraining:
         job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=splits)
         with closing(in_order(dict, [train_path(job)], 1)) as paths:  # in a thread, which Ctrl-C ends
             tree: SoftTree = next(paths)[splits]
-        full = splits._replace(formula=Formula(self.prepared.rows.n_features, own=True))
+        full = splits._replace(formula=Formula(self.prepared.rows.n_terms, own=True))
         if (found := self.losses.get(full if size.candidate.linear else splits)) is not None:
             tree = no_worse_than_held_out(tree, found, targets[OWN], rows)
         self.trained[splits] = tree

@@ -25,6 +25,7 @@ from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 
 from treelu.training.small.soft_tree import leaves_below
+from treelu.tree.terms import Group, members
 
 Floats = NDArray[np.float64]
 OFFSET = 0.1  # the penalty of a change of the intercept, relative to that of a slope
@@ -277,9 +278,12 @@ class LeafProblem:
         share = 1.0 if not self.rows.is_classifier else 0.25 if self.rows.is_logistic else 0.5
         return self.curvature(share * self.weight) + penalty
 
-    def importances(self, theta: Floats, ridge: Ridge) -> Floats:
-        """By how much the loss would rise, to second order, without each of the features (p,)."""
+    def importances(self, theta: Floats, ridge: Ridge, group: Group = None) -> Floats:
+        """By how much the loss would rise, to second order, without each of the terms: features (p,) or groups."""
         inverse = np.linalg.inv(self.bound(self.penalty(ridge)))
+        if group is not None:
+            places = [np.concatenate([self.of_feature(j) for j in part.tolist()]) for part in members(group)]
+            return np.array([(theta[at] * np.linalg.solve(inverse[np.ix_(at, at)], theta[at])).sum() for at in places])
         if not self.own:
             return np.asarray((theta[: self.p] ** 2).sum(axis=1) / np.diag(inverse)[: self.p])
         n_leaves, width = self.rows.n_leaves, self.p + 1

@@ -17,6 +17,7 @@ from treelu.training.parallel import check_not_stopped
 from treelu.training.small.growth import NodeSplit, best_of, growing, ridge_moments
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
+from treelu.tree import terms
 
 MOST_ROWS = 12_000  # to which a linear model is fitted: more hardly change it
 MOST_STEPS = 100  # of L-BFGS
@@ -61,10 +62,14 @@ def _regressions(rows: TrainingRows, ridge: float) -> NDArray[np.float64]:
     return np.vstack([coefficients, weight @ (target - X @ coefficients) / weight.sum()])
 
 
-def strongest(scores: NDArray[np.float64], n_features: int, is_classifier: bool) -> NDArray[np.int64]:
-    """The features (of spread 1) with the largest weights; of classes, those whose weights differ most between them."""
+def strongest(
+    scores: NDArray[np.float64], most: int, is_classifier: bool, group: terms.Group = None
+) -> NDArray[np.int64]:
+    """The features (of spread 1) of the terms with the largest weights; of classes, of those that differ most."""
     weights = scores[:-1] - scores[:-1].mean(axis=1, keepdims=True) if is_classifier else scores[:-1]
-    return np.sort(np.argsort(-(weights**2).sum(axis=1), kind="stable")[:n_features])
+    squares = (weights**2).sum(axis=1)
+    strength = squares if group is None else terms.strengths(np.sqrt(squares), group)
+    return terms.strongest(strength, group, most)
 
 
 def score_trees(
