@@ -488,7 +488,7 @@ def test_reports_of_every_task_from_the_command_line(browser, tmp_path, target, 
         if _all(page, ".card"):
             _all(page, "#row-select option")[1].click()
             assert _lit_nodes(page)
-            assert "<img src=x onerror=alert(2)>" in _one(page, "#features").text
+            assert "<img src=x on…or=alert(2)>" in _one(page, "#features").text
     if len(pages) > 1:
         page = _open(browser, tmp_path / "m" / "report.html")
         page.find_element("link text", HOSTILE).click()

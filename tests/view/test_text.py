@@ -171,9 +171,14 @@ def test_leaves_with_the_same_terms_refer_to_the_first() -> None:
 
 
 def test_every_category_of_a_long_group() -> None:
-    names = [f"colour={letter}" for letter in "abcdefgh"]
-    observed = Observed.of(np.eye(8))
-    weights = np.arange(1.0, 9)[None]
+    names = [*(f"colour={letter}" for letter in "abcdefgh"), "age"]
+    observed = Observed.of(np.c_[np.eye(8), np.arange(8) + 0.5])
+    weights = np.r_[np.arange(1.0, 9), 0.5][None]
     tree = ObliqueTree(weights, [-4.5], [[1, 2]], [[0], [1]], feature_names=names, observed=observed)
     assert "c +3, 2 more)" in tree.export_text()
-    assert "c +3, b +2, a +1)" in tree.export_text(top="all")
+    for text in (tree.export_text(top="all"), tree.export_graphviz(top="all")):
+        assert "c +3, b +2, a +1)" in text
+    shown = [text.get_text().strip() for text in tree.plot(top="all").texts]
+    assert {"a", "b", "c"} <= set(shown)
+    assert "2 more" not in shown
+    assert "2 more" in [text.get_text().strip() for text in tree.plot().texts]
