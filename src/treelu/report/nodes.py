@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.report.cards import score_cards
+from treelu.report.cards import MAX_SPLITS, score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense_row
+from treelu.view.labels import set_parts
 
 HISTOGRAM_BINS = 24
 HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
@@ -41,6 +42,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         "weights": weights_by_strength(tree.weights, scale, keep),
         "leaf_weights": None,
         "cards": score_cards(tree, scale),
+        "sets": _sets(tree),
     }
     if tree.leaf_weights is not None:
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
@@ -63,6 +65,16 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
+
+
+def _sets(tree: ObliqueTree) -> dict[str, list[str]]:
+    """The splits by a set of a category's levels: the column, and the condition in words."""
+    found = {}
+    for node in range(tree.n_splits if tree.n_splits <= MAX_SPLITS else 0):
+        parts = set_parts(tree, node)
+        if parts is not None:
+            found[str(node)] = list(parts)
+    return found
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:

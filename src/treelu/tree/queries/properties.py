@@ -76,12 +76,14 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
+        numbers = all(isinstance(output, float) for output in self.outputs)
+        outputs = apart(self.outputs) if numbers else [answer(output) for output in self.outputs]
         if self.values:
             cells = [[shown_name(name), *_texts([row.get(name) for row in self.values])] for name in self.names]
-            return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+            return [*cells, ["predicted", *outputs]]
         cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
-        return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+        return [*cells, ["predicted", *outputs]]
 
     def _repr_html_(self) -> str:
         if self.holds or not self.decided:
@@ -254,6 +256,7 @@ def _verdict(
     rows, limits, n_solved = search.find(), search.limits, search.budget.n_solved
     if rows is None:
         return _unbroken(claim, limits, n_solved, search.n_undecided)
+    rows = search.clearer(rows) if search.ordered else rows
     rows = _with_real_dates(rows, limits, broken, apart)
     return _unbroken(claim, limits, n_solved, 1) if rows is None else _refuted(claim, rows, limits, outputs, n_solved)
 
