@@ -10,7 +10,9 @@ from treelu.report.cards import score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
+from treelu.tree.one_hot import categories, level_set
 from treelu.tree.rows import dense_row
+from treelu.view.labels import set_words
 
 HISTOGRAM_BINS = 24
 HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
@@ -41,6 +43,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         "weights": weights_by_strength(tree.weights, scale, keep),
         "leaf_weights": None,
         "cards": score_cards(tree, scale),
+        "sets": described_sets(tree),
     }
     if tree.leaf_weights is not None:
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
@@ -63,6 +66,13 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     result["histograms"] = _histograms(tree, path, rows)
     result["paths"] = _paths(tree, path[rows.samples], rows.X[rows.samples])
     return result
+
+
+def described_sets(tree: ObliqueTree) -> dict[int, dict[str, Any]]:
+    """The splits by sets of a category's levels: in words, and whether rows of the named levels go right."""
+    groups = categories(tree)
+    found = {node: level_set(tree, node) for node in range(tree.n_splits)} if groups else {}
+    return {node: {"words": set_words(tree, node), "inside": of_set.inside} for node, of_set in found.items() if of_set}
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
@@ -142,13 +152,17 @@ def _node_scores(tree: ObliqueTree, X: Rows, node: int) -> Floats:
 
 
 def _histograms(tree: ObliqueTree, path: sparse.csr_array, rows: HoldOut) -> list[dict[str, Any] | None]:
-    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge."""
+    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge.
+
+    A split by a set has none: its score has two values.
+    """
     columns = sparse.csc_array(path)
     by_class = rows.target is not None and rows.n_classes is not None and rows.n_classes <= HISTOGRAM_CLASSES
+    sets = described_sets(tree)
     result: list[dict[str, Any] | None] = []
     for node in range(tree.n_splits):
         at = columns.indices[columns.indptr[node] : columns.indptr[node + 1]]
-        if not len(at):
+        if not len(at) or node in sets:
             result.append(None)
             continue
         scores = _node_scores(tree, rows.X[at], node)

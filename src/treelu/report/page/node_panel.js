@@ -24,7 +24,7 @@ class NodePanel {
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
     if (tree.weightAt(node) !== null) facts.push(`weight ${brief(tree.weightAt(node))}`);
-    if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "term"));
+    if (!tree.isLeaf(node)) facts.push(plural(tree.set(node) ? 1 : tree.weights.row(node).total, "term"));
     const parent = tree.parent[node];
     return h("header", {},
       h("div", { class: "panel-title" }, h("h3", {}, nodeName(tree, node)),
@@ -40,7 +40,7 @@ class NodePanel {
 
   formula(node) {
     const { tree } = this.app;
-    if (tree.weights.row(node).total <= 1) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
+    if (tree.weights.row(node).total <= 1 || tree.set(node)) return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", h("b", {}, tree.question(node)));
     const { terms, rest } = tree.terms(node, 6);
     const words = terms.map(({ sign, factor, name }, i) => [`${i || sign === MINUS ? `${sign}\u00a0` : ""}${factor.replaceAll(" ", "\u00a0")}`, h("b", {}, name), " "]);
     return h("p", { class: "formula" }, tree.signs ? "" : "Yes where ", words, `${rest ? `+ ${count(rest)} more ` : ""}${tree.bound(node).replace(" ", "\u00a0")}`);
@@ -97,7 +97,7 @@ class NodePanel {
   weightChart(node) {
     const { tree, row, summary } = this.app;
     const weights = tree.weights.row(node);
-    if (weights.total < 2) return null;
+    if (weights.total < 2 || tree.set(node)) return null;
     const onWay = row && row.path.nodes.includes(node) && row.x;
     const choices = { effect: "Effect", weight: "Weight", ...(onWay ? { row: "This row" } : {}) };
     if (summary.n_rows === null) delete choices.effect;

@@ -34,7 +34,7 @@ function splitLines(summary, tree, node) {
   const { total } = tree.weights.row(node);
   const drawn = cardDrawings(summary, tree, node);
   if (drawn.length) return [h("span", { class: "pair" }, drawn.map(({ svg, name, value }) => featureDrawing(svg, name, total > 1 ? `${value < 0 ? MINUS : "+"}${brief(Math.abs(value), 2)}·${name}` : tree.question(node), value)))];
-  if (total === 0) return [cardLine(tree.question(node))];
+  if (total === 0 || tree.set(node)) return [cardLine(tree.question(node))];
   const { terms, rest } = tree.terms(node);
   if (total === 1) return [cardLine(terms[0].name, tree.condition(node))];
   const lines = terms.map(({ sign, factor, name }, i) => h("span", { class: "line" },
@@ -45,7 +45,7 @@ function splitLines(summary, tree, node) {
 /** Lines of text on a split's card. */
 function splitHeight(tree, node) {
   const { total } = tree.weights.row(node);
-  return total < 2 ? 1 : tree.terms(node).terms.length + 1;
+  return total < 2 || tree.set(node) ? 1 : tree.terms(node).terms.length + 1;
 }
 
 /** How the rows at a split spread over its score, as a strip; the line is where no turns into yes. */

@@ -118,9 +118,15 @@ class Tree {
     return powers.map((v) => v / sum);
   }
 
+  /** A split by a set of a category's levels, "colour in {red, green}": {words, inside}. */
+  set(node) {
+    return this.data.sets?.[node] ?? null;
+  }
+
   /** What a split asks: "age ≥ 12", or its strongest terms with their numbers: "2 × age − 0.5 × fare + 3 more ≥ 7". */
   question(node, most = TERMS) {
     const { total } = this.weights.row(node);
+    if (this.set(node)) return this.set(node).words;
     if (total === 0) return this.data.biases[node] >= 0 ? "always yes" : "always no";
     const { terms, rest } = this.terms(node, most);
     if (total === 1) return `${terms[0].name} ${this.condition(node)}`;
@@ -164,6 +170,7 @@ class Tree {
   /** A score in the terms of the split: the value of the feature where it weighs only one. */
   reading(node, score) {
     const { values, total } = this.weights.row(node);
+    if (this.set(node)) return null;
     return total === 1 ? brief((score - this.data.biases[node]) / values[0]) : withSign(score);
   }
 
@@ -171,6 +178,7 @@ class Tree {
   sideName(node, side) {
     const { values, total } = this.weights.row(node);
     if (!this.signs || total === 0) return ["no", "yes"][side];
+    if (this.set(node)) return ["not in", "in"][this.set(node).inside ? side : 1 - side];
     return (total === 1 && values[0] < 0 ? [">", "≤"] : ["<", "≥"])[side];
   }
 
