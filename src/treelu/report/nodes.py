@@ -10,7 +10,7 @@ from treelu.report.cards import score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
-from treelu.tree.one_hot import categories, level_set
+from treelu.tree.one_hot import LevelSet, categories, level_set
 from treelu.tree.rows import dense_row
 from treelu.view.labels import set_words
 
@@ -69,10 +69,16 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
 
 
 def described_sets(tree: ObliqueTree) -> dict[int, dict[str, Any]]:
-    """The splits by sets of a category's levels: in words, and whether rows of the named levels go right."""
+    """The splits by sets of a category's levels in words, and the words for their two sides."""
     groups = categories(tree)
     found = {node: level_set(tree, node) for node in range(tree.n_splits)} if groups else {}
-    return {node: {"words": set_words(tree, node), "inside": of_set.inside} for node, of_set in found.items() if of_set}
+    return {node: {"words": set_words(tree, node), "sides": _sides(of_set)} for node, of_set in found.items() if of_set}
+
+
+def _sides(of_set: LevelSet) -> list[str]:
+    """The words for the rows that go left and right."""
+    sides = ["is not", "is"] if len(of_set.levels) == 1 else ["not in", "in"]
+    return sides if of_set.inside else sides[::-1]
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:

@@ -118,7 +118,7 @@ class Tree {
     return powers.map((v) => v / sum);
   }
 
-  /** A split by a set of a category's levels, "colour in {red, green}": {words, inside}. */
+  /** A split by a set of a category's levels, "colour in {red, green}": {words, sides}. */
   set(node) {
     return this.data.sets?.[node] ?? null;
   }
@@ -178,7 +178,7 @@ class Tree {
   sideName(node, side) {
     const { values, total } = this.weights.row(node);
     if (!this.signs || total === 0) return ["no", "yes"][side];
-    if (this.set(node)) return ["not in", "in"][this.set(node).inside ? side : 1 - side];
+    if (this.set(node)) return this.set(node).sides[side];
     return (total === 1 && values[0] < 0 ? [">", "≤"] : ["<", "≥"])[side];
   }
 
