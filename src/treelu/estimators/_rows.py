@@ -61,17 +61,8 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
     if isinstance(X, EncodedRows):
         return _numbers(X.X, options)
-    unseen = (
-        getattr(estimator, "missing", None) == "indicator"
-        or getattr(_pattern(estimator), "missing", None) == "indicator"
-    )
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
-    return encoder.features(_with_names(estimator, X), note=note, unseen_missing=unseen)
-
-
-def _pattern(estimator: Any) -> Any:
-    """The member of an ensemble, whose parameters its rows are read by."""
-    return getattr(estimator, "estimator", None)
+    return encoder.features(_with_names(estimator, X), note=note)
 
 
 def missing_of_numbers(estimator: Any, missing: Any) -> Any:
@@ -94,7 +85,8 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
         return validated_rows(estimator, _numeric(X), first=True, missing=missing, **options)
     names = list(frame.data.columns)
     notes: list[str] = []
-    encoder = TableEncoder.of_frame(frame, given=[] if given is None else _chosen(given, names), note=notes.append)
+    chosen = set() if given is None else _chosen(given, names)
+    encoder = TableEncoder.of_frame(frame, given=chosen, note=notes.append, fills_unseen=missing == "indicator")
     if missing == "error":
         _refuse_missing(frame, encoder)
     _set_columns(estimator, encoder, tuple(names), is_named=frame.is_named)
@@ -182,7 +174,7 @@ def _set_columns(estimator: Any, encoder: TableEncoder, names: tuple[str, ...], 
 
 def categorical_features(estimator: Any) -> Any:
     """The parameter of an estimator or of an ensemble's pattern; None where the types decide."""
-    for one in (estimator, _pattern(estimator)):
+    for one in (estimator, getattr(estimator, "estimator", None)):
         given = getattr(one, "categorical_features", FROM_DTYPE)
         if not isinstance(given, str) and given is not None and np.size(given):
             return given

@@ -228,8 +228,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
-          or 2 % of the best loss, whichever is larger. Of values: two standard errors, 0.005, and 0.01 or 4 %.
+          higher by at most half a standard error of the difference; this tolerance is at least 0.002, and at most
+          0.005 or 2 % of the best loss, whichever is larger. Of values: one standard error, 0.002, and 0.003 or 1 %.
+          The constant has twice the standard errors, and a wider range.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
@@ -250,9 +251,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
     teacher : "auto", None or estimator
-        A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
-        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
-        come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
+        A model whose predictions trees may be trained on in place of noisy targets, fitted to the scaled features.
+        "auto" is an :class:`ALCNClassifier` for constant leaves, and none where leaves may be linear. Trees are trained
+        on its predictions where that does better on rows held out; constant leaf values come from the rows in any
+        case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"auto", "error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
         lack values in training, and elsewhere NaN is an error; "error" refuses it.
@@ -330,7 +332,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, categorical_features, cv, n_jobs, verbose, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`
+        for leaves of either kind.
     linear_leaves : bool
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the

@@ -116,10 +116,10 @@ def test_separable_rows_have_finite_scores() -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_the_least_useful_feature_is_the_least_important(own: bool) -> None:
-    """The second-order loss ranks features as fits without each of them do."""
+def test_features_are_eliminated_to_second_order(own: bool) -> None:
+    """Features rank as fits without each of them do, and parameters without one are those of a fit."""
     rows = some_rows(1, is_classifier=False, children=CHILDREN)
-    ridge, problem = Ridge(0.5, 2.0), LeafProblem(rows, own=own)
+    ridge, problem = Ridge(0.5, 2.0), LeafProblem(rows, own)
     theta = problem.solve(ridge)
 
     def loss(problem: LeafProblem, theta: NDArray[np.float64]) -> float:
@@ -127,7 +127,12 @@ def test_the_least_useful_feature_is_the_least_important(own: bool) -> None:
         return float(squares + (theta * (problem.penalty(ridge) @ theta)).sum())
 
     def rise(feature: int) -> float:
-        part, _ = problem.without(theta, np.delete(np.arange(3), feature))
+        part = LeafProblem(rows._replace(X=np.delete(rows.X, feature, axis=1)), own)
         return loss(part, part.solve(ridge)) - loss(problem, theta)
 
-    np.testing.assert_allclose(problem.importances(theta, ridge), [rise(feature) for feature in range(3)], rtol=1e-6)
+    inverse = np.linalg.inv(problem.bound(problem.penalty(ridge)))
+    rises = np.array([rise(feature) for feature in range(3)])
+    np.testing.assert_allclose(problem.importances(theta, inverse), rises, rtol=1e-6)
+    kept, part, start = problem.with_fewer(theta, ridge, 2)
+    assert set(kept) == set(range(3)) - {int(rises.argmin())}
+    np.testing.assert_allclose(start, part.solve(ridge), atol=1e-9)

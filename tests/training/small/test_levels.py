@@ -158,10 +158,8 @@ def test_a_category_is_as_important_as_the_loss_without_it(own: bool) -> None:
     X, target, weight = table(2, False)
     leaf = (X[:, 6] > 0).astype(np.int64)
     X = np.column_stack([X, np.ones(len(X))])
-    ridge, problem = (
-        Ridge(0.5, 2.0),
-        LeafProblem(LeafRows(X, target, weight, leaf, np.array([[1, 2]]), False), own=own),
-    )
+    rows = LeafRows(X, target, weight, leaf, np.array([[1, 2]]), False)
+    ridge, problem = Ridge(0.5, 2.0), LeafProblem(rows, own)
     theta = problem.solve(ridge)
 
     def loss(problem: LeafProblem, theta: NDArray[np.float64]) -> float:
@@ -169,11 +167,12 @@ def test_a_category_is_as_important_as_the_loss_without_it(own: bool) -> None:
         return float(squares + (theta * (problem.penalty(ridge) @ theta)).sum())
 
     def rise(term: int) -> float:
-        part, _ = problem.without(theta, np.flatnonzero(term != GROUP))
+        part = LeafProblem(rows._replace(X=X[:, [*np.flatnonzero(term != GROUP), -1]]), own)
         return loss(part, part.solve(ridge)) - loss(problem, theta)
 
     rises = [rise(term) for term in range(3)]
-    np.testing.assert_allclose(problem.importances(theta, ridge, GROUP), rises, rtol=1e-6)
+    inverse = np.linalg.inv(problem.bound(problem.penalty(ridge)))
+    np.testing.assert_allclose(problem.importances(theta, inverse, GROUP), rises, rtol=1e-6)
     kept = [features.tolist() for _, features, _ in eliminated(problem, theta, ridge, [2, 1], GROUP)]
     assert kept[0] == np.flatnonzero(int(np.argmin(rises)) != GROUP).tolist()
     assert len(np.unique(GROUP[kept[1]])) == 1

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from treelu import ObliqueTreeClassifier
 from treelu.training.small import short_trees
-from treelu.training.small.short_trees import Criterion, Piece, best_piece, thresholds
+from treelu.training.small.short_trees import Criterion, Node, Piece, best_piece, grown, pruned_to, thresholds
 
 CRITERIA = {"errors": Criterion(1.0, 0.0), "squares": Criterion(0.0, 1.0), "both": Criterion(1.0, 0.1)}
 Table = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
@@ -106,3 +107,57 @@ def test_thresholds_part_neighbouring_values() -> None:
     cuts = thresholds(x, 10)
     assert len(cuts) == 9
     assert np.diff(np.searchsorted(np.sort(x), cuts)).tolist() == [10] * 8
+
+
+def costs_of_prunings(node: Node) -> dict[int, float]:
+    """The least cost of each number of leaves, over every way to turn nodes into leaves."""
+    found = {1: node.cost}
+    if node.below:
+        left, right = (costs_of_prunings(child) for child in node.below)
+        for one, cost in left.items():
+            for other, more in right.items():
+                found[one + other] = min(found.get(one + other, np.inf), cost + more)
+    return found
+
+
+def cost_of_splits(splits: Any, X: Any, target: Any, weight: Any, criterion: Criterion) -> float:
+    """The cost of the leaves in which the rows end."""
+    node = np.zeros(len(X), int)
+    for split, (children, feature, threshold) in enumerate(zip(*splits, strict=True)):
+        here = node == split
+        node[here] = np.where(X[here, feature] >= threshold, children[1], children[0])
+    return sum(leaf_cost(target[node == leaf], weight[node == leaf], criterion, 0) for leaf in np.unique(node))
+
+
+@pytest.mark.parametrize("kind", ["classes", "values"])
+def test_no_pruning_costs_less(kind: str) -> None:
+    for seed in range(20):
+        X, target, weight = table(seed, kind)
+        root = grown(X, target, weight, CRITERIA["squares"], 8)
+        costs = costs_of_prunings(root)
+        for most in (1, 2, 3, 5, 8):
+            splits = pruned_to(root, most)
+            assert len(splits.children) < most
+            wanted = min(cost for leaves, cost in costs.items() if leaves <= most)
+            assert cost_of_splits(splits, X, target, weight, CRITERIA["squares"]) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_growth_keeps_to_its_limits() -> None:
+    rng = np.random.default_rng(0)
+    X, target = rng.normal(size=(200, 4)), rng.normal(size=(200, 1))
+
+    def nodes(node: Node) -> list[Node]:
+        return [node, *(below for child in node.below for below in nodes(child))]
+
+    for node in nodes(grown(X, target, np.ones(200), CRITERIA["squares"], 16, min_samples=7, max_depth=3)):
+        assert node.depth <= 3
+        assert len(node.rows) >= 7
+
+
+def test_four_leaves_of_one_term_find_what_only_two_splits_together_show() -> None:
+    """A greedy tree has no first split to find here."""
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 5))
+    y = (X[:, 1] > 0) ^ (X[:, 3] > 0)
+    model = ObliqueTreeClassifier(max_leaf_nodes=4, max_terms=1, leaves="constant", random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.97
+    assert model.path_.loc[model.path_["chosen"], "start"].item().startswith("exact")

@@ -20,7 +20,17 @@ from treelu.training.small.cross_validation import HeldOutLoss, add_loss, cross_
 from treelu.training.small.finish import raw_tree, rounded, without_small_leaves
 from treelu.training.small.growth import LEAST_ROWS, RIDGE, linear_tree
 from treelu.training.small.leaves import STRENGTHS, outputs_by_strength, shrunk_means
-from treelu.training.small.path import OWN, TEACHER, TRAINED, Candidate, TreeSize, _training, sizes, term_ladder
+from treelu.training.small.path import (
+    CONSTANT,
+    OWN,
+    TEACHER,
+    TRAINED,
+    Candidate,
+    TreeSize,
+    _training,
+    sizes,
+    term_ladder,
+)
 from treelu.training.small.prune import pruned
 from treelu.training.small.rows import FeatureScale, TrainingRows
 from treelu.training.small.selection import chosen_size
@@ -164,8 +174,14 @@ def test_the_smallest_as_good_is_chosen() -> None:
 def test_what_rows_tell_apart_is_not_as_good() -> None:
     losses = swaying({(8, 4): 0.3, (4, 4): 0.304}, 0.03)  # a standard error of the difference is 0.002
     assert chosen_of(losses, "smallest")[1:3] == (8, 4)
-    losses = swaying({(8, 4): 0.3, (4, 4): 0.302}, 0.0)  # but 0.002 are nothing
+    losses = swaying({(8, 4): 0.3, (4, 4): 0.3019}, 0.0)  # but 0.0019 are nothing
     assert chosen_of(losses, "smallest")[1:3] == (4, 4)
+
+
+def test_any_tree_must_be_more_clearly_better_than_the_constant() -> None:
+    larger, size = swaying({(8, 4): 0.3, (4, 4): 0.3045}, 0.09), TreeSize(Candidate("random"), 4, 4)
+    assert chosen_of(larger, "smallest")[1:3] == (8, 4)  # a standard error of the difference is 0.006
+    assert chosen_of({**larger, CONSTANT: larger.pop(size)}, "smallest") == CONSTANT
 
 
 @pytest.mark.parametrize("rule", ["smallest", "best"])

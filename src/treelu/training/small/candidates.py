@@ -59,7 +59,16 @@ def ordinary_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collect
     found += [Candidate("squared_error", targets=TEACHER)] if TEACHER in targets else []
     if rows.group is not None:
         found += [Candidate("sets", targets=kind) for kind in own_and_soft(targets)]
-    return [*found, Candidate("thresholds")] if limits.max_terms == 1 and limits.can_train(rows) else found
+    if limits.max_terms > 1 or not limits.can_train(rows):
+        return found
+    return [*found, Candidate("thresholds"), *exact_candidates(rows)]
+
+
+def exact_candidates(rows: TrainingRows) -> list[Candidate]:
+    """Trees of exact pieces of depth 2; by errors too where there are classes."""
+    if rows.signs is not None:
+        return []
+    return [Candidate(start) for start in ("exact", "exact errors") if start == "exact" or rows.is_classifier]
 
 
 def linear_model_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:

@@ -113,6 +113,8 @@ def cross_validate(
     seed: int,
     n_jobs: int,
     show: Show = silent,
+    *,
+    linear_models: bool = True,
 ) -> Losses:
     """Held-out losses of all sizes on the paths of four kinds of candidates.
 
@@ -131,6 +133,8 @@ def cross_validate(
         Threads, on which the result does not depend.
     show : callable, optional
         Gets a line for each candidate on each fold of the races, and for each winner.
+    linear_models : bool
+        Whether trees that follow a linear model are among the candidates. Linear leaves make them superfluous.
     """
     rows, kinds = folds[0][0][OWN], list(folds[0][0])
     share, least = (2, 4) if len(rows) < FEW_ROWS else (3, 2)
@@ -169,7 +173,7 @@ def cross_validate(
         others = regularised(ranked(trials, trained)[:2], rows)
         evaluate(trials, others, [0], is_trial=True)
         evaluate(found, race(trials, [*trained, *others]), every, is_trial=False)
-    if linear := linear_model_candidates(rows, limits, kinds):
+    if linear_models and (linear := linear_model_candidates(rows, limits, kinds)):
         trials = {}
         evaluate(trials, linear, [0], is_trial=True)
         evaluate(found, race(trials, linear), every, is_trial=False)

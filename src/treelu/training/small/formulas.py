@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.cross_validation import HeldOutLoss, Losses, Targets, record
-from treelu.training.small.leaf_models import Floats, LeafProblem, LeafRows, Ridge
+from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge
 from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
 from treelu.training.small.rows import TrainingRows, sample_of
@@ -38,7 +38,6 @@ TRIAL, TRIED_PARAMETERS = (
     100,
 )  # the ridges of a trial, and the most parameters for slopes of their own
 HOPELESS = 0.01  # how far the loss may be above the least one for features to be taken out
-NO_SPLITS = np.zeros((0, 2), np.int64)
 
 
 def with_formulas(
@@ -68,7 +67,8 @@ def with_formulas(
             terms = min(part.n_features for part, _ in parts)
             if own and size.leaves * (terms + 1) * n_scores > MOST_PARAMETERS:
                 continue
-            full = fitted_on_folds(found[size], parts, ridges, own=own)
+            tried = ridges if own or size == CONSTANT else ridges[:1]  # shared slopes have no changes
+            full = fitted_on_folds(found[size], parts, tried, own=own)
             if size == CONSTANT:
                 ridges = [Ridge(full.ridge.root, change) for change in changes]
             elif full.loss > best + HOPELESS:
@@ -130,7 +130,7 @@ class _Part:
     def problem(self, leaf: NDArray[np.int64], children: NDArray[np.int64], *, own: bool) -> LeafProblem:
         """The problem of a tree's leaves, from that of each row, with all features that formulas may have."""
         X = self.X[:, [*self.features, -1]]
-        return LeafProblem(LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier), own=own)
+        return LeafProblem(LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier), own)
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,7 @@ def eliminated(
     kept = np.arange(problem.p)
     for terms in steps:
         left = None if group is None else renumbered(group[kept])
-        best = strongest(problem.importances(theta, ridge, left), left, terms)
-        problem, theta = problem.without(theta, best)
+        best, problem, theta = problem.with_fewer(theta, ridge, terms, left)
         theta, kept = problem.solve(ridge, theta), kept[best]
         yield terms, kept, problem.models(theta)
 

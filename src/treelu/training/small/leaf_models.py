@@ -25,19 +25,19 @@ from scipy.linalg.lapack import dposv
 from scipy.optimize import minimize
 
 from treelu.training.small.soft_tree import leaves_below
-from treelu.tree.terms import Group, members
+from treelu.tree.terms import Group, members, strongest
 
 Floats = NDArray[np.float64]
+NO_SPLITS = np.zeros((0, 2), np.int64)  # the children of a tree of one leaf
 OFFSET = 0.1  # the penalty of a change of the intercept, relative to that of a slope
 NEWTON_STEPS = 30
-TOLERANCE = 1e-7  # of a Newton step's decrease of the loss, relative to the weight of the rows
+TOLERANCE = 1e-5  # of a Newton step's decrease of the loss, relative to the weight of the rows
 MOST_STEPS = 100  # of L-BFGS
 LEAST = 1e-9  # added to the curvature's diagonal
 SMALLEST = 1e-9  # of a penalty
 
 
-@dataclass(frozen=True)
-class LeafRows:
+class LeafRows(NamedTuple):
     """Rows with the leaf that each is in.
 
     Attributes
@@ -133,7 +133,7 @@ class LeafProblem:
         Whether each leaf has slopes of its own; otherwise all share them.
     """
 
-    def __init__(self, rows: LeafRows, *, own: bool, hierarchy: Hierarchy | None = None) -> None:
+    def __init__(self, rows: LeafRows, own: bool, hierarchy: Hierarchy | None = None) -> None:
         self.hierarchy = hierarchy or Hierarchy.of(rows.children)
         self.rows, self.own = rows, own and rows.n_leaves > 1
         self.p = rows.X.shape[1] - 1
@@ -256,9 +256,10 @@ class LeafProblem:
     def _lbfgs(self, theta: Floats, penalty: Floats) -> Floats:
         """L-BFGS in coordinates in which Böhning's bound of the curvature is the identity."""
         root = np.linalg.cholesky(self.bound(penalty))
+        inverse = solve_triangular(root, np.eye(self.size), lower=True)
 
         def loss(flat: Floats) -> tuple[float, Floats]:
-            theta = solve_triangular(root, flat.reshape(self.size, -1), lower=True, trans="T", check_finite=False)
+            theta = inverse.T @ flat.reshape(self.size, -1)
             z = self.scores(theta)
             z -= z.max(axis=1, keepdims=True)
             exp = np.exp(z)
@@ -266,21 +267,19 @@ class LeafProblem:
             by_penalty = penalty @ theta
             rows = self.weight[:, 0] * (np.log(total[:, 0]) * self.target.sum(axis=1) - (self.target * z).sum(axis=1))
             gradient = self.transposed(self.weight * (exp / total - self.target)) + by_penalty
-            gradient = solve_triangular(root, gradient, lower=True, check_finite=False)
-            return float(rows.sum() + 0.5 * (theta * by_penalty).sum()), gradient.ravel()
+            return float(rows.sum() + 0.5 * (theta * by_penalty).sum()), (inverse @ gradient).ravel()
 
         how: Any = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": MOST_STEPS, "ftol": 1e-8, "gtol": 1e-5}}
         best = minimize(loss, (root.T @ theta).ravel(), **how)
-        return np.asarray(solve_triangular(root, best.x.reshape(self.size, -1), lower=True, trans="T"))
+        return np.asarray(inverse.T @ best.x.reshape(self.size, -1))
 
     def bound(self, penalty: Floats) -> Floats:
         """An upper bound of the loss's curvature for each score, the same at all parameters."""
         share = 1.0 if not self.rows.is_classifier else 0.25 if self.rows.is_logistic else 0.5
         return self.curvature(share * self.weight) + penalty
 
-    def importances(self, theta: Floats, ridge: Ridge, group: Group = None) -> Floats:
+    def importances(self, theta: Floats, inverse: Floats, group: Group = None) -> Floats:
         """By how much the loss would rise, to second order, without each of the terms: features (p,) or groups."""
-        inverse = np.linalg.inv(self.bound(self.penalty(ridge)))
         if group is not None:
             places = [np.concatenate([self.of_feature(j) for j in part.tolist()]) for part in members(group)]
             return np.array([(theta[at] * np.linalg.solve(inverse[np.ix_(at, at)], theta[at])).sum() for at in places])
@@ -291,18 +290,17 @@ class LeafProblem:
         slopes = theta.reshape(n_leaves, width, -1).transpose(1, 0, 2)[: self.p]
         return np.asarray((slopes * np.linalg.solve(blocks, slopes)).sum(axis=(1, 2)))
 
-    def without(self, theta: Floats, kept: NDArray[np.int64]) -> tuple[LeafProblem, Floats]:
-        """The problem with some of the features, and the parameters for it to start from."""
-        rows = self.rows
-        part = LeafProblem(
-            LeafRows(
-                rows.X[:, [*kept, self.p]], rows.target, rows.weight, rows.leaf, rows.children, rows.is_classifier
-            ),
-            own=self.own,
-            hierarchy=self.hierarchy,
-        )
-        at = np.sort(np.concatenate([*(self.of_feature(feature) for feature in kept.tolist()), self.intercepts]))
-        return part, theta[at]
+    def with_fewer(
+        self, theta: Floats, ridge: Ridge, n_terms: int, group: Group = None
+    ) -> tuple[NDArray[np.int64], LeafProblem, Floats]:
+        """The features of the terms whose loss costs most, the problem with these, its parameters to second order."""
+        inverse: Any = np.linalg.inv(self.bound(self.penalty(ridge)))
+        kept = strongest(self.importances(theta, inverse, group), group, n_terms)
+        part = LeafProblem(self.rows._replace(X=self.rows.X[:, [*kept, self.p]]), self.own, self.hierarchy)
+        stays = np.zeros(self.size, bool)
+        stays[np.concatenate([*(self.of_feature(feature) for feature in kept.tolist()), self.intercepts])] = True
+        correction = np.linalg.solve(inverse[np.ix_(~stays, ~stays)], theta[~stays])
+        return kept, part, theta[stays] - inverse[np.ix_(stays, ~stays)] @ correction
 
 
 def solve_positive(matrix: Floats, right: Floats) -> Floats:
@@ -318,5 +316,5 @@ def _expit(z: Floats) -> Floats:
 
 def fitted_leaves(rows: LeafRows, ridge: Ridge, *, own: bool) -> Floats:
     """Slopes and intercept of each score in each leaf, (L, K, p + 1)."""
-    problem = LeafProblem(rows, own=own)
+    problem = LeafProblem(rows, own)
     return problem.models(problem.solve(ridge))

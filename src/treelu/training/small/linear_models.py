@@ -7,59 +7,37 @@ trained one by one, and a tree of a few leaves follows them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from treelu.training.parallel import check_not_stopped
-from treelu.training.small.growth import NodeSplit, best_of, growing, ridge_moments
+from treelu.training.small.growth import NodeSplit, best_of, growing
+from treelu.training.small.leaf_models import NO_SPLITS, LeafRows, Ridge, fitted_leaves
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
 from treelu.tree import terms
 
 MOST_ROWS = 12_000  # to which a linear model is fitted: more hardly change it
-MOST_STEPS = 100  # of L-BFGS
-LEAST_FREQUENCY = 1e-4  # of a class, for its first score
 
 
 def linear_scores(rows: TrainingRows, ridge: float, used: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-    """Scores (D + 1, K) of a softmax or a ridge regression on the features that are `used` (None: all).
+    """Scores (D + 1, K) of a logistic, softmax or ridge regression on the features that are `used` (None: all).
 
     The loss is the mean over the rows plus `ridge` / 2 times the squared weights.
     """
     check_not_stopped()
     used = np.arange(rows.n_features) if used is None else used
     rows = rows.some(MOST_ROWS)
-    part = replace(rows, X=rows.X[:, [*used, -1]])
+    X, target, weight = (array.astype(np.float64) for array in (rows.X[:, [*used, -1]], rows.target, rows.weight))
+    in_one_leaf = LeafRows(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
+    total = ridge * float(weight.sum())
+    (model,) = fitted_leaves(in_one_leaf, Ridge(total / 2 if in_one_leaf.is_logistic else total), own=False)
+    if in_one_leaf.is_logistic:  # two scores with half of the weights each
+        model = np.vstack([-model, model]) / 2
     found = np.zeros((rows.X.shape[1], rows.target.shape[1]))
-    found[[*used, -1]] = _softmax(part, ridge) if rows.is_classifier else _regressions(part, ridge)
+    found[[*used, -1]] = model.T
     return found
-
-
-def _softmax(rows: TrainingRows, ridge: float) -> NDArray[np.float64]:
-    X, target = rows.X.astype(np.float64), rows.target.astype(np.float64)
-    normalised = rows.weight.astype(np.float64)[:, None] / rows.weight.sum(dtype=np.float64)
-    start = np.zeros((X.shape[1], target.shape[1]))
-    start[-1] = np.log(np.maximum((normalised * target).sum(axis=0), LEAST_FREQUENCY))
-
-    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights = flat.reshape(start.shape)
-        z = X @ weights
-        z -= np.logaddexp.reduce(z, axis=1, keepdims=True)
-        gradient = X.T @ (normalised * (np.exp(z) - target))
-        gradient[:-1] += ridge * weights[:-1]
-        return float(ridge / 2 * (weights[:-1] ** 2).sum() - (normalised * target * z).sum()), gradient.ravel()
-
-    best = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": MOST_STEPS})
-    return np.asarray(best.x).reshape(start.shape)
-
-
-def _regressions(rows: TrainingRows, ridge: float) -> NDArray[np.float64]:
-    X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
-    coefficients = np.linalg.solve(*ridge_moments(X, target, weight, ridge))
-    return np.vstack([coefficients, weight @ (target - X @ coefficients) / weight.sum()])
 
 
 def strongest(

@@ -16,6 +16,7 @@ from treelu.training.small.levels import set_trees
 from treelu.training.small.linear_models import MOST_ROWS, linear_scores, score_trees, strongest
 from treelu.training.small.prune import pruned
 from treelu.training.small.rows import TrainingRows
+from treelu.training.small.short_trees import Criterion
 from treelu.training.small.soft_tree import SoftTree, masked, trained
 from treelu.training.small.starts import StartTrees, random_tree
 
@@ -25,6 +26,7 @@ MOST_LINEAR = 128  # features, beyond which regressions at every node take too l
 TRAINED = ("random", "cart", "linear", "pairs")  # starts from which all weights are trained
 SMALL_BATCH, LARGE_BATCH, SMALL_TABLE = 128, 512, 2_000  # rows of a batch, and of a table with small ones
 STEEPNESS = 2.0  # of an ordinary tree's splits when training starts from them
+CRITERIA = {"exact": Criterion(0.0, 1.0), "exact errors": Criterion(1.0, 0.1)}  # of exact pieces
 OWN, TEACHER = "own", "teacher"  # kinds of targets, beside `network_targets`
 
 
@@ -38,6 +40,7 @@ class Candidate(NamedTuple):
         - "cart": scikit-learn's tree, from which all terms are trained; "thresholds": only its thresholds
         - "linear": a tree of linear regressions at the nodes; "pairs": of the best pairs of features
         - "gini", "entropy", "squared_error": scikit-learn's tree of that criterion, not trained further
+        - "exact", "exact errors": a tree of exact pieces of depth 2 by Gini index or squared error, or by errors
         - "sets": a tree of one term a split, where some are sets of a category's levels, not trained further
         - "scores": a tree that follows one linear model of all rows, not trained further
         - "network": the linear regions of a locally linear network, not trained further
@@ -194,6 +197,8 @@ def train_path(job: PathJob) -> Path:
         return linear_model_path(job)
     if start == "network":
         return network_path(job)
+    if start in CRITERIA:
+        return exact_path(job)
     if start == "sets":
         return set_path(job)
     return threshold_path(job) if start == "thresholds" else ordinary_path(job)
@@ -274,6 +279,13 @@ def ordinary_path(job: PathJob) -> Path:
     for size in job.sizes():
         if job.wants(size, 1):
             yield TreeSize(job.candidate, size, 1), job.starts.ordinary(job.rows, size, job.candidate.start)
+
+
+def exact_path(job: PathJob) -> Path:
+    """Trees of exact pieces."""
+    for size in job.sizes():
+        if job.wants(size, 1):
+            yield TreeSize(job.candidate, size, 1), job.starts.exact(job.rows, size, CRITERIA[job.candidate.start])
 
 
 def set_path(job: PathJob) -> Path:

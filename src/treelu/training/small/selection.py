@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,19 +24,28 @@ class Tolerance(NamedTuple):
         A difference of losses that is always tolerated, and one that may be where the rows cannot tell the two apart.
     share : float
         The same as `most` relative to the best tree's loss, where that is more.
-    guard : float
-        How far the accuracy may be below the highest.
     """
 
     errors: float
     least: float
     most: float
     share: float
-    guard: float
+
+    def of(self, std_error: Any, best_loss: float) -> Any:
+        """The difference of losses that is tolerated, from its standard error and the best tree's loss."""
+        return np.clip(self.errors * std_error, self.least, max(self.most, self.share * best_loss))
 
 
-OF_CLASSES = Tolerance(1.0, 0.003, 0.005, 0.02, 0.02)
-OF_VALUES = Tolerance(2.0, 0.005, 0.01, 0.04, np.inf)
+class SizeRule(NamedTuple):
+    """Tolerances of the trees, and of the constant: a model at all must be more clearly better than a larger one."""
+
+    trees: Tolerance
+    constant: Tolerance
+    guard: float  # how far the accuracy may be below the highest
+
+
+OF_CLASSES = SizeRule(Tolerance(0.5, 0.002, 0.005, 0.02), Tolerance(1.0, 0.003, 0.005, 0.02), 0.02)
+OF_VALUES = SizeRule(Tolerance(1.0, 0.002, 0.003, 0.01), Tolerance(2.0, 0.005, 0.01, 0.04), np.inf)
 COLUMNS = ["leaves", "terms", "leaf_terms", "numbers", "score", "std_error", "loss", "loss_difference",
            "difference_std_error", "eligible", "chosen", "start"]  # fmt: skip
 
@@ -47,12 +56,13 @@ def path_table(
     """The table from which a size is selected: a row for each number of leaves and terms, and kind of leaves.
 
     With "best" for the row with the least log-loss or squared error (of equals the fewest numbers to read) whose score
-    is at most `guard` below the highest, and the `Tolerance` of classes or values:
+    is at most `guard` below the highest, and the `SizeRule` of classes or values:
 
         tolerance = errors * difference_std_error, but from least to max(most, share * best loss)
         eligible  = loss_difference <= tolerance and score >= highest score - guard
 
-    The rule "smallest" takes the eligible row with the fewest numbers (of equals the least loss), "best" the best one.
+    The constant, the tree of one leaf without a formula, has a tolerance of its own. The rule "smallest" takes the
+    eligible row with the fewest numbers (of equals the least loss), "best" the best one.
 
     Parameters
     ----------
@@ -98,9 +108,12 @@ def path_table(
         of_best = row_losses[steps[table.loc[best, "step"]]]
         differences = [row_losses[steps[step]] - of_best for step in table["step"]]
         table["difference_std_error"] = [rows.std() / np.sqrt(len(rows)) for rows in differences]
-    most = max(allowed.most, allowed.share * table.loc[best, "loss"])
-    tolerance = np.clip(allowed.errors * table["difference_std_error"], allowed.least, most)
-    table["eligible"] = guarded & ~(table["loss_difference"] > tolerance)
+    of_trees, of_constant = (
+        tolerance.of(table["difference_std_error"], table.loc[best, "loss"])
+        for tolerance in (allowed.trees, allowed.constant)
+    )
+    is_constant = (table["leaves"] == 1) & (table["leaf_terms"] == 0)
+    table["eligible"] = guarded & ~(table["loss_difference"] > np.where(is_constant, of_constant, of_trees))
     smallest = table[table["eligible"]].sort_values(["numbers", "loss", "leaves"], kind="stable").index[0]
     table["chosen"] = table.index == (best if rule == "best" else smallest)
     return table[[*COLUMNS, "step"]].reset_index(drop=True)

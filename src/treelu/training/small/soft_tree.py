@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.rows import FLOAT, TrainingRows
 from treelu.tree.terms import most_terms, strengths
+from treelu.tree.to_read import split_numbers
 
 PRIOR = 0.6  # pseudo-rows of the class frequencies in a leaf
 NEXT_TO_NOTHING = 0.02  # of the largest weight of a split: a penalised weight that counts as 0
@@ -55,10 +57,15 @@ class SoftTree:
         """Number of leaves."""
         return len(self.children) + 1
 
-    @property
+    @cached_property
     def max_terms(self) -> int:
         """The most terms of a split."""
         return most_terms(self.splits[:, :-1], self.group)
+
+    @cached_property
+    def split_numbers(self) -> int:
+        """Numbers to read in the splits."""
+        return split_numbers(self.splits[:, :-1], self.group)
 
     def apply(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         """The leaf of each row, from 0."""

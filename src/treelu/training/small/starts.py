@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from treelu.training.small.growth import pair_tree
 from treelu.training.small.levels import set_pair_tree
 from treelu.training.small.rows import FLOAT, TrainingRows
+from treelu.training.small.short_trees import Criterion, grown, pruned_to
 from treelu.training.small.soft_tree import SoftTree, no_values, one_leaf, with_values
 
 if TYPE_CHECKING:
@@ -95,6 +96,17 @@ class StartTrees:
             self._made[key] = rows, grow(rows, leaves, self._limits.max_depth)
         tree: SoftTree = self._made[key][1]
         return tree
+
+    def exact(self, rows: TrainingRows, leaves: int, criterion: Criterion) -> SoftTree:
+        """The tree of exact pieces with at most so many leaves."""
+        key = id(rows), criterion
+        if key not in self._made:
+            X, target, weight = (array.astype(np.float64) for array in (rows.X[:, :-1], rows.target, rows.weight))
+            limits = self._limits
+            root = grown(X, target, weight, criterion, limits.max_leaves, limits.min_samples, limits.max_depth)
+            self._made[key] = rows, root
+        splits = pruned_to(self._made[key][1], leaves)
+        return axis_tree(rows, *splits, 1.0) if len(splits.children) else one_leaf(rows)
 
     def keep_trained(self, rows: TrainingRows, candidate: Candidate, leaves: int, tree: SoftTree) -> None:
         """Keep the tree that a candidate's training from the start has given."""
