@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from treelu.training.small.finish import raw_tree
-from treelu.training.small.formulas import SCREENED_LEVELS, eliminated, screened
+from treelu.training.small.formulas import SCREENED, eliminated, screened
 from treelu.training.small.growth import LEAST_ROWS
 from treelu.training.small.leaf_models import LeafProblem, LeafRows, Ridge
 from treelu.training.small.levels import Levels, level_scores, set_pair_tree, set_trees
@@ -183,7 +183,7 @@ def test_formulas_choose_from_whole_categories() -> None:
     strength = np.zeros(240)
     strength[::4] = np.arange(60)
     found = screened(strength, group)
-    assert found.tolist() == np.flatnonzero(group >= 60 - SCREENED_LEVELS // 4).tolist()
+    assert found.tolist() == np.flatnonzero(group >= 60 - SCREENED // 4).tolist()
     assert screened(np.ones(200), np.zeros(200, np.int64)).tolist() == list(range(200))
 
 

@@ -26,7 +26,6 @@ RIDGES = (1.0, 10.0, 100.0, 0.1, 0.01)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
 USUAL_RIDGE = Ridge(1.0, 10.0)  # where nothing is compared
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
-SCREENED_LEVELS = 128  # the same where there are categories, of which all levels come along
 SCREENING_RIDGE = Ridge(30.0)
 MOST_ROWS = 50_000  # that formulas are fitted to
 MOST_PARAMETERS = 400  # of all leaves with slopes of their own
@@ -112,7 +111,7 @@ class _Part:
         self.target, self.weight = rows.target.astype(np.float64), rows.weight.astype(np.float64)
         self.features = np.arange(rows.n_features)
         self.group = rows.group
-        if rows.n_features > (SCREENED if rows.group is None else SCREENED_LEVELS):
+        if rows.n_features > SCREENED:
             problem = self.problem(np.zeros(len(self.X), np.int64), NO_SPLITS, own=False)
             theta = problem.solve(SCREENING_RIDGE)
             strength = (theta[problem.slopes] ** 2).sum(axis=1)
@@ -195,12 +194,12 @@ def numbers_with(part: _Part, tree: SoftTree, kept: NDArray[np.int64], *, own: b
 
 
 def screened(strength: Floats, group: Group) -> NDArray[np.int64]:
-    """The features of the strongest terms, from their squared weights: as many as make the most features, or one."""
+    """The features of the strongest terms, from their squared weights: at most `SCREENED` features, or one term."""
     if group is None:
         return np.sort(np.argsort(-strength, kind="stable")[:SCREENED])
     parts, of_terms = members(group), np.bincount(group, strength)
     order = np.argsort(-of_terms, kind="stable")
-    most = max(1, int((np.cumsum([len(parts[term]) for term in order]) <= SCREENED_LEVELS).sum()))
+    most = max(1, int((np.cumsum([len(parts[term]) for term in order]) <= SCREENED).sum()))
     return strongest(of_terms, group, most)
 
 
