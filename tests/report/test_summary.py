@@ -332,6 +332,6 @@ def test_splits_by_sets_have_words_and_no_histogram():
         feature_names=["colour=red", "colour=blue", "colour=green", "age"], observed=Observed.of(X),
     )  # fmt: skip
     described = summarize(tree, X=X, y=tree.predict(X))["models"][0]["tree"]
-    assert described["sets"] == {0: {"words": "colour not in {red, green}", "sides": ["in", "not in"]}}
+    assert described["sets"] == {"0": ["colour", "not in {red, green}"]}
     assert [bins is None for bins in described["histograms"]] == [True, False]
     assert summarize(complete_tree(3, 5), X=rows_for(complete_tree(3, 5), 30)[0])["models"][0]["tree"]["sets"] == {}

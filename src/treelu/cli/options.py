@@ -315,6 +315,10 @@ class ExportOptions:
     dialect: Dialect = option("SQL dialect of --format sql.", default="plain")
     table: str = option("Table that --format sql reads.", default="data", metavar="NAME")
     keep: list[str] = columns("Columns that --format sql copies to its output (a,b,c).")
+    top: str | None = option(
+        "Terms that --format text or dot shows of a formula: a number, or all; by default the strongest of a long one.",
+        metavar="N",
+    )
     encoded: bool = flag("Take encoded features instead of the table's columns; for molecules.", "--encoded")
     single: bool = flag("Compute --format c or onnx in single precision.", "--single")
     typed: bool = flag(

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from treelu.data.rows import validated_rows
+from treelu.estimators._path_trees import changed_trees
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.frames import (
     Frame,
@@ -239,7 +240,7 @@ def on_columns(estimator: Any, encoder: TableEncoder) -> Any:
     if "feature_importances_" in state:
         whole.feature_importances_ = encoder.per_column(whole.feature_importances_)
     if "path_trees_" in state:
-        whole.path_trees_ = [replace(tree, columns=encoder) for tree in whole.path_trees_]
+        whole.path_trees_ = changed_trees(whole.path_trees_, partial(replace, columns=encoder))
     if "tree_" in state:
         whole.tree_ = replace(whole.tree_, columns=encoder)
     members = getattr(state.get("fitted_"), "estimators", None)

@@ -34,6 +34,7 @@ from treelu.estimators._saved import PathState
 from treelu.estimators._tasks import CallbackSupportMixin, as_task
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import columns_of, missing_of, tree_features
+from treelu.tables.unseen import warn_of_far_numbers
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
@@ -184,8 +185,10 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         """Validated rows without missing values, for the fitted tree."""
         check_is_fitted(self)
         missing = missing_of(self)
-        X = read_rows(self, X, missing=missing, dtype=np.float64)
-        return X if missing is None else missing.fill(X)
+        rows = read_rows(self, X, missing=missing, dtype=np.float64)
+        if columns_of(self) is None:
+            warn_of_far_numbers(X, rows, self.tree_.observed)
+        return rows if missing is None else missing.fill(rows)
 
     def __sklearn_tags__(self) -> Tags:
         return tags_of_missing(super().__sklearn_tags__(), self)

@@ -6,13 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from treelu.report.cards import score_cards
+from treelu.report.cards import MAX_SPLITS, score_cards
 from treelu.report.rows import Floats, HoldOut, Rows
 from treelu.report.scores import number
 from treelu.tree import ObliqueTree
-from treelu.tree.one_hot import LevelSet, categories, level_set
 from treelu.tree.rows import dense_row
-from treelu.view.labels import set_words
+from treelu.view.labels import set_parts
 
 HISTOGRAM_BINS = 24
 HISTOGRAM_CLASSES = 8  # more colours than this cannot be told apart in a bar
@@ -43,7 +42,7 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
         "weights": weights_by_strength(tree.weights, scale, keep),
         "leaf_weights": None,
         "cards": score_cards(tree, scale),
-        "sets": described_sets(tree),
+        "sets": _sets(tree),
     }
     if tree.leaf_weights is not None:
         flat = tree.leaf_weights.reshape(-1, tree.n_features)
@@ -68,17 +67,14 @@ def describe_tree(tree: ObliqueTree, scale: Floats, rows: HoldOut | None, max_we
     return result
 
 
-def described_sets(tree: ObliqueTree) -> dict[int, dict[str, Any]]:
-    """The splits by sets of a category's levels in words, and the words for their two sides."""
-    groups = categories(tree)
-    found = {node: level_set(tree, node) for node in range(tree.n_splits)} if groups else {}
-    return {node: {"words": set_words(tree, node), "sides": _sides(of_set)} for node, of_set in found.items() if of_set}
-
-
-def _sides(of_set: LevelSet) -> list[str]:
-    """The words for the rows that go left and right."""
-    sides = ["is not", "is"] if len(of_set.levels) == 1 else ["not in", "in"]
-    return sides if of_set.inside else sides[::-1]
+def _sets(tree: ObliqueTree) -> dict[str, list[str]]:
+    """The splits by a set of a category's levels: the column, and the condition in words."""
+    found = {}
+    for node in range(tree.n_splits if tree.n_splits <= MAX_SPLITS else 0):
+        parts = set_parts(tree, node)
+        if parts is not None:
+            found[str(node)] = list(parts)
+    return found
 
 
 def weights_by_strength(weights: Rows, scale: Floats, keep: int | None) -> dict[str, list[Any]]:
@@ -164,11 +160,11 @@ def _histograms(tree: ObliqueTree, path: sparse.csr_array, rows: HoldOut) -> lis
     """
     columns = sparse.csc_array(path)
     by_class = rows.target is not None and rows.n_classes is not None and rows.n_classes <= HISTOGRAM_CLASSES
-    sets = described_sets(tree)
+    sets = _sets(tree)
     result: list[dict[str, Any] | None] = []
     for node in range(tree.n_splits):
         at = columns.indices[columns.indptr[node] : columns.indptr[node + 1]]
-        if not len(at) or node in sets:
+        if not len(at) or str(node) in sets:
             result.append(None)
             continue
         scores = _node_scores(tree, rows.X[at], node)
