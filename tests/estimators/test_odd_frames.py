@@ -264,6 +264,23 @@ def test_words_for_missing_values_are_texts_as_for_predict() -> None:
     assert queried(model.tree_, new.astype("string")) == predicted.tolist()
 
 
+def test_sqlite_reads_numbers_as_the_frame_writes_them() -> None:
+    import sqlite3
+
+    frame = pd.DataFrame({
+        "weight": pd.Series([f"{place:.1f} kg" for place in PLACES], dtype=object).where(NUMBERS < 1, None),
+        "owner": np.where(NUMBERS > 0, "True", "False"),
+        "price": [f"£{1000 * place:,.2f}" for place in PLACES],
+    })  # fmt: skip
+    model = ObliqueTreeClassifier(**SMALL, leaves="linear").fit(frame, ANSWER)
+    assert [column.kind for column in model.encoder_.columns] == ["number"] * 3
+    with sqlite3.connect(":memory:") as database:
+        frame.to_sql("shown", database, index=False)
+        answers = database.execute(model.tree_.to_sql(dialect="sqlite", table="shown", keep=["owner"])).fetchall()
+    assert [bool(row[1]) for row in answers] == model.predict(frame).tolist()
+    assert all(row[1] is not None for row in answers)
+
+
 def test_a_missing_number_of_a_linear_leaf_has_no_answer(tmp_path: Path) -> None:
     tree = ObliqueTree(
         [[1.0, 0.0]], [0.0], [[1, 2]], [[0.5], [-0.5]], leaf_weights=[[[0.0, 1.0]], [[0.0, -1.0]]],
