@@ -175,7 +175,7 @@ def test_lazy_frames_are_collected(library: str) -> None:
     if library == "dask":
         given = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
     else:
-        given = pl.from_pandas(frame).lazy() if library == "polars" else duckdb.from_df(frame)
+        given = pl.from_pandas(frame).lazy() if library == "polars" else duckdb.connect().from_df(frame)
     model = fitted(frame)
     np.testing.assert_array_equal(fitted(given).predict_proba(frame), model.predict_proba(frame))
     with pytest.warns(UserWarning, match="X is a lazy frame, which is collected"):
