@@ -18,6 +18,7 @@ from treelu.cli import main
 from treelu.persistence import load_as_saved
 from treelu.report import fit_cart, fit_yardsticks, render, summarize
 from treelu.tree import ObliqueTree
+from treelu.tree.observed import Observed
 
 pytestmark = pytest.mark.slow
 
@@ -857,3 +858,25 @@ def test_two_thousand_leaves_and_hostile_names_stay_usable(browser, tmp_path_fac
     assert len(_shown_nodes(page)) > 500
     assert page.execute_script("return document.scripts.length") == 2
     assert _console(page) == []
+
+
+def test_a_set_of_levels_is_read_as_one(browser, tmp_path):
+    names = ["colour=red", "colour=blue", "colour=green", "age"]
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.eye(3)[rng.integers(0, 3, 80)], rng.integers(18, 80, 80)])
+    tree = ObliqueTree(
+        [[1.0, 0, 1, 0], [0, 0, 0, 1]], [-0.5, -40], [[1, 2], [3, 4]], [[0.0, 1], [1, 0], [0, 1]],
+        feature_names=names, link="probability", classes=["no", "yes"], observed=Observed.of(X),
+    )  # fmt: skip
+    summary = summarize(tree, X=X, y=tree.predict(X))
+    path = tmp_path / "report.html"
+    path.write_text(render(summary), encoding="utf-8")
+    open_report(browser, path)
+    card = _one(browser, ".card[data-node='0']")
+    assert card.text.splitlines()[:2] == ["colour", "in {red, green}"]
+    card.click()
+    panel = _one(browser, ".panel-title").find_element("xpath", "./ancestor::header/..").text
+    assert "colour in {red, green}" in panel
+    assert "1 term" in panel
+    assert "Weights" not in panel
+    assert _console(browser) == []

@@ -154,13 +154,17 @@ def _node_scores(tree: ObliqueTree, X: Rows, node: int) -> Floats:
 
 
 def _histograms(tree: ObliqueTree, path: sparse.csr_array, rows: HoldOut) -> list[dict[str, Any] | None]:
-    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge."""
+    """How the rows at each split spread over its score, by class; the split's threshold 0 is a bin edge.
+
+    A split by a set has none: its score has two values.
+    """
     columns = sparse.csc_array(path)
     by_class = rows.target is not None and rows.n_classes is not None and rows.n_classes <= HISTOGRAM_CLASSES
+    sets = _sets(tree)
     result: list[dict[str, Any] | None] = []
     for node in range(tree.n_splits):
         at = columns.indices[columns.indptr[node] : columns.indptr[node + 1]]
-        if not len(at):
+        if not len(at) or str(node) in sets:
             result.append(None)
             continue
         scores = _node_scores(tree, rows.X[at], node)

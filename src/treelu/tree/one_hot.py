@@ -160,7 +160,9 @@ def level_set(tree: ObliqueTree, node: int) -> LevelSet | None:
     """
     weights, bias = tree.node_weights(node), float(tree.biases[node])
     used = set(np.flatnonzero(weights).tolist())
-    group = next((group for group in categories(tree) if used and used.issubset(group)), None)
+    if not used or group_name([tree.feature_name(j) for j in used]) is None:  # most splits, at little cost
+        return None
+    group = next((group for group in categories(tree) if used.issubset(group)), None)
     if group is None:
         return None
     inside = bias < 0

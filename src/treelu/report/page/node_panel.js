@@ -24,7 +24,7 @@ class NodePanel {
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
     if (tree.weightAt(node) !== null) facts.push(`weight ${brief(tree.weightAt(node))}`);
-    if (!tree.isLeaf(node)) facts.push(plural(tree.weights.row(node).total, "term"));
+    if (!tree.isLeaf(node)) facts.push(plural(tree.data.sets[node] ? 1 : tree.weights.row(node).total, "term"));
     const parent = tree.parent[node];
     return h("header", {},
       h("div", { class: "panel-title" }, h("h3", {}, nodeName(tree, node)),
@@ -97,7 +97,7 @@ class NodePanel {
   weightChart(node) {
     const { tree, row, summary } = this.app;
     const weights = tree.weights.row(node);
-    if (weights.total < 2) return null;
+    if (weights.total < 2 || tree.data.sets[node]) return null;
     const onWay = row && row.path.nodes.includes(node) && row.x;
     const choices = { effect: "Effect", weight: "Weight", ...(onWay ? { row: "This row" } : {}) };
     if (summary.n_rows === null) delete choices.effect;
