@@ -39,8 +39,8 @@ class Dialect:
     max_terms : int
         The longest sum that its parser takes.
     typed : bool
-        Whether columns of numbers are known to hold numbers, and texts no blanks around them but spaces; otherwise
-        SQLite, whose columns hold values of any type, reads texts of numbers as the training table's were read.
+        Whether columns of numbers are known to hold numbers; otherwise SQLite, whose columns hold values of any type,
+        reads texts of numbers as the training table's were read.
     """
 
     name: str
@@ -78,8 +78,7 @@ class Dialect:
     def cell(self, column: Column, reference: str) -> str:
         """The value of a column, NULL where it is missing."""
         if column.kind == "text":
-            trim = "TRIM({})" if self.typed else self.trim
-            trimmed = trim.format(f"CAST({reference} AS {self.text})")
+            trimmed = self.trim.format(f"CAST({reference} AS {self.text})")
             if column.rewritten and self.is_number:
                 cases = " ".join(
                     f"WHEN {_string(text)} THEN {_string(code)}" for text, code in column.rewritten.items()
