@@ -2,7 +2,8 @@
 
 The trees predict a value, two classes by one score or by softmax, or three classes by softmax. Some rise with a few
 features by construction (splits and slopes of one sign, and steps up from leaf to leaf that outweigh the others), some
-are random, some are those of fitted LLN networks. What is not supported has to be refused in so many words.
+are random, some are those of fitted LLN networks, some are small trees, with monotonic features and without. What is
+not supported has to be refused in so many words.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 
 from tests.fuzz.cases import Tally, run_cases
 from tests.tree.trees import random_tree
-from treelu import LLNClassifier, LLNRegressor
+from treelu import LLNClassifier, LLNRegressor, ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.tree import ObliqueTree
 from treelu.tree.rows import dense
 
@@ -32,7 +33,7 @@ Drawn = Counter[str]
 def some_tree(rng: np.random.Generator) -> ObliqueTree:
     """A tree with linear leaves."""
     if rng.random() < 0.15:
-        return fitted(int(rng.integers(3)), int(rng.integers(4)))
+        return fitted(int(rng.integers(3)), int(rng.integers(8)))
     kind, d = str(rng.choice(KINDS)), int(rng.integers(1, 5))
     base = random_tree(rng, int(rng.integers(0, 5)), d, "identity")
     n_outputs = {"softmax2": 2, "softmax3": 3}.get(kind, 1)
@@ -66,14 +67,22 @@ def places_in_order(tree: ObliqueTree) -> np.ndarray:
 
 @cache
 def fitted(n_classes: int, seed: int) -> ObliqueTree:
-    """The tree of an LLN network: a value, two or three classes."""
+    """The tree of an LLN network or, for seeds above 3, a small tree: a value, two or three classes.
+
+    Small trees of a value or two classes rise with the first feature and fall with the last if the seed is odd.
+    """
     rng = np.random.default_rng(seed)
     X = rng.uniform(LOW, HIGH, (200, 3))
     z = X[:, 0] + 0.3 * np.maximum(X[:, 1], 0)
-    if n_classes == 0:
-        return LLNRegressor(depth=2, epochs=5, random_state=seed).fit(X, z).tree_
-    y = np.digitize(z, np.quantile(z, [0.5] if n_classes == 1 else [0.3, 0.7]))
-    return LLNClassifier(depth=2, epochs=5, random_state=seed).fit(X, y).tree_
+    y = z if n_classes == 0 else np.digitize(z, np.quantile(z, [0.5] if n_classes == 1 else [0.3, 0.7]))
+    if seed < 4:
+        network = (LLNClassifier if n_classes else LLNRegressor)(depth=2, epochs=5, random_state=seed)
+        return network.fit(X, y).tree_
+    y = z + (X[:, 1] > 1) + rng.normal(size=200) if n_classes == 0 else np.where(rng.random(200) < 0.1, y[::-1], y)
+    signs = [1, 0, -1] if seed % 2 and n_classes < 2 else None
+    small = ObliqueTreeClassifier if n_classes else ObliqueTreeRegressor
+    limits: dict[str, Any] = {"max_leaf_nodes": 4, "n_updates": 60, "teacher": None, "selection": "largest"}
+    return small(leaves="linear", monotonic_cst=signs, random_state=seed, **limits).fit(X, y).tree_
 
 
 def score_form(tree: ObliqueTree) -> tuple[np.ndarray, np.ndarray]:
