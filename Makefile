@@ -54,7 +54,7 @@ paper: $(READY)
 	$(BIN)/python -m experiments
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 package: | $(BIN)/python
 	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[release]'

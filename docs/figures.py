@@ -258,7 +258,7 @@ def loans() -> tuple[pd.DataFrame, np.ndarray, ObliqueTree]:
     X = pd.DataFrame({"income": rng.gamma(6, 500, 1500).round(), "debt": rng.gamma(2, 3000, 1500).round()})
     score = np.minimum(0.9 * X["income"] - 0.25 * X["debt"], 600 + 0.5 * X["income"]) + rng.normal(0, 150, 1500)
     y = np.where(score > 1400, "yes", "no")
-    model = ObliqueTreeClassifier(max_leaf_nodes=4, random_state=0).fit(X, y)
+    model = ObliqueTreeClassifier(max_leaf_nodes=4, leaves="constant", random_state=0).fit(X, y)
     return X, y, model.tree_
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
@@ -37,12 +38,13 @@ def trees() -> None:
     data = load_breast_cancer(as_frame=True)
     X, y = data.data, data.target_names[data.target]
     X_train, _, y_train, _ = train_test_split(X, y, random_state=0)
-    model = ObliqueTreeClassifier(max_leaf_nodes=8, max_terms=3, random_state=0).fit(X_train, y_train)
+    constant = ObliqueTreeClassifier(leaves="constant", random_state=0)
+    model = clone(constant).set_params(max_leaf_nodes=8, max_terms=2).fit(X_train, y_train)
     save(model.tree_.plot(), "reading-tree.png")
-    small = ObliqueTreeClassifier(max_leaf_nodes=8, max_terms=4, random_state=0).fit(X_train, y_train)
+    small = clone(constant).set_params(max_leaf_nodes=8, max_terms=4).fit(X_train, y_train)
     save(small.plot_path(), "small-path.png")
     two = X_train[["worst area", "worst concave points"]]
-    pair = ObliqueTreeClassifier(max_leaf_nodes=4, random_state=0).fit(two, y_train)
+    pair = clone(constant).set_params(max_leaf_nodes=4).fit(two, y_train)
     save(plot_partition(pair.tree_, X=two, y=y_train), "reading-map.png")
 
 

@@ -40,7 +40,7 @@ def main() -> None:
     features = MolecularFeatures()
     X = features.fit_transform(train["smiles"])
     active = (train["activity"] >= 7).map({True: "yes", False: "no"})
-    small = ObliqueTreeClassifier(max_leaf_nodes=6, max_terms=2, random_state=0).fit(X, active)
+    small = ObliqueTreeClassifier(max_leaf_nodes=6, max_terms=2, leaves="constant", random_state=0).fit(X, active)
     shown = [0, 3, 20, 40, 60, 90, 120, 200]
     (IMAGES / "molecules-columns.svg").write_text(columns(features, shown), encoding="utf-8")
     (IMAGES / "molecules-tree.svg").write_text(draw_tree(small.tree_, features, top=2), encoding="utf-8")

@@ -244,6 +244,7 @@ def test_a_smooth_network_has_no_negative_slope() -> None:
 @pytest.mark.parametrize("estimator_class", ESTIMATORS)
 @pytest.mark.parametrize("device", ["cuda:99", "nowhere"])
 def test_a_device_that_is_not_there(estimator_class: type, device: str) -> None:
+    pytest.importorskip("torch")
     with pytest.raises(ValueError, match=rf"device='{device}' is not there \((.|\n)*\); use device='cpu'"):
         strict(estimator_class, device=device).fit(*data_for(estimator_class))
 

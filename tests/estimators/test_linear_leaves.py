@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
@@ -179,6 +180,21 @@ def test_monotonic_linear_leaves_of_the_largest_tree_and_with_a_given_strength()
     soft, hard = (ObliqueTreeRegressor(**settings, shrinkage=strength).fit(X, y) for strength in (1.0, 1e4))
     slopes = [np.abs(model.path_trees_[0].leaf_weights).max() for model in (soft, hard)]
     assert slopes[1] < slopes[0] / 5
+
+
+@pytest.mark.parametrize("leaves", ["constant", "linear"])
+def test_levels_with_signs_are_features_of_their_own(leaves: str) -> None:
+    """Weights relative to another level would have other signs."""
+    rng = np.random.default_rng(1)
+    level = rng.choice(3, size=400, p=[0.5, 0.3, 0.2])
+    frame = pd.DataFrame(np.eye(3)[level], columns=["hue=a", "hue=b", "hue=c"]).assign(x=rng.normal(size=400))
+    y = np.array([3.0, 2.0, 0.0])[level] + frame["x"] + 0.3 * rng.normal(size=400)
+    settings = {**QUICK, "leaves": leaves, "selection": "best"}
+    tree = ObliqueTreeRegressor(**settings, monotonic_cst={"hue=a": 1, "hue=b": 1}).fit(frame, y).tree_
+    assert tree.used_features().tolist() == [0, 1, 2, 3]
+    rows = rng.uniform(-2, 2, (500, 4))
+    for level in (0, 1):
+        assert (tree.decision_function(rows + np.eye(4)[level]) >= tree.decision_function(rows)).all()
 
 
 def test_the_names_of_classes_do_not_matter_to_monotonic_linear_leaves() -> None:

@@ -143,7 +143,7 @@ def test_names_of_classes_do_not_matter_to_a_monotonic_tree() -> None:
 @pytest.mark.parametrize("options", [{}, {"round_weights": 0.05}, {"max_terms": 1}])
 def test_no_leaf_has_a_single_row_by_default(options: dict[str, Any]) -> None:
     X, y = three_classes(60)
-    settings: dict[str, Any] = {"max_leaf_nodes": 16, "n_updates": 100, "random_state": 0}
+    settings: dict[str, Any] = {"max_leaf_nodes": 16, "n_updates": 100, "leaves": "constant", "random_state": 0}
     model = ObliqueTreeClassifier(**settings, **options).fit(X, y)
     assert max(tree.n_leaves for tree in model.path_trees_) > 3
     for tree in model.path_trees_:

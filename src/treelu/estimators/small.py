@@ -38,6 +38,10 @@ from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
 from treelu.training.small.rows import TreeData, are_counts, repeated_rows
+from treelu.tree.columns import level_groups
+from treelu.tree.observed import Observed
+from treelu.tree.one_hot import named_groups
+from treelu.tree.terms import of_groups
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -149,9 +153,20 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
-        learned: Any = columns_of(self) or missing_of(self)
-        group = None if learned is None else learned.sources
+        categories = self._categories(X if kept is None else X[kept])
+        if signs is not None:  # weights relative to another level would have other signs
+            categories = tuple(levels for levels in categories if not signs[list(levels)].any())
+        group = of_groups(categories, X.shape[1])
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
+
+    def _categories(self, X: Matrix) -> tuple[tuple[int, ...], ...]:
+        """The features of each category: of the encoded columns, or columns of 0 and 1 that are named as they are."""
+        columns, names = columns_of(self), tree_features(self)
+        if columns is not None:
+            return level_groups(columns)
+        if names is None or not any("=" in name for name in names):
+            return ()
+        return named_groups(Observed.of(X, missing_of(self)).groups, names)
 
     @abstractmethod
     def _read_targets(
@@ -210,8 +225,9 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "best": the one with the least cross-validated log-loss, of equals the one with the fewest numbers to read:
           weights, thresholds and leaves (``treelu.tree.to_read.numbers_to_read``).
         - "smallest": the one with the fewest numbers among those as good as the best. A size is, where its loss is
-          higher by at most a standard error of the difference; this tolerance is at least 0.003, and at most 0.005
-          or 2 % of the best loss, whichever is larger. Of values: two standard errors, 0.005, and 0.01 or 4 %.
+          higher by at most half a standard error of the difference; this tolerance is at least 0.002, and at most
+          0.005 or 2 % of the best loss, whichever is larger. Of values: one standard error, 0.002, and 0.003 or 1 %.
+          The constant has twice the standard errors, and a wider range.
 
           Neither takes a size whose accuracy is more than 0.02 below the highest.
         - "largest": the most leaves and terms, without a comparison.
@@ -232,9 +248,10 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
     teacher : "auto", None or estimator
-        A model whose answers trees may learn in place of noisy targets, fitted to the scaled features: "auto" is an
-        :class:`ALCNClassifier`. Trees learn from it where that does better on rows held out; constant leaf values
-        come from the rows in any case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
+        A model whose predictions trees may be trained on in place of noisy targets, fitted to the scaled features.
+        "auto" is an :class:`ALCNClassifier` for constant leaves, and none where leaves may be linear. Trees are trained
+        on its predictions where that does better on rows held out; constant leaf values come from the rows in any
+        case. None: no teacher, and a quicker fit. An estimator needs `predict_proba`.
     missing : {"auto", "error", "indicator"}
         "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
         lack values in training, and elsewhere NaN is an error; "error" refuses it.
@@ -311,7 +328,8 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
 monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
-        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`.
+        As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`
+        for leaves of either kind.
     linear_leaves : bool
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from treelu.tables.columns import KINDS, Column, DateColumn, Note, NumberColumn, SmilesColumn, TextColumn
 from treelu.tables.dates import DateOrder, parse_dates, recognise_compact_date, recognise_date
-from treelu.tables.frames import Frame, native_frame, read_frame
+from treelu.tables.frames import Frame, frame_of_array, native_frame, read_frame
 from treelu.tables.layout import check_columns_named
 from treelu.tables.missing import mark_missing, missing_of, occurring
 from treelu.tables.numbers import (
@@ -310,8 +310,14 @@ class TableEncoder:
         return Encoded(pd.DataFrame(np.concatenate(parts, axis=1), columns=list(self.feature_names)), rows)
 
     def are_in(self, X: Any) -> bool:
-        """Whether X is a frame with these columns rather than rows of features, with or without their names."""
-        if isinstance(X, np.ndarray | list | tuple) or hasattr(X, "tocsr"):
+        """Whether X is a frame with these columns rather than rows of features, with or without their names.
+
+        An array is one of these columns if it is as wide as that which was learned from.
+        """
+        if isinstance(X, np.ndarray | list | tuple):
+            width = len(self.array_names)
+            return width != len(self.feature_names) and np.ndim(X) == 2 and np.shape(X)[1] == width
+        if hasattr(X, "tocsr"):
             return False
         names = getattr(X, "column_names", None)  # of a pyarrow Table, whose columns are beside their names
         if names is None:
@@ -319,6 +325,19 @@ class TableEncoder:
         if names is None:
             return native_frame(X) is not None
         return not set(map(str, names)) & (set(self.feature_names) - set(self.names))
+
+    @cached_property
+    def array_names(self) -> tuple[str, ...]:
+        """The names x0, x1, … of all columns of the array that was learned from; none of a frame's, whose are its own.
+
+        Examples
+        --------
+        >>> size = NumberColumn("x1", 2.0, False)
+        >>> TableEncoder((size,), left_out=(("x0", "it has one value only"),)).array_names
+        ('x0', 'x1')
+        """
+        names = tuple(f"x{place}" for place in range(len(self.columns) + len(self.left_out)))
+        return names if {*self.names, *(name for name, _ in self.left_out)} == set(names) else ()
 
     def features(
         self, X: Any, *, unused: Collection[str] = (), note: Note | None = None, unseen_missing: bool = False
@@ -336,6 +355,8 @@ class TableEncoder:
         unseen_missing : bool
             Whether missing values that no training row had are filled; otherwise they are an error.
         """
+        if self.array_names and isinstance(X, np.ndarray | list | tuple):
+            X = frame_of_array(X, self.array_names)
         frame = native_frame(X)
         if frame is None:
             raise TableError(f"X must be a data frame with the columns that were learned, got {type(X).__name__}")
@@ -377,11 +398,6 @@ class TableEncoder:
         array([0.7, 0.3])
         """
         return np.array([shares[list(places)].sum() for places in self.places.values()])
-
-    @property
-    def sources(self) -> NDArray[np.int64]:
-        """The column of each feature."""
-        return np.repeat(np.arange(len(self.columns)), [len(column.features) for column in self.columns])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

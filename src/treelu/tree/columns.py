@@ -41,6 +41,15 @@ class FrameColumns(Protocol):
         """Plain JSON values."""
 
 
+def level_groups(columns: FrameColumns | None) -> tuple[tuple[int, ...], ...]:
+    """The features that are the levels of a category, for each category of several levels."""
+    if columns is None:
+        return ()
+    places = columns.places
+    found = (tuple(places[column.name]) for column in columns.columns if column.kind == "text")
+    return tuple(group for group in found if len(group) > 1)
+
+
 def columns_from_dict(data: dict[str, Any]) -> FrameColumns:
     """The inverse of `FrameColumns.to_dict`."""
     from treelu.tables.encoder import TableEncoder

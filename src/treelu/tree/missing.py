@@ -56,17 +56,6 @@ class MissingValues:
         """Where the indicators stand among the columns that `fill` returns."""
         return np.arange(len(self.fills), self.n_columns)
 
-    @property
-    def sources(self) -> NDArray[np.int64]:
-        """The column that each column which `fill` returns comes from.
-
-        Examples
-        --------
-        >>> MissingValues(np.zeros(3), np.array([1])).sources
-        array([0, 1, 2, 1])
-        """
-        return np.concatenate([np.arange(len(self.fills)), self.gaps])
-
     def fill(self, X: Any) -> NDArray[Any]:
         """Rows with missing values filled, followed by the indicator columns."""
         absent = _absent(X)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from treelu.tree import check, rows
+from treelu.tree import check, rows, terms
 from treelu.tree.columns import FrameColumns
 from treelu.tree.missing import MissingValues
 from treelu.tree.observed import Observed
+from treelu.tree.one_hot import categories
 from treelu.tree.output_methods import OutputMethods
 from treelu.tree.queries.methods import Questions
 
@@ -241,8 +242,11 @@ class ObliqueTree(OutputMethods, Questions):
 
     @property
     def max_terms(self) -> int:
-        """Features in the longest split; 0 for a tree of one leaf."""
+        """Terms of the longest split; 0 for a tree of one leaf. The levels of a category are one term."""
         weights: Any = self.weights
+        group = terms.of_groups(categories(self), self.n_features)
+        if group is not None:
+            return terms.most_terms(rows.dense(weights), group)
         return int(np.asarray((weights != 0).sum(axis=1)).max(initial=0))
 
     # Routing

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from treelu.tree.oblique_tree import ObliqueTree
+from treelu.tree.columns import level_groups
+
+if TYPE_CHECKING:
+    from treelu.tree.oblique_tree import ObliqueTree
 
 YES = ("yes", "true", "1", "1.0", "y", "t", "ja", "wahr", "oui", "vrai", "si", "sí")
 
 
 def one_hot_groups(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
-    """The groups of features of which exactly one was 1 in every training row, as the tree remembers them."""
-    return () if tree.observed is None else tree.observed.groups
+    """The groups of features of which exactly one was 1 in every training row: levels of a data frame's categories, and
+    others that the tree remembers.
+    """
+    groups = level_groups(tree.columns)
+    taken = {feature for group in groups for feature in group}
+    others = () if tree.observed is None else tree.observed.groups
+    return (*groups, *(group for group in others if taken.isdisjoint(group)))
+
+
+def named_groups(groups: Iterable[Sequence[int]], names: Sequence[str] | None) -> tuple[tuple[int, ...], ...]:
+    """The groups whose names are those of a column's levels, as "colour=red" and "colour=blue".
+
+    Examples
+    --------
+    >>> named_groups([(0, 1), (2, 3)], ["colour=red", "colour=blue", "a", "b"])
+    ((0, 1),)
+    """
+    if names is None:
+        return ()
+    return tuple(tuple(group) for group in groups if group_name([names[j] for j in group]) is not None)
+
+
+def categories(tree: ObliqueTree) -> tuple[tuple[int, ...], ...]:
+    """The features of each category: one-hot groups with names of levels."""
+    return named_groups(one_hot_groups(tree), tree.feature_names)
 
 
 def one_hot_pairs(X: Any, features: Sequence[int]) -> list[tuple[int, int]]:
@@ -56,6 +82,7 @@ def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> Obl
 
     Examples
     --------
+    >>> from treelu.tree import ObliqueTree
     >>> names = ["paid=no", "paid=yes", "age"]
     >>> tree = ObliqueTree([[2.0, -1.0, 3.0]], [0.5], [[1, 2]], [[0], [1]], feature_names=names)
     >>> merged = pairs_as_one_term(tree, [(0, 1)])
@@ -71,9 +98,9 @@ def pairs_as_one_term(tree: ObliqueTree, groups: Iterable[Sequence[int]]) -> Obl
     biases, values = np.array(tree.biases), np.array(tree.values)
     leaf_weights = None if tree.leaf_weights is None else np.array(tree.leaf_weights)
     for kept, gone in pairs:
-        biases += one_term(weights, kept, gone)
+        biases += relative_to(weights, (kept, gone), gone)
         if leaf_weights is not None:
-            values += one_term(leaf_weights, kept, gone)
+            values += relative_to(leaf_weights, (kept, gone), gone)
     found: Any = sparse.csr_array(weights) if sparse.issparse(tree.weights) else weights
     return replace(tree, weights=found, biases=biases, values=values, leaf_weights=leaf_weights)
 
@@ -85,21 +112,61 @@ def _kept_first(tree: ObliqueTree, pair: tuple[int, int]) -> tuple[int, int]:
     return (first, second) if ending in YES else (second, first)
 
 
-def one_term(weights: np.ndarray, kept: int, gone: int) -> np.ndarray:
-    """Give one of two features the weight of both, in place, where both have one; what joins the constants.
+def relative_to(weights: np.ndarray, levels: Sequence[int], reference: int) -> np.ndarray:
+    """Give a category's weights relative to that of one level, in place, where all have one; what joins the constants.
 
     Examples
     --------
     >>> weights = np.array([[2.0, -1.0], [2.0, 0.0]])
-    >>> one_term(weights, 1, 0), weights
+    >>> relative_to(weights, [0, 1], 0), weights
     (array([2., 0.]), array([[ 0., -3.],
            [ 2.,  0.]]))
     """
-    both = (weights[..., kept] != 0) & (weights[..., gone] != 0)
-    constant = np.where(both, weights[..., gone], 0.0)
-    weights[..., kept] -= constant
-    weights[..., gone] = np.where(both, 0.0, weights[..., gone])
+    columns = list(levels)
+    constant = np.where((weights[..., columns] != 0).all(axis=-1), weights[..., reference], 0.0)
+    weights[..., columns] -= constant[..., None]
     return constant
+
+
+@dataclass(frozen=True)
+class LevelSet:
+    """A split by a set of a category's levels.
+
+    Attributes
+    ----------
+    column : str
+    levels : tuple of str
+        The levels that it names.
+    inside : bool
+        Whether rows of these levels go right; otherwise all others do, with those of levels that training had not.
+    """
+
+    column: str
+    levels: tuple[str, ...]
+    inside: bool
+
+
+def level_set(tree: ObliqueTree, node: int) -> LevelSet | None:
+    """The set that a split of one category is; None for any other split.
+
+    Examples
+    --------
+    >>> from treelu.tree import ObliqueTree
+    >>> from treelu.tree.observed import Observed
+    >>> seen = Observed.of(np.eye(3))
+    >>> names = ["colour=red", "colour=blue", "colour=green"]
+    >>> tree = ObliqueTree([[1.0, 0, 3]], [-0.5], [[1, 2]], [[0], [1]], feature_names=names, observed=seen)
+    >>> level_set(tree, 0)
+    LevelSet(column='colour', levels=('red', 'green'), inside=True)
+    """
+    weights, bias = tree.node_weights(node), float(tree.biases[node])
+    used = set(np.flatnonzero(weights).tolist())
+    group = next((group for group in categories(tree) if used and used.issubset(group)), None)
+    if group is None:
+        return None
+    inside = bias < 0
+    named = group_name([tree.feature_name(j) for j in group if (weights[j] + bias >= 0) == inside])
+    return None if named is None else LevelSet(named[0], tuple(named[1]), inside)
 
 
 def group_name(names: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -111,6 +178,6 @@ def group_name(names: Sequence[str]) -> tuple[str, list[str]] | None:
     (('colour', ['red', 'blue']), None)
     """
     parts = [name.split("=", 1) for name in names]
-    if any(len(part) != 2 for part in parts) or len({part[0] for part in parts}) != 1:
+    if not parts or any(len(part) != 2 for part in parts) or len({part[0] for part in parts}) != 1:
         return None
     return parts[0][0], [part[1] for part in parts]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from treelu.tree import terms
+from treelu.tree.one_hot import categories
 from treelu.tree.rows import dense
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ def numbers_to_read(tree: ObliqueTree) -> int:
 
     - A split of one feature counts its threshold; one of several its weights and its threshold. Weights that several
       splits share count once.
+    - A split by a set of a category's levels counts the levels that it names. In other splits a category counts its
+      weights, at most one less than its levels.
     - A constant leaf counts its value, the probability of one of two classes, or those of all of more.
     - A linear leaf counts, for each score, the weights that are not 0 and the constant. A weight that several leaves
       share counts once.
@@ -34,7 +38,8 @@ def numbers_to_read(tree: ObliqueTree) -> int:
     5
     """
     n_outputs = leaf_width(tree.values.shape[1], is_classifier=tree.is_classifier)
-    return split_numbers(dense(tree.weights)) + tree.n_leaves * n_outputs + formula_numbers(tree.leaf_weights)
+    group = terms.of_groups(categories(tree), tree.n_features)
+    return split_numbers(dense(tree.weights), group) + tree.n_leaves * n_outputs + formula_numbers(tree.leaf_weights)
 
 
 def leaf_width(n_outputs: int, *, is_classifier: bool) -> int:
@@ -48,21 +53,34 @@ def leaf_width(n_outputs: int, *, is_classifier: bool) -> int:
     return 1 if is_classifier and n_outputs == 2 else n_outputs
 
 
-def split_numbers(weights: NDArray[Any]) -> int:
-    """Thresholds and weights of splits (S, D), whose order and common factors play no part.
+def split_numbers(weights: NDArray[Any], group: terms.Group = None) -> int:
+    """Thresholds and weights of splits (S, D), whose order and common factors play no part; levels of sets.
 
     Examples
     --------
     >>> split_numbers(np.array([[1.0, 2.0], [-2.0, -4.0], [1.0, 0.0]]))
     5
+    >>> split_numbers(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), np.array([0, 0, 0]))
+    3
     """
     weights = weights.astype(np.float64)
     lengths = np.linalg.norm(weights, axis=1, keepdims=True)
     directions = weights / np.where(lengths == 0, 1.0, lengths)
     cosines = np.tril(np.abs(directions @ directions.T), -1)
     is_new = cosines.max(axis=1, initial=0) < SAME_DIRECTION
-    terms = np.count_nonzero(weights, axis=1)
-    return len(weights) + int(terms[is_new & (terms > 1)].sum())
+    n_terms, numbers = terms_and_weights(weights, group)
+    is_sum, is_set = n_terms > 1, (n_terms == 1) & (numbers > 1)
+    return int((~is_set).sum() + numbers[(is_new & is_sum) | is_set].sum())
+
+
+def terms_and_weights(weights: NDArray[Any], group: terms.Group) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The terms of each split (S, D), and its weights other than 0: of a category at most one less than its levels."""
+    used = weights != 0
+    if group is None:
+        return used.sum(axis=1), used.sum(axis=1)
+    parts = terms.members(group)
+    numbers = np.column_stack([used[:, part].sum(axis=1) for part in parts])
+    return (numbers > 0).sum(axis=1), np.minimum(numbers, [max(1, len(part) - 1) for part in parts]).sum(axis=1)
 
 
 def formula_numbers(leaf_weights: NDArray[np.float64] | None) -> int:

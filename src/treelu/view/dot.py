@@ -20,6 +20,7 @@ from treelu.view.labels import (
     leaf_words,
     leaves_below,
     rows_words,
+    set_words,
     term_words,
 )
 from treelu.view.score_card import Cards
@@ -90,7 +91,12 @@ def export_graphviz(
         else:
             words = _split_words(tree, node, top, digits, spread)
             bound = short_number(-tree.biases[node], digits)
-            words = f"score\n{words}" if cards.at(node) else f"{words}\n>= {bound}".lstrip()
+            if cards.at(node):
+                words = f"score\n{words}"
+            elif (of_set := set_words(tree, node)) is not None:
+                words = of_set.replace(", ", ",\n")
+            else:
+                words = f"{words}\n>= {bound}".lstrip()
         if rows := rows_words(tree, node):
             words += "\n" + rows
         lines.append(f"  {node} [label={_quoted(words)}{style}];")

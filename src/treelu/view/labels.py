@@ -12,7 +12,7 @@ from treelu.tree import ObliqueTree
 from treelu.tree.check import SAME_WEIGHT, float_array
 from treelu.tree.names import LONGEST, shown_apart, shown_class, shown_name
 from treelu.tree.numbers import short_number, shown_number, signed_short
-from treelu.tree.one_hot import group_name, one_hot_groups
+from treelu.tree.one_hot import group_name, level_set, one_hot_groups
 from treelu.tree.rows import node_totals
 from treelu.view.formulas import leaf_formulas
 from treelu.view.layout import depth_that_fits
@@ -158,6 +158,26 @@ def term_words(term: Term, weights: np.ndarray, digits: int | None = None) -> tu
     weight = weights[term.features[0]]
     size = short_number(abs(weight), digits)
     return (term.name if size == "1" else f"{size}·{term.name}"), bool(weight < 0)
+
+
+def set_words(tree: ObliqueTree, node: int) -> str | None:
+    """A split by a set of a category's levels in words; None for any other split.
+
+    Examples
+    --------
+    >>> from treelu.tree.observed import Observed
+    >>> known = {"observed": Observed.of(np.eye(3)), "feature_names": ["colour=red", "colour=blue", "colour=green"]}
+    >>> tree = ObliqueTree([[1.0, 0, 1], [0, -1, 0]], [-0.5, 0.5], [[1, 2], [3, 4]], [[0], [1], [2]], **known)
+    >>> set_words(tree, 0), set_words(tree, 1)
+    ('colour in {red, green}', 'colour is not blue')
+    """
+    found = level_set(tree, node)
+    if found is None:
+        return None
+    column, levels = shown_name(found.column), [shown_apart(name, found.levels) for name in found.levels]
+    if len(levels) == 1:
+        return f"{column} {'is' if found.inside else 'is not'} {levels[0]}"
+    return f"{column} {'in' if found.inside else 'not in'} {{{', '.join(levels)}}}"
 
 
 def append_constant(text: str, constant: float, digits: int | None = None) -> str:

@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
+from treelu.tree.names import shown_name
 from treelu.tree.numbers import shown_number, signed_number
+from treelu.tree.one_hot import categories, group_name
 from treelu.tree.rows import dense_row, node_scores, one_row_table
-from treelu.view.labels import FEW, Top, feature_label, leaf_words, listed, strongest_terms
+from treelu.view.labels import FEW, Top, feature_label, leaf_words, listed, set_words, strongest_terms
 
 _NAMED = 5  # contributions named of a split with more than six
 
 
 @dataclass(frozen=True)
 class PathStep:
-    """One split on the way: its score, and the parts that add up to it with the words for each."""
+    """One split on the way: its score, and the parts that add up to it with the words for each.
+
+    A split by a set of levels has words instead of parts, and the row's own level in words.
+    """
 
     node: int
     score: float
     parts: list[tuple[float, str]]
+    of_set: tuple[str, str] | None = None
+
+    def question(self, digits: int, at_least: str = ">=") -> str:
+        """The split in words."""
+        return f"{shown_number(self.score, digits)} {at_least} 0" if self.of_set is None else self.of_set[0]
 
     @property
     def answer(self) -> str:
@@ -56,7 +66,11 @@ def describe_path(tree: ObliqueTree, x: Any, *, top: Top = None, digits: int = 4
     node, steps = 0, []
     while node < tree.n_splits:
         score = float(node_scores(row[None, :], np.array([0]), tree.weights, tree.biases, node)[0])
-        steps.append(PathStep(node, score, _parts(tree, node, row, top, digits)))
+        words = set_words(tree, node)
+        if words is None:
+            steps.append(PathStep(node, score, _parts(tree, node, row, top, digits)))
+        else:
+            steps.append(PathStep(node, score, [], (words, _level(tree, node, row))))
         node = int(tree.children[node, int(score >= 0)])
     end = f"leaf {node}: {leaf_words(tree, node - tree.n_splits, top, digits)}"
     here = _linear_output(tree, row, digits)
@@ -94,6 +108,15 @@ def _parts(tree: ObliqueTree, node: int, row: np.ndarray, top: Top, digits: int)
     return [*entries, (float(tree.biases[node]), "bias")]
 
 
+def _level(tree: ObliqueTree, node: int, row: np.ndarray) -> str:
+    """The row's level of the category that a node splits."""
+    used = np.flatnonzero(tree.node_weights(node))[0]
+    group = next(group for group in categories(tree) if used in group)
+    column, levels = group_name([tree.feature_name(j) for j in group]) or ("", [])
+    present = [level for j, level in zip(group, levels, strict=True) if row[j]]
+    return f"{shown_name(column)} is {shown_name(present[0]) if present else 'another one'}"
+
+
 def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
     """The prediction of a linear leaf for this row; nothing for constant leaves, which show it themselves."""
     if tree.leaf_weights is None:
@@ -106,7 +129,10 @@ def _linear_output(tree: ObliqueTree, row: np.ndarray, digits: int) -> str:
 def _as_text(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     lines = []
     for step in steps:
-        lines.append(f"node {step.node}: {shown_number(step.score, digits)} >= 0? {step.answer}")
+        lines.append(f"node {step.node}: {step.question(digits)}? {step.answer}")
+        if step.of_set is not None:
+            lines.append(f"    {step.of_set[1]}")
+            continue
         numbers = [signed_number(value, digits) for value, _ in step.parts]
         width = max(len(text) for text in numbers)
         lines += [f"    {text:<{width}}  {words}" for text, (_, words) in zip(numbers, step.parts, strict=True)]
@@ -123,8 +149,14 @@ def _as_html(steps: list[PathStep], end: str, here: str, digits: int) -> str:
     left, right = _CELL.format("left"), _CELL.format("right")
     rows = []
     for step in steps:
-        split = f"node {step.node}: {shown_number(step.score, digits)} ≥ 0? <b>{step.answer}</b>"
+        split = f"node {step.node}: {escape(step.question(digits, '≥'))}? <b>{step.answer}</b>"
         rows.append(f'<tr style="background: none"><td {left} colspan="3">{split}</td></tr>')
+        if step.of_set is not None:
+            rows.append(
+                f'<tr style="background: none"><td {right}></td><td {left}></td>'
+                f"<td {left}>{escape(step.of_set[1])}</td></tr>"
+            )
+            continue
         longest = max(abs(value) for value, _ in step.parts) or 1.0
         for value, words in step.parts:
             color = _PLUS if value > 0 else _MINUS

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treelu.tree import ObliqueTree
-from treelu.tree.names import shown_name
+from treelu.tree.names import shown_apart, shown_name
 from treelu.tree.numbers import short_number, signed_short
-from treelu.tree.one_hot import one_hot_groups, pairs_as_one_term
+from treelu.tree.one_hot import LevelSet, level_set, one_hot_groups, pairs_as_one_term
 from treelu.view.colors import leaf_colors, leaf_ranks, text_color
 from treelu.view.formulas import leaf_formulas, prediction_ranges
 from treelu.view.labels import (
@@ -305,9 +305,20 @@ def _points(weight: float) -> tuple[str, str]:
 
 
 def _split_box(tree: ObliqueTree, node: int, top: Top, scale: np.ndarray, is_card: bool) -> list[_Line]:
+    found = None if is_card else level_set(tree, node)
+    if found is not None:
+        return _set_box(found, rows_words(tree, node))
     words = "score" if is_card else f"≥ {short_number(-float(tree.biases[node]))}"
     terms = _terms(tree, tree.node_weights(node), top, scale)
     return [*terms, _Line(words, rows_words(tree, node), bold=True)]
+
+
+def _set_box(found: LevelSet, rows: str) -> list[_Line]:
+    """The levels of a split by a set."""
+    one = len(found.levels) == 1
+    question = ("is" if one else "is one of") if found.inside else ("is not" if one else "is none of")
+    levels = [_Line(f"    {shown_apart(name, found.levels, _NAME)}", "") for name in found.levels]
+    return [_Line(shown_name(found.column, _NAME), question), *levels, _Line("", rows, bold=True)]
 
 
 def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: str) -> list[_Line]:

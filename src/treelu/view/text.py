@@ -21,6 +21,7 @@ from treelu.view.labels import (
     linear_form,
     range_words,
     rows_words,
+    set_words,
 )
 from treelu.view.score_card import Cards, ScoreCard
 
@@ -142,6 +143,8 @@ class _Lines:
         branches = [(words.ljust(width), child) for words, child in branches]
         if card is not None:
             return f"{named_splits(card)}: score {self._form(node)}{_unreachable(card)}", branches
+        if (words := set_words(self.tree, node)) is not None:
+            return f"node {node}: {words}", branches
         return f"node {node}: {self._form(node)} >= {short_number(-self.tree.biases[node], self.digits)}", branches
 
     def _form(self, node: int) -> str:

@@ -54,9 +54,11 @@ def regularisations(rows: TrainingRows) -> list[Regularisation]:
 
 
 def ordinary_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
-    """scikit-learn's trees, which cost next to nothing."""
+    """scikit-learn's trees, and those by sets of levels where there are categories, which cost next to nothing."""
     found = [Candidate("entropy")] if rows.is_classifier else [Candidate("squared_error")]
     found += [Candidate("squared_error", targets=TEACHER)] if TEACHER in targets else []
+    if rows.group is not None:
+        found += [Candidate("sets", targets=kind) for kind in own_and_soft(targets)]
     if limits.max_terms > 1 or not limits.can_train(rows):
         return found
     return [*found, Candidate("thresholds"), *exact_candidates(rows)]
@@ -71,7 +73,7 @@ def exact_candidates(rows: TrainingRows) -> list[Candidate]:
 
 def linear_model_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
     """Linear models that a tree may follow; none for one or two terms or linear leaves: other starts are better."""
-    few_terms = limits.max_terms == 1 or limits.max_terms < min(3, rows.n_features)
+    few_terms = limits.max_terms == 1 or limits.max_terms < min(3, rows.n_terms)
     if few_terms or rows.linear or rows.signs is not None or not limits.can_train(rows):
         return []
     return [Candidate("scores", penalty=ridge, targets=kind) for kind in own_and_soft(targets) for ridge in RIDGES]

@@ -63,7 +63,7 @@ class SmallTreeConfig:
         if self.max_leaf_nodes is None and self.max_depth is not None:
             leaves = min(leaves, 2 ** min(self.max_depth, 30))
         leaves = max(2, min(leaves, n_rows))
-        terms = min(self.max_terms or rows.n_features, rows.n_features)
+        terms = min(self.max_terms or rows.n_terms, rows.n_terms)
         return TreeLimits(leaves, self.max_depth, terms, self.min_samples_leaf, self.updates(n_rows))
 
 
@@ -76,7 +76,7 @@ class TreeLimits:
     max_leaves : int
     max_depth : int, optional
     max_terms : int
-        Features in a split.
+        Terms of a split.
     min_samples : int
         The least rows of a leaf.
     n_updates : int

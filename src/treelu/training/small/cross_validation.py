@@ -28,11 +28,12 @@ from treelu.training.small.leaves import (
     row_losses,
 )
 from treelu.training.small.numbers import numbers_of
-from treelu.training.small.path import CONSTANT, OWN, Candidate, Formula, PathJob, TreeSize, train_path
+from treelu.training.small.path import CONSTANT, OWN, Candidate, PathJob, TreeSize, train_path
 from treelu.training.small.progress import candidate_text
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree, one_leaf
 from treelu.training.small.starts import StartTrees
+from treelu.tree.terms import n_weights
 
 FEW_ROWS = 320  # to train on, below which a fold says little: more candidates go on to the next
 Targets = Mapping[str, TrainingRows]  # the same rows with each kind of targets
@@ -205,8 +206,8 @@ def add_loss(losses: Losses, size: TreeSize, tree: SoftTree, train: TrainingRows
     outputs, scores = held_out_outputs(tree, train, held_out)
     found = losses.setdefault(size, HeldOutLoss([], [], [], []))
     record(found, tree, outputs, scores, held_out)
-    formula = Formula(train.n_features, own=True) if train.linear else None
-    found.numbers.append(numbers_of(tree, train.target.shape[1], formula, is_classifier=train.is_classifier))
+    n_slopes = tree.n_leaves * n_weights(train.n_features, train.group) if train.linear else 0
+    found.numbers.append(numbers_of(tree, train.target.shape[1], n_slopes, is_classifier=train.is_classifier))
 
 
 def record(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from treelu.training.small.path import Formula
 from treelu.training.small.redundant import without_redundant_terms
 from treelu.training.small.rows import FeatureScale, PreparedData, TrainingRows
 from treelu.training.small.soft_tree import SoftTree, weighted_sums
-from treelu.tree import ObliqueTree
+from treelu.tree import ObliqueTree, terms
 from treelu.tree.check import as_csr
-from treelu.tree.one_hot import one_hot_pairs, one_term
+from treelu.tree.one_hot import one_hot_pairs, relative_to
 from treelu.tree.prune import rebuilt
 from treelu.tree.rows import leaf_counts
 
@@ -41,7 +42,7 @@ def finished_tree(
     `leaf_rows` have the targets of linear leaves; `strength` is that of the shrinkage, or the ridge of a formula.
     """
     data, scale = prepared.data, prepared.scale
-    raw = raw_tree(tree, scale, data.X, data.signs)
+    raw = raw_tree(tree, scale, data.X, data.signs, data.group)
     if config.round_weights is not None:
         raw = rounded(raw, data.X, config.round_weights)
     raw = without_small_leaves(raw, data.X, config.min_samples_leaf)
@@ -51,27 +52,33 @@ def finished_tree(
         direction = None if data.signs is None else directions(raw.weights, data.signs)
         leaf = raw.apply(data.X) - raw.n_splits
         models = formula_models(prepared.rows, leaf, raw.children, formula, strength, direction)
-        raw = with_models(raw, models, scale, data.is_classifier)
+        raw = with_models(raw, models, scale, data.is_classifier, references(data.X, data.group))
     elif leaf_rows.linear:
         models = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, strength)
-        raw = with_models(raw, models, scale, data.is_classifier)
+        raw = with_models(raw, models, scale, data.is_classifier, references(data.X, data.group))
     return prepared.decoded(raw)
 
 
-def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.float64] | None = None) -> ObliqueTree:
+def raw_tree(
+    tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.float64] | None = None, group: terms.Group = None
+) -> ObliqueTree:
     """The splits on raw features, in float64, without redundant terms; leaf values are zero.
 
     A split of one term becomes "x − threshold ≥ 0", with the threshold half way between the two nearest of the rows
     X that reach it. Any other split is divided by the spread of its value over the rows. Splits that only the
     rounding of float32 parts have the very same weights, so that a reader meets them once. Of two features that are a
-    yes/no column (one of them 1 in every row) one has the weight of both, unless their signs are given.
+    yes/no column (one of them 1 in every row) one has the weight of both, unless their signs are given. A category of
+    which all levels have weights gets them relative to its most frequent level, and a split of one category alone
+    becomes one by a set of levels.
     """
     weights = np.zeros((tree.n_splits, scale.n_features))
     weights[:, scale.columns] = tree.splits[:, :-1] / scale.spread
     biases = tree.splits[:, -1] - weights[:, scale.columns] @ scale.mean
     free = weights.any(axis=0) if signs is None else weights.any(axis=0) & (signs == 0)
     for first, second in one_hot_pairs(X, np.flatnonzero(free).tolist()):
-        biases += one_term(weights, second, first)
+        biases += relative_to(weights, (first, second), first)
+    for levels, reference in references(X, group).items():
+        biases += relative_to(weights, levels, reference)
     reached = _reached(tree.children, weights, biases, X)
     children = tree.children.copy()
     spread = np.zeros(scale.n_features)
@@ -83,6 +90,8 @@ def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.floa
         common, biases[nodes] = without_redundant_terms(weights[nodes[0], used], biases[nodes], spread[used], tables)
         weights[np.ix_(nodes, used)] = common
         left = np.flatnonzero(common)
+        if group is not None and _split_by_sets(nodes, group, weights, biases, children, X, reached):
+            continue
         if len(left) != 1:
             unit = np.std(X @ weights[nodes[0]]) or 1.0
             weights[nodes] /= unit
@@ -95,6 +104,46 @@ def raw_tree(tree: SoftTree, scale: FeatureScale, X: Any, signs: NDArray[np.floa
             biases[node] = -_nearest_threshold(common[left[0]], biases[node], table[:, left[0]])
     kept: Any = sparse.csr_array(weights) if sparse.issparse(X) else weights
     return ObliqueTree(kept, biases, children, np.zeros((tree.n_leaves, 1)))
+
+
+def references(X: Any, group: terms.Group) -> dict[tuple[int, ...], int]:
+    """The levels of each category, and the most frequent one; of two the first."""
+    if group is None:
+        return {}
+    counts = np.asarray(X.sum(axis=0)).ravel()
+    parts = [part for part in terms.members(group) if len(part) > 1]
+    return {tuple(part.tolist()): int(part[0 if len(part) == 2 else counts[part].argmax()]) for part in parts}
+
+
+def _split_by_sets(
+    nodes: NDArray[np.int64],
+    group: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    biases: NDArray[np.float64],
+    children: NDArray[np.int64],
+    X: Any,
+    reached: Mapping[int, NDArray[np.int64]],
+) -> bool:
+    """Write splits of one category, in place, as x ≥ ½ for the sum x of the levels on their side of fewer; whether they
+    are such splits.
+
+    Levels that no row has there are on the other side.
+    """
+    used = np.flatnonzero(weights[nodes[0]])
+    levels = np.flatnonzero(group == group[used[0]])
+    if len(used) < 2 or not np.isin(used, levels).all():
+        return False
+    for node in nodes:
+        inside = weights[node, levels] + biases[node] >= 0
+        present = _columns(X, reached[node], levels).any(axis=0)
+        sides = inside & present, ~inside & present
+        if not (sides[0].any() and sides[1].any()):
+            continue
+        is_left = int(sides[0].sum() > sides[1].sum())
+        weights[node, levels], biases[node] = sides[is_left], -0.5
+        if is_left:
+            children[node] = children[node, ::-1]
+    return True
 
 
 def _reached(
@@ -177,16 +226,23 @@ def values_of_sums(
 
 
 def with_models(
-    tree: ObliqueTree, models: NDArray[np.float64], scale: FeatureScale, is_classifier: bool
+    tree: ObliqueTree,
+    models: NDArray[np.float64],
+    scale: FeatureScale,
+    is_classifier: bool,
+    categories: Mapping[tuple[int, ...], int] = MappingProxyType({}),
 ) -> ObliqueTree:
     """The tree with linear leaves: models (leaves, K, D + 1) of the scaled features, on the raw ones.
 
-    Scores of classes get their link, and numbers for the names of the classes.
+    Weights of categories are relative to their `references`. Scores of classes get their link, and numbers for the
+    names of the classes.
     """
     coefficients = models[:, :, :-1] / scale.spread
     weights = np.zeros((*coefficients.shape[:2], scale.n_features))
     weights[:, :, scale.columns] = coefficients
     values = models[:, :, -1] - (coefficients * scale.mean).sum(axis=2)  # equal slopes: rounded alike
+    for levels, reference in categories.items():
+        values += relative_to(weights, levels, reference)
     if not is_classifier:
         return replace(tree, values=values, leaf_weights=weights)
     n_scores = values.shape[1]

@@ -36,9 +36,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from treelu.data.spread import spread
+from treelu.nn.cpu.threads import one_blas_thread
 from treelu.training.parallel import in_order
 from treelu.training.pattern_counts import column_importances
 from treelu.training.small.candidates import largest_candidate, own_and_soft
@@ -169,15 +169,15 @@ def fit_small_tree(data: TreeData, config: SmallTreeConfig, seed: int, **labels:
         warn_of_outputs(rows.target.shape[1], limits.max_leaves)
     seen = Observed.of(prepared.data.X, labels.get("missing"))
     labels = {**labels, "spreads": spread(prepared.data.X, prepared.data.weight), "observed": seen}
-    with threadpool_limits(1, user_api="blas"):  # products are small, and rounded alike with any number of threads
+    with one_blas_thread():  # products are small, and rounded alike with any number of threads
         if too_few or config.selection == "largest":
             size = CONSTANT if too_few else largest_size(rows, limits)
             if config.leaves == "linear":
-                formula = Formula(min(limits.max_terms, rows.n_features), own=is_free)
+                formula = Formula(min(limits.max_terms, rows.n_terms), own=is_free)
                 size = size._replace(formula=formula, candidate=size.candidate._replace(linear=rows.linear))
             sizes = {size: (size.leaves, size.terms)}
         else:
-            folds, targets, shorter = folds_and_targets(rows, config, limits, seed)
+            folds, targets, shorter = folds_and_targets(rows, config, limits, seed, may_be_linear=may_be_linear)
             losses = compared_losses(folds, shorter, config, seed, may_be_linear=may_be_linear)
             compared = [size for size in losses if allowed(size, limits, config.leaves)]
             sizes = {size: losses[size].typical_size for size in compared}
@@ -214,7 +214,6 @@ def compared_losses(
             return found
         of_formulas = None if folds[0][1].is_classifier else strength
         return found | with_formulas(found, folds, limits.max_terms, of_formulas)
-    n_features = folds[0][1].n_features
     for_linear = {
         size._replace(candidate=size.candidate._replace(linear=True)): found for size, found in losses_of(folds).items()
     }
@@ -225,7 +224,7 @@ def compared_losses(
     formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)
     if config.leaves == "auto":
         constant = losses_of(constant_folds)
-    own = Formula(n_features, own=True)
+    own = Formula(folds[0][1].n_terms, own=True)
     of_race = {size._replace(formula=own): found for size, found in for_linear.items() if size.leaves > 1}
     return constant | formulas | of_race
 
@@ -243,7 +242,7 @@ def allowed(size: TreeSize, limits: TreeLimits, leaves: str) -> bool:
 
 
 def folds_and_targets(
-    rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int
+    rows: TrainingRows, config: SmallTreeConfig, limits: TreeLimits, seed: int, *, may_be_linear: bool
 ) -> tuple[Folds, Targets, TreeLimits]:
     """The folds, as `cross_validate` takes them, all rows with each kind of targets, and the limits for the folds."""
     sample, folds = cross_validation_rows(rows, seed)
@@ -252,7 +251,10 @@ def folds_and_targets(
             "no group can be held out, as each class has all its rows in one group; give more groups, or "
             "selection='largest', which compares nothing"
         )
-    of_folds, targets = all_targets(rows, sample, folds, config.teacher, limits, seed, config.n_threads)
+    teacher = config.teacher
+    if isinstance(teacher, str) and rows.is_classifier and may_be_linear:  # it would add nothing
+        teacher = None
+    of_folds, targets = all_targets(rows, sample, folds, teacher, limits, seed, config.n_threads)
     held_out = [sample.part(test) for _, test in folds]
     shorter = replace(limits, n_updates=min(limits.n_updates, config.updates(len(sample))))
     return list(zip(of_folds, held_out, strict=True)), targets, shorter
@@ -289,7 +291,7 @@ class FinalTraining:
 
     def tree(self, size: TreeSize) -> ObliqueTree:
         """The tree of a size, trained on all rows, on the raw features."""
-        with threadpool_limits(1, user_api="blas"):  # as in the cross-validation
+        with one_blas_thread():  # as in the cross-validation
             found = self.losses.get(size)
             soft = one_leaf(self.targets[OWN]) if size.leaves == 1 else self._trained(size)
             rows = leaf_rows(self._targets(size), size.candidate)
@@ -305,7 +307,7 @@ class FinalTraining:
 
     def _usual(self, size: TreeSize) -> Ridge | float:
         """The strength of linear leaves where nothing was compared."""
-        all_terms = size.formula == Formula(self.prepared.rows.n_features, own=True)
+        all_terms = size.formula == Formula(self.prepared.rows.n_terms, own=True)
         return shrinkage(self.config, None) if size.candidate.linear and all_terms else USUAL_RIDGE
 
     def _trained(self, size: TreeSize) -> SoftTree:
@@ -318,7 +320,7 @@ class FinalTraining:
         job = PathJob(rows, size.candidate, self.limits, starts, self.seed, only=splits)
         with closing(in_order(dict, [train_path(job)], 1)) as paths:  # in a thread, which Ctrl-C ends
             tree: SoftTree = next(paths)[splits]
-        full = splits._replace(formula=Formula(self.prepared.rows.n_features, own=True))
+        full = splits._replace(formula=Formula(self.prepared.rows.n_terms, own=True))
         if (found := self.losses.get(full if size.candidate.linear else splits)) is not None:
             tree = no_worse_than_held_out(tree, found, targets[OWN], rows)
         self.trained[splits] = tree

@@ -22,6 +22,7 @@ from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
 from treelu.training.small.rows import TrainingRows, sample_of
 from treelu.training.small.soft_tree import SoftTree
+from treelu.tree.terms import Group, count, members, n_weights, renumbered, strongest
 
 RIDGES = (1.0, 10.0, 100.0, 0.1, 0.01)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
@@ -68,7 +69,8 @@ def with_formulas(
             terms = min(part.n_features for part, _ in parts)
             if own and size.leaves * (terms + 1) * n_scores > MOST_PARAMETERS:
                 continue
-            full = fitted_on_folds(found[size], parts, ridges, own=own)
+            tried = ridges if own or size == CONSTANT else ridges[:1]  # shared slopes have no changes
+            full = fitted_on_folds(found[size], parts, tried, own=own)
             if size == CONSTANT:
                 ridges = [Ridge(full.ridge.root, change) for change in changes]
             elif full.loss > best + HOPELESS:
@@ -112,15 +114,21 @@ class _Part:
         self.X = rows.X.astype(np.float64)
         self.target, self.weight = rows.target.astype(np.float64), rows.weight.astype(np.float64)
         self.features = np.arange(rows.n_features)
+        self.group = rows.group
         if rows.n_features > SCREENED:
             problem = self.problem(np.zeros(len(self.X), np.int64), NO_SPLITS, own=False)
             theta = problem.solve(SCREENING_RIDGE)
             strength = (theta[problem.slopes] ** 2).sum(axis=1)
-            self.features = np.sort(np.argsort(-strength, kind="stable")[:SCREENED])
+            self.features = screened(strength, rows.group)
+            self.group = None if rows.group is None else renumbered(rows.group[self.features])
 
     @property
     def n_features(self) -> int:
         return len(self.features)
+
+    @property
+    def n_terms(self) -> int:
+        return count(self.n_features, self.group)
 
     def problem(
         self, leaf: NDArray[np.int64], children: NDArray[np.int64], direction: Floats | None = None, *, own: bool
@@ -177,43 +185,59 @@ def with_fewer_terms(
     full: _Full, size: TreeSize, constant: HeldOutLoss, parts: Sequence[tuple[_Part, TrainingRows]], max_terms: int
 ) -> Losses:
     """The losses of a structure with all features and with fewer, where these are not too many."""
-    n_features = min(part.n_features for part, _ in parts)
-    steps = ladder(n_features, max_terms)
-    found = {Formula(n_features, full.own): full.found} | {
+    n_terms = min(part.n_terms for part, _ in parts)
+    steps = ladder(n_terms, max_terms)
+    found = {Formula(n_terms, full.own): full.found} | {
         Formula(terms, full.own): HeldOutLoss([], [], [], [], strengths=(full.ridge,)) for terms in steps
     }
     for (part, held_out), tree, (problem, theta) in zip(parts, constant.trees, full.solved, strict=True):
-        for terms, kept, models in eliminated(problem, theta, full.ridge, steps):
+        full.found.numbers.append(numbers_with(part, tree, np.arange(problem.p), own=full.own))
+        for terms, kept, models in eliminated(problem, theta, full.ridge, steps, part.group):
             outputs, loss = held_out_scores(tree, part.features[kept], models, held_out)
-            record(found[Formula(terms, full.own)], tree, outputs, loss[None], held_out)
-    rows = parts[0][0].rows
-    for formula, of_one in found.items():
-        counts = (
-            numbers_of(tree, rows.target.shape[1], formula, is_classifier=rows.is_classifier) for tree in constant.trees
-        )
-        of_one.numbers.extend(counts)
+            of_terms = found[Formula(terms, full.own)]
+            record(of_terms, tree, outputs, loss[None], held_out)
+            of_terms.numbers.append(numbers_with(part, tree, kept, own=full.own))
     return {size._replace(formula=formula): of_one for formula, of_one in found.items() if formula.terms <= max_terms}
 
 
-def ladder(n_features: int, max_terms: int) -> list[int]:
-    """Numbers of features on the way down from all.
+def numbers_with(part: _Part, tree: SoftTree, kept: NDArray[np.int64], *, own: bool) -> int:
+    """Numbers to read in a tree whose formulas have the features that are kept."""
+    group = None if part.group is None else renumbered(part.group[kept])
+    n_slopes = n_weights(len(kept), group) * (tree.n_leaves if own else 1)
+    n_outputs = part.rows.target.shape[1]
+    return numbers_of(tree, n_outputs, n_slopes, is_classifier=part.rows.is_classifier)
+
+
+def screened(strength: Floats, group: Group) -> NDArray[np.int64]:
+    """The features of the strongest terms, from their squared weights: at most `SCREENED` features, or one term."""
+    if group is None:
+        return np.sort(np.argsort(-strength, kind="stable")[:SCREENED])
+    parts, of_terms = members(group), np.bincount(group, strength)
+    order = np.argsort(-of_terms, kind="stable")
+    most = max(1, int((np.cumsum([len(parts[term]) for term in order]) <= SCREENED).sum()))
+    return strongest(of_terms, group, most)
+
+
+def ladder(n_terms: int, max_terms: int) -> list[int]:
+    """Numbers of terms on the way down from all.
 
     Examples
     --------
     >>> ladder(10, 7)
     [8, 7, 6, 5, 4, 3, 2, 1]
     """
-    return sorted({t for t in (*LADDER, max_terms) if t < n_features}, reverse=True)
+    return sorted({t for t in (*LADDER, max_terms) if t < n_terms}, reverse=True)
 
 
 def eliminated(
-    problem: LeafProblem, theta: Floats, ridge: Ridge, steps: Sequence[int]
+    problem: LeafProblem, theta: Floats, ridge: Ridge, steps: Sequence[int], group: Group = None
 ) -> Iterator[tuple[int, NDArray[np.int64], Floats]]:
-    """Backward elimination: for each number of features those that are kept, and the leaves' models with them."""
+    """Backward elimination: for each number of terms the features that are kept, and the leaves' models with them."""
     kept = np.arange(problem.p)
     for terms in steps:
-        strongest, problem, theta = problem.with_fewer(theta, ridge, terms)
-        theta, kept = problem.solve(ridge, theta), kept[strongest]
+        left = None if group is None else renumbered(group[kept])
+        best, problem, theta = problem.with_fewer(theta, ridge, terms, left)
+        theta, kept = problem.solve(ridge, theta), kept[best]
         yield terms, kept, problem.models(theta)
 
 
@@ -248,9 +272,9 @@ def formula_models(
     problem = part.problem(leaf[part.index], children, direction, own=formula.own)
     theta = problem.solve(ridge)
     kept, models = np.arange(problem.p), problem.models(theta)
-    if formula.terms < problem.p:
-        steps = [t for t in ladder(problem.p, formula.terms) if t >= formula.terms]
-        *_, (_, kept, models) = eliminated(problem, theta, ridge, steps)
+    if formula.terms < part.n_terms:
+        steps = [t for t in ladder(part.n_terms, formula.terms) if t >= formula.terms]
+        *_, (_, kept, models) = eliminated(problem, theta, ridge, steps, part.group)
     found = np.zeros((*models.shape[:2], rows.n_features + 1))
     found[:, :, [*part.features[kept], -1]] = models
     return found

@@ -29,6 +29,7 @@ from scipy.optimize import minimize
 
 from treelu.training.small.monotone import ordered_values
 from treelu.training.small.soft_tree import leaves_below
+from treelu.tree.terms import Group, members, strongest
 
 Floats = NDArray[np.float64]
 NO_SPLITS = np.zeros((0, 2), np.int64)  # the children of a tree of one leaf
@@ -304,8 +305,11 @@ class LeafProblem:
         share = 1.0 if not self.rows.is_classifier else 0.25 if self.rows.is_logistic else 0.5
         return self.curvature(share * self.weight) + penalty
 
-    def importances(self, theta: Floats, inverse: Floats) -> Floats:
-        """By how much the loss would rise, to second order, without each of the features (p,)."""
+    def importances(self, theta: Floats, inverse: Floats, group: Group = None) -> Floats:
+        """By how much the loss would rise, to second order, without each of the terms: features (p,) or groups."""
+        if group is not None:
+            places = [np.concatenate([self.of_feature(j) for j in part.tolist()]) for part in members(group)]
+            return np.array([(theta[at] * np.linalg.solve(inverse[np.ix_(at, at)], theta[at])).sum() for at in places])
         if not self.own:
             return np.asarray((theta[: self.p] ** 2).sum(axis=1) / np.diag(inverse)[: self.p])
         n_leaves, width = self.rows.n_leaves, self.p + 1
@@ -313,10 +317,12 @@ class LeafProblem:
         slopes = theta.reshape(n_leaves, width, -1).transpose(1, 0, 2)[: self.p]
         return np.asarray((slopes * np.linalg.solve(blocks, slopes)).sum(axis=(1, 2)))
 
-    def with_fewer(self, theta: Floats, ridge: Ridge, n_features: int) -> tuple[NDArray[np.int64], LeafProblem, Floats]:
-        """The features whose loss costs most, the problem with these, and its parameters to second order."""
+    def with_fewer(
+        self, theta: Floats, ridge: Ridge, n_terms: int, group: Group = None
+    ) -> tuple[NDArray[np.int64], LeafProblem, Floats]:
+        """The features of the terms whose loss costs most, the problem with these, its parameters to second order."""
         inverse: Any = np.linalg.inv(self.bound(self.penalty(ridge)))
-        kept = np.sort(np.argsort(-self.importances(theta, inverse), kind="stable")[:n_features])
+        kept = strongest(self.importances(theta, inverse, group), group, n_terms)
         signs = None if self.rows.signs is None else self.rows.signs[kept]
         rows = self.rows._replace(X=self.rows.X[:, [*kept, self.p]], signs=signs)
         part = LeafProblem(rows, self.own, self.hierarchy)

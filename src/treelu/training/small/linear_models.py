@@ -16,6 +16,7 @@ from treelu.training.small.growth import NodeSplit, best_of, growing
 from treelu.training.small.leaf_models import NO_SPLITS, LeafRows, Ridge, fitted_leaves
 from treelu.training.small.rows import TrainingRows
 from treelu.training.small.soft_tree import SoftTree
+from treelu.tree import terms
 
 MOST_ROWS = 12_000  # to which a linear model is fitted: more hardly change it
 
@@ -39,10 +40,14 @@ def linear_scores(rows: TrainingRows, ridge: float, used: NDArray[np.int64] | No
     return found
 
 
-def strongest(scores: NDArray[np.float64], n_features: int, is_classifier: bool) -> NDArray[np.int64]:
-    """The features (of spread 1) with the largest weights; of classes, those whose weights differ most between them."""
+def strongest(
+    scores: NDArray[np.float64], most: int, is_classifier: bool, group: terms.Group = None
+) -> NDArray[np.int64]:
+    """The features (of spread 1) of the terms with the largest weights; of classes, of those that differ most."""
     weights = scores[:-1] - scores[:-1].mean(axis=1, keepdims=True) if is_classifier else scores[:-1]
-    return np.sort(np.argsort(-(weights**2).sum(axis=1), kind="stable")[:n_features])
+    squares = (weights**2).sum(axis=1)
+    strength = squares if group is None else terms.strengths(np.sqrt(squares), group)
+    return terms.strongest(strength, group, most)
 
 
 def score_trees(

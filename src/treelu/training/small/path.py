@@ -12,6 +12,7 @@ from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.config import TreeLimits
 from treelu.training.small.growth import linear_tree
 from treelu.training.small.leaves import mean_loss
+from treelu.training.small.levels import set_trees
 from treelu.training.small.linear_models import MOST_ROWS, linear_scores, score_trees, strongest
 from treelu.training.small.prune import pruned
 from treelu.training.small.rows import TrainingRows
@@ -40,6 +41,7 @@ class Candidate(NamedTuple):
         - "linear": a tree of linear regressions at the nodes; "pairs": of the best pairs of features
         - "gini", "entropy", "squared_error": scikit-learn's tree of that criterion, not trained further
         - "exact", "exact errors": a tree of exact pieces of depth 2 by Gini index or squared error, or by errors
+        - "sets": a tree of one term a split, where some are sets of a category's levels, not trained further
         - "scores": a tree that follows one linear model of all rows, not trained further
         - "network": the linear regions of a locally linear network, not trained further
         - "constant": one leaf
@@ -61,7 +63,7 @@ class Candidate(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """The kind of linear leaves: the features in their formulas, and whether each leaf has slopes of its own."""
+    """The kind of linear leaves: the terms of their formulas, and whether each leaf has slopes of its own."""
 
     terms: int
     own: bool = False
@@ -135,7 +137,7 @@ class PathJob:
 
     def terms(self) -> list[int]:
         """Numbers of terms of a split, all of them first; of a trial, down to the most that are allowed."""
-        ladder = term_ladder(self.rows.n_features, self.limits.max_terms)
+        ladder = term_ladder(self.rows.n_terms, self.limits.max_terms)
         return [terms for terms in ladder if terms >= self.limits.max_terms] if self.is_trial else ladder
 
 
@@ -166,7 +168,7 @@ def trained_sizes(max_leaves: int) -> list[int]:
     return [size for size in sizes(max_leaves) if size == max_leaves or size.bit_count() == 1]
 
 
-def term_ladder(n_features: int, max_terms: int) -> list[int]:
+def term_ladder(n_terms: int, max_terms: int) -> list[int]:
     """Terms of a split on the way down: all, and then those of the path, with steps between where these are far.
 
     Examples
@@ -176,8 +178,8 @@ def term_ladder(n_features: int, max_terms: int) -> list[int]:
     >>> term_ladder(60, 3)
     [60, 15, 4, 3, 2]
     """
-    wanted = sorted({t for t in (*TERMS, max_terms) if t <= max_terms and t < n_features}, reverse=True)
-    steps = [n_features]
+    wanted = sorted({t for t in (*TERMS, max_terms) if t <= max_terms and t < n_terms}, reverse=True)
+    steps = [n_terms]
     for terms in wanted:
         while steps[-1] > FEWER * terms:
             steps.append(-(-steps[-1] // FEWER))
@@ -197,6 +199,8 @@ def train_path(job: PathJob) -> Path:
         return network_path(job)
     if start in CRITERIA:
         return exact_path(job)
+    if start == "sets":
+        return set_path(job)
     return threshold_path(job) if start == "thresholds" else ordinary_path(job)
 
 
@@ -251,7 +255,7 @@ def linear_model_path(job: PathJob) -> Path:
     rows, limits, scores = job.rows, job.limits, None
     leaves = job.sizes()[::-1]
     for terms in job.terms():
-        used = None if scores is None else strongest(scores, terms, rows.is_classifier)
+        used = None if scores is None else strongest(scores, terms, rows.is_classifier, rows.group)
         scores = linear_scores(rows, job.candidate.penalty, used)
         if terms > limits.max_terms:
             continue
@@ -267,7 +271,7 @@ def network_path(job: PathJob) -> Path:
     least = max(job.limits.min_samples, rows.n_features + 1)
     for size in job.sizes():
         tree = pruned(tree, rows, size, least, linear=rows.n_features <= MOST_LINEAR)
-        yield TreeSize(job.candidate, size, rows.n_features), tree
+        yield TreeSize(job.candidate, size, rows.n_terms), tree
 
 
 def ordinary_path(job: PathJob) -> Path:
@@ -282,6 +286,15 @@ def exact_path(job: PathJob) -> Path:
     for size in job.sizes():
         if job.wants(size, 1):
             yield TreeSize(job.candidate, size, 1), job.starts.exact(job.rows, size, CRITERIA[job.candidate.start])
+
+
+def set_path(job: PathJob) -> Path:
+    """Trees of one term a split, in which a category is split by sets of its levels."""
+    rows, limits = job.rows, job.limits
+    leaves = job.sizes()[::-1]
+    for size, tree in zip(leaves, set_trees(rows, leaves, limits.depth), strict=True):
+        if job.wants(size, 1):
+            yield TreeSize(job.candidate, size, 1), pruned(tree, rows, size, limits.min_samples)
 
 
 def threshold_path(job: PathJob) -> Path:

@@ -16,6 +16,7 @@ from treelu.data.scaling import check_scale
 from treelu.data.spread import Matrix, spread
 from treelu.tree import ObliqueTree
 from treelu.tree.check import as_csr
+from treelu.tree.terms import count, renumbered
 
 if TYPE_CHECKING:
     from treelu.training.small.soft_tree import SoftTree
@@ -44,8 +45,8 @@ class TreeData:
     signs : float64 array of shape (n_features,), optional
         1 where the last target must not fall with a feature, −1 where it must not rise, 0 elsewhere.
     group : int64 array of shape (n_features,), optional
-        The number of the column that each feature was encoded from: the features of a category, a date, or a number and
-        its indicator of missing values share one. None: every feature is a column of its own.
+        The number of the term that each feature belongs to: the levels of a category share one. None: every feature is
+        a term of its own.
     """
 
     X: Matrix
@@ -79,6 +80,8 @@ class TrainingRows:
         The linear regions of a locally linear network whose predictions are the targets.
     folding : Folding, optional
         Which rows belong together, or the folds, where rows are held out.
+    group : int64 array of shape (D,), optional
+        The term that each feature belongs to (`treelu.tree.terms`).
     """
 
     X: NDArray[np.float32]
@@ -90,6 +93,7 @@ class TrainingRows:
     linear: bool = False
     pieces: SoftTree | None = None
     folding: Folding | None = None
+    group: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.X)
@@ -98,6 +102,11 @@ class TrainingRows:
     def n_features(self) -> int:
         """Features, without the column of ones."""
         return self.X.shape[1] - 1
+
+    @property
+    def n_terms(self) -> int:
+        """Features, with the levels of a category as one."""
+        return count(self.n_features, self.group)
 
     @cached_property
     def columns(self) -> tuple[NDArray[np.float32], ...]:
@@ -198,7 +207,8 @@ class PreparedData:
             target = (target - mean) / unit
         data = replace(data, X=data.X[kept], target=target[kept], weight=data.weight[kept], signs=signs)
         scale, rows = scaled_rows(data.X, data.target, data.weight, data.is_classifier)
-        rows = replace(rows, linear=linear_leaves, folding=data.folding)
+        group = None if data.group is None else renumbered(data.group[scale.columns])
+        rows = replace(rows, linear=linear_leaves, folding=data.folding, group=group)
         if signs is not None:
             rows = replace(rows, signs=signs[scale.columns].astype(np.float32))
         return cls(data, rows, scale, order, mean, unit)

@@ -13,6 +13,7 @@ from treelu.nn.soft_training import SoftTraining
 from treelu.nn.soft_tree import Parameters, Sample, Shape, route, run_updates
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.rows import FLOAT, TrainingRows
+from treelu.tree.terms import most_terms, strengths
 from treelu.tree.to_read import split_numbers
 
 PRIOR = 0.6  # pseudo-rows of the class frequencies in a leaf
@@ -36,12 +37,15 @@ class SoftTree:
         Scores of the classes, or values.
     allowed : float32 array of shape (S, D + 1)
         1 where a weight may differ from 0.
+    group : int64 array of shape (D,), optional
+        The term that each feature belongs to (`treelu.tree.terms`).
     """
 
     children: NDArray[np.int64]
     splits: NDArray[np.float32]
     values: NDArray[np.float32]
     allowed: NDArray[np.float32]
+    group: NDArray[np.int64] | None = None
 
     @property
     def n_splits(self) -> int:
@@ -55,13 +59,13 @@ class SoftTree:
 
     @cached_property
     def max_terms(self) -> int:
-        """The most features of a split."""
-        return int(np.count_nonzero(self.splits[:, :-1], axis=1).max(initial=0))
+        """The most terms of a split."""
+        return most_terms(self.splits[:, :-1], self.group)
 
     @cached_property
     def split_numbers(self) -> int:
         """Numbers to read in the splits."""
-        return split_numbers(self.splits[:, :-1])
+        return split_numbers(self.splits[:, :-1], self.group)
 
     def apply(self, X: NDArray[np.float32]) -> NDArray[np.int64]:
         """The leaf of each row, from 0."""
@@ -89,7 +93,7 @@ def with_values(tree: SoftTree, rows: TrainingRows, found: LeafTotals | None = N
     mean = sums.sum(axis=0) / mass.sum()
     means = (sums + PRIOR * mean) / (mass + PRIOR)[:, None]
     values = np.log(np.maximum(means, 1e-4)) if rows.is_classifier else means
-    return replace(tree, values=values.astype(FLOAT))
+    return replace(tree, values=values.astype(FLOAT), group=rows.group)
 
 
 def leaf_sums(
@@ -168,11 +172,11 @@ def trained(tree: SoftTree, rows: TrainingRows, how: SoftTraining, seed: int) ->
 
 def masked(tree: SoftTree, max_terms: int) -> SoftTree:
     """The tree with the strongest terms of each split, by |weight| (features have spread 1); the others stay 0."""
-    strength = np.abs(tree.splits[:, :-1])
+    strength = strengths(np.abs(tree.splits[:, :-1]), tree.group)
     if max_terms >= strength.shape[1]:
         return tree
-    allowed = np.zeros_like(tree.allowed)
-    strongest = np.argsort(-strength, axis=1, kind="stable")[:, :max_terms]
-    np.put_along_axis(allowed, strongest, 1, axis=1)
-    allowed[:, -1] = 1
+    kept = np.zeros(strength.shape, FLOAT)
+    np.put_along_axis(kept, np.argsort(-strength, axis=1, kind="stable")[:, :max_terms], 1, axis=1)
+    allowed = np.ones_like(tree.allowed)
+    allowed[:, :-1] = kept if tree.group is None else kept[:, tree.group]
     return replace(tree, splits=tree.splits * allowed, allowed=allowed)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.small.growth import pair_tree
+from treelu.training.small.levels import set_pair_tree
 from treelu.training.small.rows import FLOAT, TrainingRows
 from treelu.training.small.short_trees import Criterion, grown, pruned_to
 from treelu.training.small.soft_tree import SoftTree, no_values, one_leaf, with_values
@@ -91,7 +92,8 @@ class StartTrees:
         """The tree of one or two terms a split with at most so many leaves."""
         key = id(rows), "pairs", leaves
         if key not in self._made:
-            self._made[key] = rows, pair_tree(rows, leaves, self._limits.max_depth)
+            grow = pair_tree if rows.group is None else set_pair_tree
+            self._made[key] = rows, grow(rows, leaves, self._limits.max_depth)
         tree: SoftTree = self._made[key][1]
         return tree
 
