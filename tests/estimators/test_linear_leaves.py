@@ -114,7 +114,7 @@ def with_trend(kind: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A linear trend and a step, as values or as the log-odds of the second class."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(500, 5)) * [1, 10, 1, 0.1, 1]
-    z = 1.5 * X[:, 0] - 0.1 * X[:, 1] + 2 * (X[:, 2] > 0.3) - 6 * X[:, 3] + X[:, 4]
+    z = 1.5 * X[:, 0] - 0.1 * X[:, 1] + 4 * (X[:, 2] > 0.3) - 6 * X[:, 3] + X[:, 4]
     return X, z + 0.3 * rng.normal(size=500) if kind is ObliqueTreeRegressor else np.sign(z + rng.logistic(size=500))
 
 
