@@ -241,7 +241,7 @@ class LeafProblem:
         children, direction = self.rows.children, self.rows.direction
         if direction is None:
             return intercepts
-        mass = np.bincount(self.rows.leaf, self.rows.weight, self.rows.n_leaves)
+        mass = np.bincount(self.rows.leaf, self.rows.weight, self.rows.n_leaves).astype(np.float64)
         return ordered_values(children, direction, intercepts[:, 0], mass)[:, None]
 
     def solve(self, ridge: Ridge, theta: Floats | None = None) -> Floats:
