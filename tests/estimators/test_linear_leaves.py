@@ -173,10 +173,13 @@ def test_monotonic_linear_leaves_are_saved_and_exported(kind: Any, tmp_path: Pat
 def test_monotonic_linear_leaves_of_the_largest_tree_and_with_a_given_strength() -> None:
     X, y = with_trend(ObliqueTreeRegressor)
     settings = {**QUICK, "linear_leaves": True, "monotonic_cst": SIGNS}
-    largest = ObliqueTreeRegressor(**settings, selection="largest").fit(X, y).tree_
+    flat = 3 * np.minimum(X[:, 0], 0.5)  # a slope for all rows is too steep on the right
+    largest = ObliqueTreeRegressor(**settings, max_terms=1, selection="largest").fit(X, flat).tree_
     assert largest.leaf_weights is not None
     assert largest.n_leaves == 4
     assert largest.rises(0)
+    steps = np.linspace(-3, 3, 2001)[:, None] * np.eye(5)[0]
+    assert (np.diff(largest.predict(steps)) >= 0).all()
     soft, hard = (ObliqueTreeRegressor(**settings, shrinkage=strength).fit(X, y) for strength in (1.0, 1e4))
     slopes = [np.abs(model.path_trees_[0].leaf_weights).max() for model in (soft, hard)]
     assert slopes[1] < slopes[0] / 5
