@@ -74,6 +74,14 @@ def test_the_set_that_decides_is_found_and_shown() -> None:
     assert "region in {east, north}? <b>yes</b>" in described.html
 
 
+def test_the_largest_tree_of_one_term_has_sets() -> None:
+    X, y = frame()
+    options = {**QUICK, "selection": "largest", "leaves": "constant", "max_leaf_nodes": 2}
+    tree = ObliqueTreeClassifier(**options, max_terms=1).fit(X, y).tree_
+    assert tree.export_text().startswith("node 0: region in {east, north}  [400 rows]\n")
+    assert ObliqueTreeClassifier(**options, max_terms=2).fit(X, y).tree_.max_terms == 2
+
+
 def test_one_level_of_a_category() -> None:
     X, _ = frame()
     y = (X["colour"] == "green").to_numpy()

@@ -6,6 +6,7 @@ import datetime
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from treelu import (
     StackedClassifier,
     StackedRegressor,
 )
+from treelu.export.program import estimator_program
+from treelu.export.python import to_python
 from treelu.persistence.table_model import TableModel
 from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
@@ -41,7 +44,7 @@ pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
 N = 120
-FAST: dict[str, Any] = {"depth": 2, "drop_connect": 0.0, "epochs": 2, "random_state": 0}
+FAST: dict[str, Any] = {"depth": 2, "drop_connect": 0.0, "epochs": 12, "random_state": 0}
 SMALL: dict[str, Any] = {"max_leaf_nodes": 3, "teacher": None, "n_updates": 20, "cv": 2, "random_state": 0}
 MODELS = [
     LCNClassifier(**FAST),
@@ -136,18 +139,66 @@ def answers(model: Any, X: Any) -> np.ndarray:
     return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
 
-def conforms(model: Any, kind: str) -> None:
-    """One estimator and one kind of frame: fitted alike, predicted alike, read alike after saving."""
+@cache
+def reference(number: int) -> tuple[Any, np.ndarray]:
+    """An estimator fitted to the pandas frame, and its answers."""
+    frame = table()
+    fitted = clone(MODELS[number]).fit(frame, targets(frame, MODELS[number]))
+    return fitted, answers(fitted, frame)
+
+
+def one_row(given: Any) -> Any:
+    """The second row of a frame of any library."""
+    return given.iloc[[1]] if hasattr(given, "iloc") else given.slice(1, 1)
+
+
+def conforms(model: Any, kind: str, folder: Path, *, quick: bool = True) -> None:
+    """One estimator and one kind of frame: fitted, predicted, asked, exported, saved and read as with pandas."""
     frame = table()
     y, given = targets(frame, model), KINDS[kind](frame)
-    expected = answers(clone(model).fit(frame, y), frame)
+    pandas, expected = reference(MODELS.index(model))
     fitted = clone(model).fit(frame if kind == "pandas-reversed" else given, y)  # training depends on the order
     np.testing.assert_array_equal(answers(fitted, given), expected)
     np.testing.assert_array_equal(answers(fitted, frame.iloc[:, ::-1]), expected)
-    assert fitted.score(given, y) == fitted.score(frame, y)
+    np.testing.assert_array_equal(answers(pandas, given), expected)
+    assert fitted.score(given, y) == pandas.score(frame, y)
     np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(fitted)), given), expected)
+    fitted.save(folder)
+    np.testing.assert_array_equal(answers(treelu.load(folder), given), expected)
+    if model in TREES:
+        for name, answer in asked(fitted, one_row(given), given, quick=quick).items():
+            expected_answer = reference_answers(MODELS.index(model), quick)[name]
+            np.testing.assert_array_equal(answer, expected_answer, err_msg=name)
+    else:
+        with pytest.raises(AttributeError, match=f"counterfactual needs a tree, and {type(model).__name__} is none"):
+            fitted.counterfactual(one_row(given))
+    if type(model).__name__[:3] in ("LCN", "LLN", "Obl", "ELC"):
+        programs = [estimator_program(one) for one in (fitted, pandas)]
+        assert [column.name for column in programs[0].columns] == [column.name for column in programs[1].columns]
+        assert to_python(programs[0]) == to_python(programs[1])
     if hasattr(type(fitted), "feature_importances_") or hasattr(fitted, "feature_importances_"):
         with_importances(fitted)
+
+
+def asked(fitted: Any, row: Any, given: Any, *, quick: bool = False) -> dict[str, Any]:
+    """The answers of a tree to every kind of query about rows of a library; `quick`: but for the slowest."""
+    tree, behind = fitted.tree_, table().iloc[20:22]
+    wanted = {} if hasattr(fitted, "predict_proba") else {"at_least": 2.5}
+    found = {
+        "counterfactual": str(fitted.counterfactual(row, keep=["took"], **wanted)),
+        "verify": str(fitted.verify(rises="age")),
+        "apply": tree.apply(given),
+        "shap_values": tree.shap_values(row, behind).values,
+    }
+    if quick or wanted:
+        return found
+    return found | {"robustness": tree.robustness(row, "l1").distances}
+
+
+@cache
+def reference_answers(number: int, quick: bool) -> dict[str, Any]:
+    frame = table()
+    return asked(reference(number)[0], frame.iloc[[1]], frame, quick=quick)
 
 
 def with_importances(fitted: Any) -> None:
@@ -160,20 +211,29 @@ def with_importances(fitted: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_small_tree_and_every_kind_of_frame(kind: str) -> None:
-    conforms(ObliqueTreeClassifier(**SMALL), kind)
+def test_a_network_and_every_kind_of_frame(kind: str, tmp_path: Path) -> None:
+    conforms(MODELS[0], kind, tmp_path)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_every_estimator_and_a_frame_of_polars(model: Any) -> None:
-    conforms(model, "polars")
+@pytest.mark.parametrize("model", MODELS[1:], ids=lambda model: type(model).__name__)
+def test_every_estimator_and_a_frame_of_polars(model: Any, tmp_path: Path) -> None:
+    conforms(model, "polars", tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_every_estimator_and_every_kind_of_frame(model: Any, kind: str) -> None:
-    conforms(model, kind)
+def test_every_estimator_and_every_kind_of_frame(model: Any, kind: str, tmp_path: Path) -> None:
+    conforms(model, kind, tmp_path, quick=kind not in ("polars", "pyarrow"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_every_estimator_reports_on_a_frame(model: Any) -> None:
+    frame = table()
+    fitted, _ = reference(MODELS.index(model))
+    page = fitted.report(polars(frame), targets(frame, model), questions=False)
+    assert "colour" in page.html
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
@@ -296,6 +356,7 @@ def test_shares_are_of_columns() -> None:
         np.testing.assert_allclose(shares.values[i], expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_page_of_columns(tmp_path: Path) -> None:
     frame = table()
     model = ObliqueTreeClassifier(**SMALL).fit(frame, targets(frame, ObliqueTreeClassifier()))

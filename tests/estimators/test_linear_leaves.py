@@ -173,8 +173,8 @@ def test_monotonic_linear_leaves_are_saved_and_exported(kind: Any, tmp_path: Pat
 def test_monotonic_linear_leaves_of_the_largest_tree_and_with_a_given_strength() -> None:
     X, y = with_trend(ObliqueTreeRegressor)
     settings = {**QUICK, "linear_leaves": True, "monotonic_cst": SIGNS}
-    flat = 3 * np.minimum(X[:, 0], 0.5)  # a slope for all rows is too steep on the right
-    largest = ObliqueTreeRegressor(**settings, max_terms=1, selection="largest").fit(X, flat).tree_
+    saw = 3 * X[:, 0] - 4 * (X[:, 0] > 0.5)  # rises on either side of a step down
+    largest = ObliqueTreeRegressor(**settings, max_terms=1, selection="largest").fit(X, saw).tree_
     assert largest.leaf_weights is not None
     assert largest.n_leaves == 4
     assert largest.rises(0)

@@ -168,6 +168,20 @@ def test_notes_speak_of_python() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:X is a lazy frame", "ignore:.*not seen in training")
+@pytest.mark.parametrize("library", ["dask", "duckdb", "polars"])
+def test_lazy_frames_are_collected(library: str) -> None:
+    frame = pd.DataFrame({"x": NUMBERS, "k": np.array(["a", "b", "c"])[PLACES]})
+    if library == "dask":
+        given = pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    else:
+        given = pl.from_pandas(frame).lazy() if library == "polars" else duckdb.from_df(frame)
+    model = fitted(frame)
+    np.testing.assert_array_equal(fitted(given).predict_proba(frame), model.predict_proba(frame))
+    with pytest.warns(UserWarning, match="X is a lazy frame, which is collected"):
+        np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(frame))
+
+
 # Missing values that no training row had: exports refuse what predict refuses
 
 
@@ -207,6 +221,19 @@ return tree_predict(numbers, texts, outputs) == -1 && tree_self_test() == 0 ? 0 
         (tmp_path / "main.c").write_text(main, encoding="utf-8")
         subprocess.run(["gcc", "-o", tmp_path / "main", tmp_path / "main.c", "-lm"], check=True)
         assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*which no training row had")
+def test_model_tree_and_programs_fill_what_is_asked_for() -> None:
+    frame, _ = missing_nothing()
+    model = ObliqueTreeClassifier(**SMALL, missing="indicator").fit(frame, ANSWER)
+    new = frame.head(6).copy()
+    new.loc[[0, 3], "kind"], new.loc[[1, 3], "day"] = None, pd.NaT
+    predicted = model.predict(new).tolist()
+    assert model.tree_.predict(new).tolist() == predicted
+    assert exported(model.tree_, new) == predicted
+    assert queried(model.tree_, new.astype({"kind": "string"})) == predicted
+    assert ObliqueTree.from_json(model.tree_.to_json()).predict(new).tolist() == predicted
 
 
 @pytest.mark.parametrize("column", ["kind", "day"])

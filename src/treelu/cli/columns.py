@@ -7,7 +7,7 @@ missing values, dates and molecules stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,28 +20,7 @@ from treelu.tables.numbers import CURRENCIES, NumberFormat
 from treelu.tables.paths import TableError
 from treelu.tree.names import shown_name
 from treelu.tree.observed import Observed
-from treelu.tree.queries.words import number
-
-
-@dataclass(frozen=True)
-class ColumnChange:
-    """One column of a row before and after: numbers, or texts."""
-
-    column: str
-    before: float | str
-    after: float | str
-
-    def __str__(self) -> str:
-        column = shown_name(self.column)
-        if isinstance(self.before, str) or isinstance(self.after, str):
-            return f"{column} were {_cell(self.after)} instead of {_cell(self.before)}"
-        by = self.after - self.before
-        how = "higher" if by > 0 else "lower"
-        return f"{column} were {number(abs(by))} {how} ({number(self.after)} instead of {number(self.before)})"
-
-
-def _cell(value: float | str) -> str:
-    return shown_name(value) if isinstance(value, str) else number(value)
+from treelu.tree.queries.columns import ColumnChange
 
 
 class ColumnQueries:

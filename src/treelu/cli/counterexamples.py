@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -53,16 +53,26 @@ def real_dates(name: str, columns: ColumnQueries, limits: Limits) -> np.ndarray:
 
 
 def shortened(rows: np.ndarray, columns: ColumnQueries, limits: Limits, broken: Broken) -> np.ndarray:
-    """The same rows with as few digits as still break the property."""
+    """The same rows with as few digits in each column of numbers as still break the property."""
     free = ~limits.whole
     free[[place for name in columns.dates for place in columns.places[name]]] = False
-    for digits in range(3, 12):
-        with np.errstate(divide="ignore"):
-            unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(rows), 1e-300))) - digits + 1)
-        short = np.where(free & (rows != 0), np.round(np.rint(rows / unit) * unit, 15), rows)
-        if all(map(limits.holds, short)) and bool(broken(short[:1], short[-1:])[0]):
-            return short
+    for place in np.flatnonzero(free & (rows != 0).any(axis=0)):
+        for values in _shorter(rows[:, place]):
+            short = rows.copy()
+            short[:, place] = values
+            if all(map(limits.holds, short)) and bool(broken(short[:1], short[-1:])[0]):
+                rows = short
+                break
     return rows
+
+
+def _shorter(values: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers with few digits, then with more: the nearest, those below and those above; equal ones stay equal."""
+    for digits in range(2, 12):
+        with np.errstate(divide="ignore"):
+            unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(values), 1e-300))) - digits + 1)
+        for rounded in (np.rint, np.floor, np.ceil):
+            yield np.where(values != 0, np.round(rounded(values / unit) * unit, 15), values)
 
 
 def from_table(

@@ -25,7 +25,7 @@ from treelu.tables.dates import DAYS
 from treelu.tree.names import plain, shown_name
 from treelu.tree.queries.limits import Limits
 from treelu.tree.queries.properties import Verdict
-from treelu.tree.queries.words import number, text_table
+from treelu.tree.queries.words import apart, number, text_table
 from treelu.tree.rows import dense
 
 MOST_COLUMNS = 20  # of a table that are all printed; of a wider one those that the tree uses
@@ -97,7 +97,8 @@ class Checked:
             return [f"not decided: {self.claim.words}{self.among}; give narrower ranges with --within"]
         cells = [[shown_name(name), *(shown_name(row[name]) if row[name] else "(missing)" for row in self.rows)]
                  for name in self.shown]  # fmt: skip
-        cells.append(["predicted", *map(shown, self.outputs)])
+        numbers = all(isinstance(output, float) for output in self.outputs)
+        cells.append(["predicted", *(apart(self.outputs) if numbers else map(shown, self.outputs))])
         return [f"refuted: {self.claim.words}", *text_table(cells)]
 
     def plain(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from treelu.estimators._rows import on_columns
 from treelu.report.digest import RowDigest
@@ -144,8 +144,8 @@ class TableModel:
         """The estimator with the encoding of the columns inside, as its `fit` on a data frame makes it.
 
         It predicts, is asked, exported and saved in the table's own columns, and fills missing values where no training
-        row had any, with a warning, as `predict` does: its parameter `missing` is "indicator". A threshold that was set
-        for `treelu predict` is not part of it, which a warning says; `stacklevel` is the warning's.
+        row had any, with a warning, as `predict` does. A threshold that was set for `treelu predict` is not part of it,
+        which a warning says; `stacklevel` is the warning's.
         """
         if self.has_threshold:
             warnings.warn(
@@ -154,7 +154,7 @@ class TableModel:
                 UserWarning,
                 stacklevel=stacklevel,
             )
-        return _filling(on_columns(self.estimator, self.encoder))
+        return on_columns(self.estimator, replace(self.encoder, fills_unseen=True))
 
     @property
     def has_threshold(self) -> bool:
@@ -278,18 +278,6 @@ class TableModel:
             row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
         return encoded.X
-
-
-def _filling(estimator: Any) -> Any:
-    """An estimator, just copied, that fills missing values where no training row had any."""
-    if hasattr(estimator, "missing"):
-        estimator.missing = "indicator"
-    pattern = getattr(estimator, "estimator", None)
-    if hasattr(pattern, "missing"):
-        estimator.estimator = clone(pattern).set_params(missing="indicator")
-    for member in getattr(vars(estimator).get("fitted_"), "estimators", ()):  # of several labels
-        _filling(member)
-    return estimator
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:

@@ -179,11 +179,12 @@ def test_a_category_is_as_important_as_the_loss_without_it(own: bool) -> None:
 
 
 def test_formulas_choose_from_whole_categories() -> None:
-    group = np.repeat(np.arange(30), 4)
-    strength = np.zeros(120)
-    strength[::4] = np.arange(30)
+    group = np.repeat(np.arange(60), 4)
+    strength = np.zeros(240)
+    strength[::4] = np.arange(60)
     found = screened(strength, group)
-    assert found.tolist() == np.flatnonzero(group >= 30 - SCREENED // 4).tolist()
+    assert found.tolist() == np.flatnonzero(group >= 60 - SCREENED // 4).tolist()
+    assert screened(np.ones(200), np.zeros(200, np.int64)).tolist() == list(range(200))
 
 
 def soft_tree(split: NDArray[np.float64], rows: TrainingRows) -> SoftTree:

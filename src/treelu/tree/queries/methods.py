@@ -110,7 +110,8 @@ class Questions(TreeMethods):
         n : int
             How many rows to find, each in another leaf, nearest first.
         budget_seconds : float, optional
-            After so many seconds the search ends, and what it has not decided is reported as such. None: no limit.
+            After so many seconds of processor time the search ends, and what it has not decided is reported as such.
+            None: no limit.
 
         Returns
         -------
@@ -223,7 +224,7 @@ class Questions(TreeMethods):
         output : int
             Which value, in a regression of several.
         budget_seconds : float, optional
-            After so many seconds the search ends with the bounds that it has. None: no limit.
+            After so many seconds of processor time the search ends with the bounds that it has. None: no limit.
 
         Returns
         -------
@@ -271,7 +272,7 @@ class Questions(TreeMethods):
         limits, bounds, whole, groups, scale
             As in :meth:`counterfactual`: the rows that the property is about.
         budget_seconds : float, optional
-            After so many seconds the search ends, not decided. None: no limit.
+            After so many seconds of processor time the search ends, not decided. None: no limit.
 
         Returns
         -------

@@ -75,12 +75,14 @@ class Verdict:
         return "\n".join([f"refuted: {self.claim}", *text_table(self._cells())])
 
     def _cells(self) -> list[list[str]]:
+        numbers = all(isinstance(output, float) for output in self.outputs)
+        outputs = apart(self.outputs) if numbers else [answer(output) for output in self.outputs]
         if self.values:
             cells = [[shown_name(name), *_texts([row.get(name) for row in self.values])] for name in self.names]
-            return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+            return [*cells, ["predicted", *outputs]]
         cells = [[shown_name(name), *apart(self.rows[:, place].tolist())]
                  for name, place in zip(self.names, self.places, strict=True)]  # fmt: skip
-        return [*cells, ["predicted", *(answer(output) for output in self.outputs)]]
+        return [*cells, ["predicted", *outputs]]
 
     def _repr_html_(self) -> str:
         if self.holds or not self.decided:
@@ -192,6 +194,7 @@ def _verdict(search: PairSearch, claim: str, outputs: Callable[[np.ndarray], np.
     tree, rows = search.tree, search.find()
     if rows is None:
         return _unbroken(claim, search.limits, search.budget.n_solved, search.n_undecided)
+    rows = search.clearer(rows) if search.ordered else rows
     differs = rows[0] != rows[1]
     shown = np.flatnonzero(search.limits.splits.used | differs)
     places = tuple(shown[np.argsort(~differs[shown], kind="stable")].tolist())  # those that differ come first
