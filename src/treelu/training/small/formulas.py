@@ -69,7 +69,7 @@ def with_formulas(
             terms = min(part.n_features for part, _ in parts)
             if own and size.leaves * (terms + 1) * n_scores > MOST_PARAMETERS:
                 continue
-            tried = ridges if own or size == CONSTANT else ridges[:1]  # shared slopes have no changes
+            tried = ridges if own or size == CONSTANT else ridges[:1]  # of shared slopes only constants change
             full = fitted_on_folds(found[size], parts, tried, own=own)
             if size == CONSTANT:
                 ridges = [Ridge(full.ridge.root, change) for change in changes]
