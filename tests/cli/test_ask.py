@@ -235,7 +235,7 @@ def test_several_changes_lead_into_different_leaves(lend) -> None:
         (["--within", "income"], "--within income: write COLUMN=LOW..HIGH, such as age=18..100, or COLUMN=TEXT|TEXT"),
         (["--within", "income=low..high"], "--within income=low..high: write COLUMN=LOW..HIGH, such as income=18..100"),
         (["--within", "income=9..1"], "--within income=9..1: the range is empty; give the smaller number first"),
-        (["--within", "job=cook"], "--within job=cook: job has no 'cook'; it has clerk, nurse"),
+        (["--within", "job=cook"], "--within job=cook: 'job' has no category 'cook'; it has clerk, nurse"),
         (["--within", "income=40..50", "--keep", "income"], "keep: 'income' is 30, outside its range 40 to 50; widen"),
         (["--at-least", "0.5"], "--at-least and --at-most need --want, the class whose probability is meant"),
     ],

@@ -187,7 +187,7 @@ class QueriedModel:
 
     def stay(self, x: np.ndarray, limits: dict[str, Any]) -> list[int]:
         """The features of a row that stay as they are."""
-        return [*limits["keep"], *self.columns.missing(x)]
+        return [*limits["keep"], *self.columns.missing_in(x)]
 
     def find_label(self, text: str) -> int:
         """The number of a class that was typed."""

@@ -221,7 +221,7 @@ def page_queries(
         {name: places[0] for name, places in columns.places.items() if name in columns.numbers},
         queried.output,
         decides,
-        present=dict.fromkeys(columns.marks(), (0.0, 0.0)),
+        present=dict.fromkeys(columns.marks, (0.0, 0.0)),
     )
     return page_answers(asking, X, summary, budget)
 

@@ -105,7 +105,7 @@ class SaveMixin:
         Parameters
         ----------
         rises, falls : column
-            The prediction never falls, or never rises, when this column of numbers rises.
+            The prediction never falls, or never rises, when this column of numbers or dates rises.
         independent : column or columns
             The answer does not depend on these.
         at_most, at_least : float
