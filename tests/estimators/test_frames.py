@@ -6,6 +6,7 @@ import datetime
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ from treelu import (
 from treelu.export.program import estimator_program
 from treelu.export.python import to_python
 from treelu.persistence.table_model import TableModel
+from treelu.report.queries import answer_queries, column_asking
 from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
+from treelu.tree.observed import Observed
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -369,6 +372,26 @@ def test_what_refutes_a_property_is_a_row_with_dates_that_exist() -> None:
             first, second = model.predict(pd.DataFrame(found.values))
             assert first != second
     assert n_refuted >= 6
+
+
+def test_what_no_date_has_refutes_nothing() -> None:
+    """A tree whose answer goes up and down with age only in March before February."""
+    frame = pd.DataFrame({"age": np.arange(18.0, 78.0), "since": pd.date_range("2024-01-01", periods=60)})
+    encoder = TableEncoder.of_frame(read_frame(native_frame(frame)), note=lambda text: None)
+    places = {name: place for place, name in enumerate(encoder.feature_names)}
+    age, month, day = (places[name] for name in ("age", "since (month)", "since (days since 1970)"))
+    weights = np.zeros((4, len(places)))
+    weights[[0, 1, 2, 3], [month, day, age, age]] = 1.0
+    x = encoder.features(frame)
+    biases, children = [-1.5, -x[20, day], -30.0, -60.0], [[4, 1], [2, 5], [6, 3], [7, 8]]
+    plain = ObliqueTree(weights, biases, children, [[0], [0], [0], [1], [0]], observed=Observed.of(x))
+    tree = replace(plain, columns=encoder)
+    for verdict in (tree.rises("age"), tree.falls("age"), tree.independent("age"), tree.at_most(0.5)):
+        assert not verdict
+        assert not verdict.decided
+    asking = column_asking(plain, encoder)
+    assert answer_queries(asking, x[:1], x[:20], [age])["properties"] == []
+    assert answer_queries(replace(asking, frame=None), x[:1], x[:20], [age])["properties"] != []
 
 
 def test_a_later_date() -> None:

@@ -222,6 +222,7 @@ def page_queries(
         queried.output,
         decides,
         present=dict.fromkeys(columns.marks, (0.0, 0.0)),
+        frame=model.encoder,
     )
     return page_answers(asking, X, summary, budget)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -33,22 +33,6 @@ NAMES = ("n_features_in_", "feature_names_in_", "encoder_", "column_notes_")  # 
 FROM_DTYPE = "from_dtype"
 
 
-@dataclass(frozen=True)
-class EncodedRows:
-    """Rows of a table that an encoder has already turned into features: X of shape (n, n_features)."""
-
-    encoder: TableEncoder
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.X.shape
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-
 def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
     """X as validated numbers, one column for each feature that is trained on.
 
@@ -60,8 +44,6 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
     encoder = vars(estimator).get("encoder_")
     if encoder is None:
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
-    if isinstance(X, EncodedRows):
-        return _numbers(X.X, options)
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
     return encoder.features(_with_names(estimator, X), note=note)
 
@@ -75,9 +57,6 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     """Learn what the columns hold, and read the rows."""
     for name in ("encoder_", "column_notes_"):
         estimator.__dict__.pop(name, None)
-    if isinstance(X, EncodedRows):
-        _set_columns(estimator, X.encoder, X.encoder.names)
-        return _numbers(X.X, options)
     given = categorical_features(estimator)
     if is_plain(X):
         check_names(X.columns)

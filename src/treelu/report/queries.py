@@ -88,6 +88,7 @@ class Asking:
     decides: ObliqueTree | None = None  # the tree whose class is the answer, where a threshold decides
     positive: int = 1  # of two classes, the number of the one whose probability is meant
     present: Mapping[int, tuple[float, float]] = field(default_factory=dict)  # ranges of rows without missing values
+    frame: FrameColumns | None = None  # the columns behind the features, so that rows that refute have real dates
 
     @property
     def answering(self) -> ObliqueTree:
@@ -125,6 +126,7 @@ def column_asking(tree: ObliqueTree, encoder: FrameColumns) -> Asking:
         columns.owners,
         numbers,
         present=dict.fromkeys(columns.marks, (0.0, 0.0)),
+        frame=encoder,
     )
 
 
@@ -306,6 +308,10 @@ def _properties(
     if tree.is_classifier:
         options["target"] = tree.classes[asking.positive]  # type: ignore[index]
         what = f"probability of {shown_name(options['target'])}"
+
+    if asking.frame is not None and seen is not None:
+        tree = replace(tree, columns=asking.frame)
+        del options["groups"]  # which the columns know
 
     def direction(place: int) -> dict[str, Any]:
         rising: Verdict = tree.rises(place, **options)

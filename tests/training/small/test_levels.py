@@ -231,6 +231,19 @@ def test_weights_are_relative_to_the_most_frequent_level(seed: int) -> None:
         assert numbers_of(soft, 2, is_classifier=True) == 8 + 1 + 2
 
 
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_a_set_has_the_rows_of_its_split(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, target, weight = table(seed % 7, True)
+    _, rows = rows_of(X, target, weight, True, GROUP)
+    split = np.zeros(11)
+    split[:6], split[-1] = rng.normal(size=6), rng.normal()
+    scaled = rows.X.astype(np.float64)
+    found = Levels.of(rows).as_set(split, np.arange(6), np.ones(6, bool))
+    np.testing.assert_array_equal(scaled @ found >= 0, scaled @ split >= 0)
+
+
 def test_levels_that_no_row_has_at_a_node_are_not_named() -> None:
     _, rows = rows_of(*table(0, True), True, GROUP)
     levels = Levels.of(rows)
