@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +96,14 @@ class TableModel:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """Predictions for the rows of a table; a UserWarning names values that no training row had."""
         X = self._features(frame)
-        return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
+        with _told():
+            return self.decide(self.estimator.predict_proba(X)) if self.has_threshold else self.estimator.predict(X)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Probabilities for the rows of a table, of shape (n, classes) or (n, labels)."""
-        return self.estimator.predict_proba(self._features(frame))
+        X = self._features(frame)
+        with _told():
+            return self.estimator.predict_proba(X)
 
     def predict_table(
         self, frame: pd.DataFrame, *, note: Note | None = None, first_row: int = 0, unseen: UnseenValues | None = None
@@ -115,7 +119,8 @@ class TableModel:
         encoded = self.encoder.encode(frame, note=note, first_row=first_row, unused=unused, unseen=gathered)
         if unseen is None:
             gathered.warn()
-        result = pd.DataFrame(self.columns_of(encoded.X))
+        with _told():
+            result = pd.DataFrame(self.columns_of(encoded.X))
         if len(encoded.rows) < len(frame):
             unread = np.setdiff1d(np.arange(len(frame)), encoded.rows)
             if note is not None:
@@ -278,6 +283,14 @@ class TableModel:
             row = int(np.setdiff1d(np.arange(len(frame)), encoded.rows)[0])
             raise TableError(f"the SMILES of row {row + 1} cannot be read; predict_table leaves such rows empty")
         return encoded.X
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Without the estimator's warnings of numbers far outside, of which the encoder has told by column and row."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "column .* far outside the training range", UserWarning)
+        yield
 
 
 def _task_of(estimator: Any) -> tuple[Task, int]:
