@@ -150,8 +150,6 @@ def test_startup() -> None:
     names = ["import treelu", "treelu --help", startup.ESTIMATOR, "in a fresh copy", "treelu predict"]
     part = startup.measure(rounds=1)
     assert check(part) == names
-    lines = part.comparisons[3]
-    assert min(lines.a.value, lines.b.value) > part.comparisons[2].b.value  # they import the estimator, and fit it
 
 
 def test_limits(data: Data) -> None:

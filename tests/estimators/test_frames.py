@@ -6,6 +6,7 @@ import datetime
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,10 @@ from treelu import (
 from treelu.export.program import estimator_program
 from treelu.export.python import to_python
 from treelu.persistence.table_model import TableModel
+from treelu.report.queries import answer_queries, column_asking
 from treelu.tables import TableEncoder
 from treelu.tables.frames import native_frame, read_frame
+from treelu.tree.observed import Observed
 
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
@@ -316,6 +319,16 @@ def test_a_counterfactual_is_a_row_of_the_frame() -> None:
         model.counterfactual(frame.iloc[[0]], within={"colour": ["pink"]})
 
 
+def test_a_column_of_integers_beside_missing_values_stays_one() -> None:
+    ages = [*range(20, 80), *[None] * 20]  # their median is 49.5
+    frame = pd.DataFrame({"age": pd.array(ages, dtype="Int64"), "colour": ["red", "blue"] * 40})
+    model = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame, frame["age"].fillna(0) > 50)
+    assert model.encoder_.column("age").median == 49.5
+    for place in (1, 10, 45, 59):
+        found = model.counterfactual(frame.iloc[[place]], keep=["colour"])
+        assert float(found.values["age"]).is_integer()
+
+
 def test_properties_speak_of_columns() -> None:
     frame = table()
     model = ObliqueTreeClassifier(**SMALL, monotonic_cst={"age": 1}).fit(frame, targets(frame, ObliqueTreeClassifier()))
@@ -330,6 +343,71 @@ def test_properties_speak_of_columns() -> None:
         assert model.verify(independent=name)
     with pytest.raises(ValueError, match="exactly one of"):
         model.verify(rises="age", falls="age")
+
+
+def dated() -> tuple[pd.DataFrame, ObliqueTreeClassifier]:
+    """A frame whose answers depend on the month and the year of a date, and a tree fitted to it."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 300), "colour": rng.choice(["red", "blue"], 300)})
+    frame["since"] = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.integers(0, 1800, 300), unit="D")
+    y = (frame["since"].dt.month > 6) ^ (frame["since"].dt.year > 2020)
+    y = np.where(y + frame["age"] / 60 + rng.normal(0, 0.2, 300) > 1.2, "yes", "no")
+    return frame, ObliqueTreeClassifier(**{**SMALL, "max_leaf_nodes": 8, "n_updates": 100}).fit(frame, y)
+
+
+def test_what_refutes_a_property_is_a_row_with_dates_that_exist() -> None:
+    """The features of a date are no free numbers: the rows are predicted as they are shown."""
+    _, model = dated()
+    n_refuted = 0
+    for limit in (0.3, 0.6, 0.9, 0.97):
+        for name, given, sign in (("at_most", limit, 1), ("at_least", 1 - limit, -1)):
+            found = model.verify(**{name: given})
+            if found.values:
+                n_refuted += 1
+                assert (sign * (model.predict_proba(pd.DataFrame(found.values))[:, 1] - given) > 0).all()
+    for names in ("since", "age", ["since", "age"]):
+        found = model.verify(independent=names)
+        if found.values:
+            n_refuted += 1
+            first, second = model.predict(pd.DataFrame(found.values))
+            assert first != second
+    assert n_refuted >= 6
+
+
+def test_what_no_date_has_refutes_nothing() -> None:
+    """A tree whose answer goes up and down with age only in March before February."""
+    frame = pd.DataFrame({"age": np.arange(18.0, 78.0), "since": pd.date_range("2024-01-01", periods=60)})
+    encoder = TableEncoder.of_frame(read_frame(native_frame(frame)), note=lambda text: None)
+    places = {name: place for place, name in enumerate(encoder.feature_names)}
+    age, month, day = (places[name] for name in ("age", "since (month)", "since (days since 1970)"))
+    weights = np.zeros((4, len(places)))
+    weights[[0, 1, 2, 3], [month, day, age, age]] = 1.0
+    x = encoder.features(frame)
+    biases, children = [-1.5, -x[20, day], -30.0, -60.0], [[4, 1], [2, 5], [6, 3], [7, 8]]
+    plain = ObliqueTree(weights, biases, children, [[0], [0], [0], [1], [0]], observed=Observed.of(x))
+    tree = replace(plain, columns=encoder)
+    for verdict in (tree.rises("age"), tree.falls("age"), tree.independent("age"), tree.at_most(0.5)):
+        assert not verdict
+        assert not verdict.decided
+    asking = column_asking(plain, encoder)
+    assert answer_queries(asking, x[:1], x[:20], [age])["properties"] == []
+    assert answer_queries(replace(asking, frame=None), x[:1], x[:20], [age])["properties"] != []
+
+
+def test_a_later_date() -> None:
+    frame, model = dated()
+    for name, sign in (("rises", 1), ("falls", -1)):
+        found = model.verify(**{name: "since"})
+        assert str(found).startswith(f"refuted: the probability of 'yes' never {'falls' if sign > 0 else 'rises'} when")
+        first, second = pd.DataFrame(found.values)["since"]
+        assert first < second
+        first, second = model.predict_proba(pd.DataFrame(found.values))[:, 1]
+        assert sign * (first - second) > 0
+    days = (frame["since"] - frame["since"].min()).dt.days
+    later = ObliqueTreeClassifier(**SMALL, leaves="constant").fit(frame[["since"]], days > 900)
+    used = {later.tree_.feature_names[place] for place in later.tree_.used_features()}
+    assert used <= {"since (year)", "since (days since 1970)"}
+    assert str(later.verify(rises="since")).startswith("proved: the probability of True never falls when since rises")
 
 
 def test_shares_are_of_columns() -> None:

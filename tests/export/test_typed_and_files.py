@@ -73,6 +73,18 @@ def test_the_python_export_reads_the_file_of_its_training(
     assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
 
 
+def test_the_python_export_skips_titles_above_the_names(tmp_path: Path) -> None:
+    data, script = tmp_path / "kredite.csv", tmp_path / "model.py"
+    data.write_text("Kredite 2020,,,\n,,,\n" + loans().to_csv(index=False), encoding="utf-8")
+    frame = read_table(str(data))
+    model = fitted(frame)
+    script.write_text(to_python(table_program(model)))
+    done = subprocess.run([sys.executable, "-I", script, data], capture_output=True, text=True, check=True)
+    predicted = [row["prediction"] for row in csv.DictReader(io.StringIO(done.stdout))]
+    assert len(predicted) == len(frame) == 200
+    assert predicted == model.predict(read_table(str(data), text=model.encoder.text_columns)).tolist()
+
+
 def test_a_file_without_a_column_is_an_error(tmp_path: Path) -> None:
     script, data = tmp_path / "model.py", tmp_path / "other.csv"
     script.write_text(to_python(table_program(fitted(loans()))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from treelu.data.rows import validated_rows
+from treelu.estimators._path_trees import changed_trees
 from treelu.tables.encoder import TableEncoder
 from treelu.tables.frames import (
     Frame,
@@ -32,22 +33,6 @@ NAMES = ("n_features_in_", "feature_names_in_", "encoder_", "column_notes_")  # 
 FROM_DTYPE = "from_dtype"
 
 
-@dataclass(frozen=True)
-class EncodedRows:
-    """Rows of a table that an encoder has already turned into features: X of shape (n, n_features)."""
-
-    encoder: TableEncoder
-    X: Any
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.X.shape
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-
 def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = None, **options: Any) -> Any:
     """X as validated numbers, one column for each feature that is trained on.
 
@@ -59,8 +44,6 @@ def read_rows(estimator: Any, X: Any, *, first: bool = False, missing: Any = Non
     encoder = vars(estimator).get("encoder_")
     if encoder is None:
         return validated_rows(estimator, _numeric(X), missing=missing, **options)
-    if isinstance(X, EncodedRows):
-        return _numbers(X.X, options)
     note = partial(warnings.warn, category=UserWarning, stacklevel=2)
     return encoder.features(_with_names(estimator, X), note=note)
 
@@ -74,9 +57,6 @@ def _learn_rows(estimator: Any, X: Any, missing: Any, options: dict[str, Any]) -
     """Learn what the columns hold, and read the rows."""
     for name in ("encoder_", "column_notes_"):
         estimator.__dict__.pop(name, None)
-    if isinstance(X, EncodedRows):
-        _set_columns(estimator, X.encoder, X.encoder.names)
-        return _numbers(X.X, options)
     given = categorical_features(estimator)
     if is_plain(X):
         check_names(X.columns)
@@ -239,7 +219,7 @@ def on_columns(estimator: Any, encoder: TableEncoder) -> Any:
     if "feature_importances_" in state:
         whole.feature_importances_ = encoder.per_column(whole.feature_importances_)
     if "path_trees_" in state:
-        whole.path_trees_ = [replace(tree, columns=encoder) for tree in whole.path_trees_]
+        whole.path_trees_ = changed_trees(whole.path_trees_, partial(replace, columns=encoder))
     if "tree_" in state:
         whole.tree_ = replace(whole.tree_, columns=encoder)
     members = getattr(state.get("fitted_"), "estimators", None)

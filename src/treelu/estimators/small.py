@@ -34,6 +34,7 @@ from treelu.estimators._saved import PathState
 from treelu.estimators._tasks import CallbackSupportMixin, as_task
 from treelu.estimators._tree_estimator import TreeClassifier, TreeEstimator
 from treelu.estimators._trees import columns_of, missing_of, tree_features
+from treelu.tables.unseen import warn_of_far_numbers
 from treelu.training.config import draw_seeds
 from treelu.training.small.config import SmallTreeConfig
 from treelu.training.small.fit import FittedTree, fit_small_tree
@@ -184,8 +185,10 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         """Validated rows without missing values, for the fitted tree."""
         check_is_fitted(self)
         missing = missing_of(self)
-        X = read_rows(self, X, missing=missing, dtype=np.float64)
-        return X if missing is None else missing.fill(X)
+        rows = read_rows(self, X, missing=missing, dtype=np.float64)
+        if columns_of(self) is None:
+            warn_of_far_numbers(X, rows, self.tree_.observed)
+        return rows if missing is None else missing.fill(rows)
 
     def __sklearn_tags__(self) -> Tags:
         return tags_of_missing(super().__sklearn_tags__(), self)
@@ -210,14 +213,15 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
     max_depth : int, optional
         The most splits on a path.
     max_terms : int, optional
-        The most features in a split; 1 is an ordinary tree. None: any number, and as few as are needed.
+        The most terms in a split; 1 is an ordinary tree. None: any number, and as few as are needed. A feature is a
+        term, and so is a category with all its levels; a split of one category is a set of levels.
     min_samples_leaf : int
         The least training rows of a leaf, 2 by default: a single row says nothing of others.
     leaves : {"auto", "constant", "linear"}
         What the leaves hold.
 
         - "constant": class frequencies.
-        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` features:
+        - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` terms:
           logistic or softmax regression, with slopes that all leaves share or that are shrunk towards those of the
           parent.
         - "auto": whichever has the least held-out log-loss for its numbers to read; constant with `monotonic_cst`.
@@ -258,7 +262,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         "indicator" fills missing values with the median and adds a feature that says so; "auto" does in columns that
         lack values in training, and elsewhere NaN is an error; "error" refuses it.
     categorical_features : "from_dtype", or array of names, numbers or truth values
-        Columns that hold categories, besides those whose type says so; see the guide "Data frames".
+        Columns that hold categories, besides those whose type says so; see the guides "Data frames" and "Small trees".
     cv : int, splitter, iterable of (train, test) or None
         The folds on which sizes are compared: a number of random folds, one of scikit-learn's splitters
         (``GroupKFold()``, ``TimeSeriesSplit()``), or pairs of row numbers. None: up to five folds, by class; by group
@@ -278,13 +282,14 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
 
         - `leaves`, `terms`: leaves, and the most terms of a split: of the chosen row those of `tree_`, of others those
           of the folds' trees in the median
-        - `leaf_terms`: features in the formulas of linear leaves; 0 for constant ones
+        - `leaf_terms`: terms of the formulas of linear leaves; 0 for constant ones
         - `numbers`: numbers to read in the folds' trees, in the median
         - `score`, `std_error`: accuracy and its standard error
         - `loss`: log-loss
         - `loss_difference`, `difference_std_error`: how far the loss is above the best one, and the standard error
         - `eligible`: whether the size is as good as the best by `selection`; `chosen`: whether it was taken
-        - `start`: where its training started ("scores": one linear model, followed as it is)
+        - `start`: where its training started ("scores": one linear model, followed as it is; "sets": splits by sets
+          of levels)
     path_trees_ : sequence of ObliqueTree
         The tree of each row of `path_`. All but the chosen one are trained when they are asked for.
     classes_, n_features_in_, feature_names_in_, feature_importances_
@@ -329,7 +334,7 @@ class ObliqueTreeRegressor(RegressorMixin, SmallTree):
     Parameters
     ----------
     max_leaf_nodes, max_depth, max_terms, min_samples_leaf, leaves, selection, shrinkage, n_updates, round_weights, \
-monotonic_cst, teacher, missing, cv, n_jobs, verbose, random_state
+monotonic_cst, teacher, missing, categorical_features, cv, n_jobs, verbose, random_state
         As in :class:`ObliqueTreeClassifier`; at most 16 leaves by default, the teacher an :class:`ALCNRegressor`
         for leaves of either kind.
     linear_leaves : bool

@@ -1,4 +1,4 @@
-"""Trees grown from pairs of features, against every pair and every threshold."""
+"""Trees grown from pairs of features, and for linear leaves, against every pair and every threshold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 from treelu import ObliqueTreeClassifier, ObliqueTreeRegressor
 from treelu.training.small.growth import (
     LEAST_ROWS,
+    MODEL_RIDGE,
+    MODEL_ROWS,
     best_threshold,
+    model_split,
     pair_regressions,
     pair_split,
     pair_tree,
@@ -126,3 +129,42 @@ def test_two_terms_find_what_two_pairs_decide(kind: Any) -> None:
     ]
     assert scores[1] > 0.97
     assert scores[1] > scores[0] + 0.1
+
+
+@pytest.mark.parametrize("is_classifier", [False, True])
+def test_no_threshold_gains_more_for_linear_functions(is_classifier: bool) -> None:
+    """Against ridge regressions on both sides of every threshold; features have few values, so that all are tried."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.integers(0, 8, (120, 3)).astype(float), rng.uniform(0.5, 2, 120)
+    value = np.where(X[:, 1] >= 5, 2 * X[:, 0] - X[:, 2], X[:, 2] - X[:, 0]) + rng.normal(size=120)
+    target = np.eye(2)[(value > 0).astype(int)] if is_classifier else value[:, None]
+    y, table = target[:, -1], np.column_stack([X, np.ones(120)])
+
+    def fit(rows: NDArray[np.bool_], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        scaled, root = table[rows] * np.sqrt(weight[rows, None]), np.sqrt(np.diag([MODEL_RIDGE] * 3 + [1e-6]))
+        padded = np.append(y[rows] * np.sqrt(weight[rows]), np.zeros(4))
+        found, *_ = np.linalg.lstsq(np.vstack([scaled, root]), padded)
+        return found, float(((np.vstack([scaled, root]) @ found - padded) ** 2).sum())
+
+    rest = y - table @ fit(np.ones(120, bool), y)[0]
+    gains = {}
+    for j in range(3):
+        for threshold in np.unique(X[:, j])[1:] - 0.5:
+            right = X[:, j] >= threshold
+            if min(right.sum(), 120 - right.sum()) >= MODEL_ROWS:
+                gains[j, threshold] = weight @ rest**2 - fit(right, rest)[1] - fit(~right, rest)[1]
+    best = max(gains, key=lambda key: gains[key])
+    split = model_split(X, target, weight, is_classifier)
+    assert split is not None
+    assert split.gain == pytest.approx(gains[best])
+    assert split.weights.tolist() == [*np.eye(3)[best[0]], -best[1]]
+
+
+def test_a_split_that_only_changes_slopes_is_found() -> None:
+    """Its sides have the same mean and, together, no trend: a tree of constant leaves sees nothing there."""
+    X = np.random.default_rng(1).uniform(-1, 1, (300, 5))
+    y = np.where(X[:, 3] > 0.2, X[:, 0], -X[:, 0])
+    model = ObliqueTreeRegressor(random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.99
+    assert model.tree_.n_leaves <= 3  # the third may be next to the threshold
+    assert np.flatnonzero(model.tree_.weights[0]).tolist() == [3]

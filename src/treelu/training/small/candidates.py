@@ -54,11 +54,13 @@ def regularisations(rows: TrainingRows) -> list[Regularisation]:
 
 
 def ordinary_candidates(rows: TrainingRows, limits: TreeLimits, targets: Collection[str]) -> list[Candidate]:
-    """scikit-learn's trees, and those by sets of levels where there are categories, which cost next to nothing."""
+    """Trees that are grown and not trained: scikit-learn's, by sets of levels, for linear leaves, by exact search."""
     found = [Candidate("entropy")] if rows.is_classifier else [Candidate("squared_error")]
     found += [Candidate("squared_error", targets=TEACHER)] if TEACHER in targets else []
     if rows.group is not None:
         found += [Candidate("sets", targets=kind) for kind in own_and_soft(targets)]
+    if rows.linear and rows.signs is None:
+        found.append(Candidate("models"))
     if limits.max_terms > 1 or not limits.can_train(rows):
         return found
     return [*found, Candidate("thresholds"), *exact_candidates(rows)]
@@ -89,7 +91,7 @@ def largest_candidate(rows: TrainingRows, limits: TreeLimits) -> Candidate:
     if not limits.can_train(rows):
         return Candidate("gini" if rows.is_classifier else "squared_error")
     if limits.max_terms == 1:
-        return Candidate("thresholds")
+        return Candidate("thresholds" if rows.group is None else "sets")
     return Candidate("pairs") if limits.max_terms == 2 else Candidate("cart", 0.1)
 
 

@@ -51,7 +51,7 @@ def finished_tree(
         models = formula_models(prepared.rows, raw.apply(data.X) - raw.n_splits, raw.children, formula, strength)
         raw = with_models(raw, models, scale, data.is_classifier, references(data.X, data.group))
     elif leaf_rows.linear:
-        models = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, strength)
+        (models,) = linear_leaves(raw.children, raw.apply(data.X) - raw.n_splits, leaf_rows, [strength])
         raw = with_models(raw, models, scale, data.is_classifier, references(data.X, data.group))
     return prepared.decoded(raw)
 

@@ -218,9 +218,9 @@ def compared_losses(
     for targets, held_out in constant_folds:
         add_loss(constant, CONSTANT, one_leaf(targets[OWN]), targets[OWN], held_out)
     strength = None if isinstance(config.shrinkage, str) else float(config.shrinkage)
-    formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)
     if config.leaves == "auto":
         constant = losses_of(constant_folds)
+    formulas = with_formulas({**constant, **for_linear}, constant_folds, limits.max_terms, strength)
     own = Formula(folds[0][1].n_terms, own=True)
     of_race = {size._replace(formula=own): found for size, found in for_linear.items() if size.leaves > 1}
     return constant | formulas | of_race

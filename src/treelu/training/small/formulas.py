@@ -30,7 +30,7 @@ SCREENING_RIDGE = Ridge(30.0)
 MOST_ROWS = 50_000  # that formulas are fitted to
 MOST_PARAMETERS = 400  # of all leaves with slopes of their own
 LADDER = (48, 32, 24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
-MOST_STRUCTURES = 8
+MOST_STRUCTURES = 8  # of each kind
 MOST_PROMISING = 3  # of these
 TRIAL, TRIED_PARAMETERS = (
     Ridge(10.0, 10.0),
@@ -78,16 +78,18 @@ def with_formulas(
 
 
 def structures(found: Losses) -> list[TreeSize]:
-    """The tree without splits, and the best sizes of each number of leaves."""
+    """The tree without splits, and the best sizes of each number of leaves, some of each kind of splits."""
     rest = sorted(
         (size for size in found if size.candidate.start not in ("constant", "scores")),
         key=lambda size: found[size].score().mean(),
     )
-    chosen: dict[tuple[int, bool], TreeSize] = {}
+    chosen: dict[tuple[bool, bool], dict[tuple[int, bool], TreeSize]] = {}
     for size in rest:
         leaves, _ = found[size].typical_size
-        chosen.setdefault((leaves, size.terms <= 2), size)
-    return [CONSTANT, *(size for (leaves, _), size in chosen.items() if leaves > 1)][: 1 + MOST_STRUCTURES]
+        if leaves > 1:
+            of_kind = chosen.setdefault((size.candidate.linear, size.candidate.start == "models"), {})
+            of_kind.setdefault((leaves, size.terms <= 2), size)
+    return [CONSTANT, *(size for of_kind in chosen.values() for size in [*of_kind.values()][:MOST_STRUCTURES])]
 
 
 def promising(found: Losses, parts: Sequence[tuple[_Part, TrainingRows]]) -> list[TreeSize]:

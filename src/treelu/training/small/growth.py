@@ -1,4 +1,4 @@
-"""Trees grown best first, from which training starts: splits of linear regressions, or of pairs of features."""
+"""Trees grown best first: from linear regressions or pairs of features, where training starts, or for linear leaves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treelu.training.small.rows import FLOAT, TrainingRows
+from treelu.training.small.short_trees import thresholds
 from treelu.training.small.soft_tree import SoftTree, impurity, no_values, one_leaf, with_values
 
 RIDGE = 0.01  # a row, for features of standard deviation 1
@@ -24,6 +25,13 @@ LIKELY_PAIRS = 64  # that explain most of the targets, as many for each
 COMPARED_ROWS = 2_000
 BINS = 64
 EXACT_SPLITS = 6
+
+# Splits above linear leaves
+MODEL_ROWS = 10  # on either side, at least
+MODEL_RIDGE = 3.0  # of the changes of slopes
+MODEL_BINS = 8  # whose edges are the thresholds of a feature
+MODEL_FEATURES = 12  # of the functions at most: those of the largest slopes at the node, and the feature of the split
+MODEL_COMPARED_ROWS = 1_000
 
 
 class NodeSplit(NamedTuple):
@@ -50,6 +58,11 @@ def linear_tree(rows: TrainingRows, max_leaves: int, max_depth: int | None = Non
 def pair_tree(rows: TrainingRows, max_leaves: int, max_depth: int | None = None) -> SoftTree:
     """A tree whose splits are the best thresholds found of one or two features (`pair_split`)."""
     return grown(rows, max_leaves, max_depth, pair_split)
+
+
+def model_trees(rows: TrainingRows, sizes: Sequence[int], max_depth: int | None = None) -> Iterator[SoftTree]:
+    """Trees of some numbers of leaves, smallest first, whose splits are best for linear leaves (`model_split`)."""
+    return growing(rows, sizes, max_depth, model_split)
 
 
 def grown(rows: TrainingRows, max_leaves: int, max_depth: int | None, find_split: FindSplit) -> SoftTree:
@@ -184,6 +197,57 @@ def rough_gains(
         for part in (left[:, :-1], right[:, :-1], left[:1, -1])
     ]
     return lost[2] - (lost[0] + lost[1]).reshape(len(coefficients), -1).min(axis=1)
+
+
+def model_split(
+    X: NDArray[np.float64], target: NDArray[np.float64], weight: NDArray[np.float64], is_classifier: bool
+) -> NodeSplit | None:
+    """The threshold of one feature that lowers the squared error most where both sides have a linear function.
+
+    The functions of the sides are that of the node, which is removed first, plus changes with a ridge. With the moments
+    A of a side's features and b of these with the rest r, its error falls by bᵀ (A + ridge)⁻¹ b.
+    """
+    some = np.random.default_rng(len(X)).permutation(len(X))[:MODEL_COMPARED_ROWS]
+    X, target, weight = X[some], target[some], weight[some]
+    table, y = np.column_stack([X, np.ones(len(X))]), target[:, _distinct(target, is_classifier)]
+    weighted = table * weight[:, None]
+    slopes = np.linalg.solve(weighted.T @ table + _model_ridge(X.shape[1]), weighted.T @ y)
+    rest = y - table @ slopes
+    likely = np.argsort(-(slopes[:-1] ** 2).sum(axis=1), kind="stable")[:MODEL_FEATURES]
+
+    def best_cut(j: int, cuts: NDArray[np.float64]) -> tuple[float, float]:
+        """The gain of the best of some thresholds, and the threshold."""
+        is_left = X[:, j] < cuts[:, None]  # (cuts, n)
+        counts = is_left.sum(axis=1)
+        allowed = np.minimum(counts, len(X) - counts) >= MODEL_ROWS
+        if not allowed.any():
+            return 0.0, 0.0
+        used = [*np.union1d(likely, [j]), X.shape[1]]
+        both, p = np.column_stack([table[:, used], rest]), len(used)
+        products = (both * weight[:, None])[:, :p, None] * both[:, None, :]  # (n, p, p + K)
+        left = np.tensordot(is_left[allowed].astype(np.float64), products, 1)
+        gains = sum(
+            (side[..., p:] * np.linalg.solve(side[..., :p] + _model_ridge(p - 1), side[..., p:])).sum(axis=(1, 2))
+            for side in (left, products.sum(axis=0) - left)
+        )
+        best = int(np.argmax(gains))
+        return float(gains[best]), float(cuts[allowed][best])
+
+    found = [best_cut(j, thresholds(x, MODEL_BINS)) for j, x in enumerate(X.T)]
+    j = max(range(len(found)), key=lambda j: found[j][0])
+    gain, cut = found[j]
+    if gain <= 1e-9:
+        return None
+    rank = (X[:, j] < cut).sum()
+    near = np.sort(X[:, j])[max(0, rank - len(X) // MODEL_BINS) : rank + len(X) // MODEL_BINS + 1]
+    closer = best_cut(j, thresholds(near, 4 * MODEL_BINS))
+    gain, cut = max((gain, cut), closer)
+    return NodeSplit(gain, np.append(np.eye(X.shape[1])[j], -cut))
+
+
+def _model_ridge(n_features: int) -> NDArray[np.float64]:
+    """The ridge of slopes and of a constant, which is hardly penalised."""
+    return np.diag([MODEL_RIDGE] * n_features + [1e-6])
 
 
 def ridge_moments(

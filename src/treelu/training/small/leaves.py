@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from treelu.training.calibration import within_range
 from treelu.training.small.monotone import directions, ordered_values
 from treelu.training.small.rows import TrainingRows
-from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, reached_rows, weighted_sums
+from treelu.training.small.soft_tree import SoftTree, leaf_sums, leaves_below, weighted_sums
 from treelu.tree.observed import Observed
 from treelu.tree.rows import leaf_counts
 
@@ -134,9 +134,9 @@ def in_order(
 
 
 def linear_leaves(
-    children: NDArray[np.int64], leaf: NDArray[np.int64], rows: TrainingRows, strength: float
+    children: NDArray[np.int64], leaf: NDArray[np.int64], rows: TrainingRows, strengths: Sequence[float]
 ) -> NDArray[np.float64]:
-    """A linear function in each leaf, shrunk towards that of its parent: an array (S + 1, K, D + 1) on scaled features.
+    """A linear function in each leaf, shrunk towards its parent's: (strengths, S + 1, K, D + 1) on scaled features.
 
         θ(child) = θ(parent) + (XᵀX + strength · I)⁻¹ Xᵀ (y − X θ(parent))      over the child's rows, weighted
 
@@ -146,25 +146,34 @@ def linear_leaves(
     leaf : int array of shape (n,)
         The leaf of each row, from 0.
     rows : TrainingRows
-    strength : float
+    strengths : sequence of float
         As of `shrunk_means`, for targets as noisy as the rows' own; the root is shrunk towards 0.
     """
-    strength *= NOISE if rows.soft else 1.0
     n_splits, width = len(children), rows.X.shape[1]
-    models = np.zeros((2 * n_splits + 1, width, rows.target.shape[1]))
-    reached = reached_rows(children, leaf)
+    noise = NOISE if rows.soft else 1.0
+    penalties = np.array([max(noise * strength, 1e-3) for strength in strengths])[:, None, None] * np.eye(width)
+    models = np.zeros((2 * n_splits + 1, len(penalties), width, rows.target.shape[1]))
+    below = leaves_below(children)
+    parts = [
+        (rows.X[at].astype(np.float64), rows.target[at], rows.weight[at, None]) for at in rows_of_leaves(leaf, n_splits)
+    ]
+    moments = np.tensordot(below, [(X * weight).T @ X for X, _, weight in parts], 1)
+    products = np.tensordot(below, [(X * weight).T @ y for X, y, weight in parts], 1)
 
     def moved(node: int, parent: NDArray[np.float64]) -> NDArray[np.float64]:
-        X, weight = rows.X[reached[node]].astype(np.float64), rows.weight[reached[node], None].astype(np.float64)
-        rest = rows.target[reached[node]] - X @ parent
-        penalty = max(strength, 1e-3) * np.eye(width)
-        return parent + np.linalg.solve((X * weight).T @ X + penalty, (X * weight).T @ rest)
+        return parent + np.linalg.solve(moments[node] + penalties, products[node] - moments[node] @ parent)
 
     models[0] = moved(0, models[0])
     for node in range(n_splits):
         for child in children[node]:
             models[child] = moved(int(child), models[node])
-    return models[n_splits:].transpose(0, 2, 1)
+    return models[n_splits:].transpose(1, 0, 3, 2)
+
+
+def rows_of_leaves(leaf: NDArray[np.int64], n_splits: int) -> list[NDArray[np.int64]]:
+    """The numbers of the rows in each leaf."""
+    order = np.argsort(leaf, kind="stable")
+    return np.split(order, np.searchsorted(leaf[order], np.arange(1, n_splits + 1)))
 
 
 def outputs_by_strength(
@@ -178,8 +187,8 @@ def outputs_by_strength(
     if not train.linear:
         return shrunk_values(tree, train, strengths)[:, leaf]
     of_train = tree.apply(train.X)
-    models = (linear_leaves(tree.children, of_train, train, strength) for strength in strengths)
-    return np.array([within_range(np.einsum("nkd,nd->nk", model[leaf], X), train.target) for model in models])
+    models = linear_leaves(tree.children, of_train, train, strengths)
+    return within_range(np.einsum("snkd,nd->snk", models[:, leaf], X), train.target)
 
 
 def row_losses(outputs: NDArray[np.float64], test: TrainingRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

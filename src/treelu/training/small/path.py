@@ -10,7 +10,7 @@ import numpy as np
 
 from treelu.nn.soft_training import SoftTraining
 from treelu.training.small.config import TreeLimits
-from treelu.training.small.growth import linear_tree
+from treelu.training.small.growth import linear_tree, model_trees
 from treelu.training.small.leaves import mean_loss
 from treelu.training.small.levels import set_trees
 from treelu.training.small.linear_models import MOST_ROWS, linear_scores, score_trees, strongest
@@ -26,6 +26,8 @@ MOST_LINEAR = 128  # features, beyond which regressions at every node take too l
 TRAINED = ("random", "cart", "linear", "pairs")  # starts from which all weights are trained
 SMALL_BATCH, LARGE_BATCH, SMALL_TABLE = 128, 512, 2_000  # rows of a batch, and of a table with small ones
 STEEPNESS = 2.0  # of an ordinary tree's splits when training starts from them
+MOST_MODELS = 8  # leaves of trees that are grown for linear leaves
+GROWN = {"sets": set_trees, "models": model_trees}
 CRITERIA = {"exact": Criterion(0.0, 1.0), "exact errors": Criterion(1.0, 0.1)}  # of exact pieces
 OWN, TEACHER = "own", "teacher"  # kinds of targets, beside `network_targets`
 
@@ -42,6 +44,7 @@ class Candidate(NamedTuple):
         - "gini", "entropy", "squared_error": scikit-learn's tree of that criterion, not trained further
         - "exact", "exact errors": a tree of exact pieces of depth 2 by Gini index or squared error, or by errors
         - "sets": a tree of one term a split, where some are sets of a category's levels, not trained further
+        - "models": a tree of one term a split, chosen for linear leaves, not trained further
         - "scores": a tree that follows one linear model of all rows, not trained further
         - "network": the linear regions of a locally linear network, not trained further
         - "constant": one leaf
@@ -199,8 +202,8 @@ def train_path(job: PathJob) -> Path:
         return network_path(job)
     if start in CRITERIA:
         return exact_path(job)
-    if start == "sets":
-        return set_path(job)
+    if start in GROWN:
+        return grown_path(job)
     return threshold_path(job) if start == "thresholds" else ordinary_path(job)
 
 
@@ -288,11 +291,11 @@ def exact_path(job: PathJob) -> Path:
             yield TreeSize(job.candidate, size, 1), job.starts.exact(job.rows, size, CRITERIA[job.candidate.start])
 
 
-def set_path(job: PathJob) -> Path:
-    """Trees of one term a split, in which a category is split by sets of its levels."""
+def grown_path(job: PathJob) -> Path:
+    """Trees grown to one size after the other."""
     rows, limits = job.rows, job.limits
-    leaves = job.sizes()[::-1]
-    for size, tree in zip(leaves, set_trees(rows, leaves, limits.depth), strict=True):
+    leaves = [size for size in job.sizes()[::-1] if size <= MOST_MODELS or job.candidate.start != "models"]
+    for size, tree in zip(leaves, GROWN[job.candidate.start](rows, leaves, limits.depth), strict=True):
         if job.wants(size, 1):
             yield TreeSize(job.candidate, size, 1), pruned(tree, rows, size, limits.min_samples)
 
