@@ -39,6 +39,7 @@ _CARD_WIDTH, _LEAF_WIDTH, _STEP = 2.35, 1.75, 0.5
 _LETTER = 0.052  # of a band's words beside its branch
 _FORMULAS = 4  # drawn of a linear leaf
 _NAME = 19  # letters of a name
+_LETTERS = 36  # of a whole line
 _FIGURES = 9  # of a weight, beyond which it is shown to three digits
 _CAPTION = 0.25
 _FONT = 7.5  # points
@@ -341,7 +342,10 @@ def _leaf_box(tree: ObliqueTree, leaf: int, top: Top, scale: np.ndarray, ends: s
         lines.append(_Line(f"{more:,} more {'values' if tree.classes is None else 'classes'}", "", ink=_PALE))
     if ends:
         lines.append(_Line(ends, ""))
-    return [*lines[:-1], replace(lines[-1], right=rows_words(tree, tree.n_splits + leaf))]
+    rows = rows_words(tree, tree.n_splits + leaf)
+    if len(lines[-1].left) + len(rows) > _LETTERS:
+        return [*lines, _Line("", rows)]
+    return [*lines[:-1], replace(lines[-1], right=rows)]
 
 
 def caption(tree: ObliqueTree) -> str:
