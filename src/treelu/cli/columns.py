@@ -136,18 +136,18 @@ class ColumnQueries(ColumnFeatures):
 def short_numbers(
     before: np.ndarray, after: np.ndarray, whole: Iterable[int], holds: Callable[[np.ndarray], bool]
 ) -> np.ndarray:
-    """A row with fewer digits in what changed, a little beyond the nearest one, if that still has the answer."""
+    """A row with fewer digits in each number that changed, a little beyond the nearest one, if that has the answer."""
     moved = np.setdiff1d(np.flatnonzero(before != after), list(whole)).astype(int)
-    if not len(moved):
-        return after
-    size, outward = np.abs(after[moved] - before[moved]), np.sign(after[moved] - before[moved])
-    for digits in range(3, 9):
-        step = 10.0 ** (np.floor(np.log10(np.maximum(size, 1e-300))) - digits + 1)
-        rounded = np.round(np.ceil(outward * after[moved] / step - 1e-9) * step * outward, 12)
-        row = after.copy()
-        row[moved] = rounded
-        if (np.abs(rounded - after[moved]) <= 0.02 * size).all() and holds(row):
-            return row
+    for place in moved.tolist():
+        change = after[place] - before[place]
+        for digits in range(3, 9):
+            step = 10.0 ** (np.floor(np.log10(max(abs(change), 1e-300))) - digits + 1)
+            outward = np.ceil(np.sign(change) * after[place] / step - 1e-9) * step * np.sign(change)
+            row = after.copy()
+            row[place] = np.round(outward, 12)
+            if abs(row[place] - after[place]) <= 0.02 * abs(change) and holds(row):
+                after = row
+                break
     return after
 
 

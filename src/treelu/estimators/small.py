@@ -129,12 +129,7 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         """`leaves` of the configuration: `linear_leaves=True` of the regressor is another word for "linear"."""
         if self.linear_leaves and self.leaves == "constant":
             raise ValueError("leaves='constant' and linear_leaves=True contradict each other; leave one out")
-        leaves = "linear" if self.linear_leaves else self.leaves
-        if leaves == "linear" and self.monotonic_cst is not None:
-            raise ValueError(
-                "leaves='linear' and monotonic_cst cannot be combined; leaves='auto' takes constant leaves there"
-            )
-        return leaves
+        return "linear" if self.linear_leaves else self.leaves
 
     def _read(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> tuple[TreeData, dict[str, Any]]:
         """Rows without missing values, with their targets; and what the tree's labels are."""
@@ -159,7 +154,10 @@ class SmallTree(PathMixin, PathState, CallbackSupportMixin, TreeEstimator):
         target, weight, labels = self._read_targets(y, np.ones(X.shape[0]) if weight is None else weight)
         signs = monotonic_signs(self, X.shape[1], target.shape[1])
         labels |= {"feature_names": tree_features(self), "missing": missing_of(self), "columns": columns_of(self)}
-        group = of_groups(self._categories(X if kept is None else X[kept]), X.shape[1])
+        categories = self._categories(X if kept is None else X[kept])
+        if signs is not None:  # weights relative to another level would have other signs
+            categories = tuple(levels for levels in categories if not signs[list(levels)].any())
+        group = of_groups(categories, X.shape[1])
         return TreeData(X, target, weight, is_classifier(self), folding, signs, group), labels
 
     def _categories(self, X: Matrix) -> tuple[tuple[int, ...], ...]:
@@ -224,7 +222,7 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         - "linear": a score for each class (one for two classes) that is linear in at most `max_terms` terms:
           logistic or softmax regression, with slopes that all leaves share or that are shrunk towards those of the
           parent.
-        - "auto": whichever has the least held-out log-loss for its numbers to read; constant with `monotonic_cst`.
+        - "auto": whichever has the least held-out log-loss for its numbers to read.
     selection : {"smallest", "best", "largest"}
         Which size on the path is taken.
 
@@ -248,8 +246,8 @@ class ObliqueTreeClassifier(ClassifierMixin, SmallTree, TreeClassifier):
         0.0, the default: no row; what is shown is what the tree computes with. None: do not round.
     monotonic_cst : array of shape (n_features,) or dict of names, optional
         1 where the probability of the second class must not fall with a feature, -1 where it must not rise, 0
-        elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order. Two
-        classes only.
+        elsewhere, as in scikit-learn. Weights of such features have that sign, and leaf values are in order; linear
+        leaves share slopes of that sign. Two classes only.
     class_weight : dict, "balanced" or None
         Weights of the classes. As in scikit-learn they move the probabilities too: those of "balanced" are of classes
         of equal frequency.
@@ -341,7 +339,8 @@ monotonic_cst, teacher, missing, categorical_features, cv, n_jobs, verbose, rand
         The same as ``leaves="linear"``: a linear function of the features in each leaf instead of a constant, shrunk
         towards that of the leaf's ancestors by `shrinkage`; the size is chosen for that. Where the tree learns from the
         teacher, these functions do too, and are shrunk a tenth as much. The regions of small locally linear networks
-        are compared with trained splits (with ``teacher="auto"`` and all terms). Not together with `monotonic_cst`.
+        are compared with trained splits (with ``teacher="auto"`` and all terms). With `monotonic_cst` all leaves share
+        their slopes, on splits that are trained for constant leaves.
 
     Attributes
     ----------

@@ -23,8 +23,9 @@ MISSING_WORDS = (
 def column_recipes(encoder: TableEncoder, *, of_file: bool = True) -> tuple[tuple[Column, ...], tuple[Feature, ...]]:
     """The columns of an encoding, and its features in the order of X.
 
-    `of_file`: words such as "NA" are missing, as in files, and a value is filled that is missing where no training row
-    missed one. Otherwise, as `predict` for a data frame, such a word is a text, and such a value may be refused.
+    `of_file`: words such as "NA" are missing among texts too, as in files, and a value is filled that is missing where
+    no training row missed one. Otherwise, as `predict` for a data frame, such a word is a text, and such a value may be
+    refused.
     """
     fills = of_file or encoder.fills_unseen
     recipes = [_recipe(column, place, of_file, fills) for place, column in enumerate(encoder.columns)]
@@ -46,7 +47,7 @@ def _recipe(column: TableColumn, place: int, of_file: bool, fills: bool) -> tupl
         codes = tuple(text for text in column.categories if re.fullmatch(r"-?[0-9]+(\.0)?", text))
         required = not fills and not column.missing
         return Column(column.name, "text", words, codes=codes, required=required), features
-    words = tuple(dict.fromkeys((*column.strays, *(MISSING_WORDS if of_file else ()))))
+    words = tuple(dict.fromkeys((*column.strays, *MISSING_WORDS)))
     if isinstance(column, NumberColumn):
         style = column.style
         features = [Number(place, column.median if column.indicator or fills else None)]

@@ -24,7 +24,10 @@ class NodePanel {
     const facts = [`depth ${tree.depth[node]}`];
     if (tree.rowsAt(node) !== null) facts.push(plural(tree.rowsAt(node), "row"));
     if (tree.weightAt(node) !== null) facts.push(`weight ${brief(tree.weightAt(node))}`);
-    if (!tree.isLeaf(node)) facts.push(plural(tree.data.sets[node] ? 1 : tree.weights.row(node).total, "term"));
+    if (!tree.isLeaf(node)) {
+      const { terms, rest } = tree.terms(node, Infinity);
+      facts.push(plural(terms.length + rest, "term"));
+    }
     const parent = tree.parent[node];
     return h("header", {},
       h("div", { class: "panel-title" }, h("h3", {}, nodeName(tree, node)),
