@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from treelu.training.parallel import check_not_stopped
 from treelu.training.small.cross_validation import HeldOutLoss, Losses, Targets, record
-from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge
+from treelu.training.small.leaf_models import NO_SPLITS, Floats, LeafProblem, LeafRows, Ridge, fitted_leaves
 from treelu.training.small.monotone import directions
 from treelu.training.small.numbers import numbers_of
 from treelu.training.small.path import CONSTANT, OWN, Formula, TreeSize
@@ -28,8 +28,8 @@ RIDGES = (1.0, 10.0, 100.0, 0.1, 0.01)  # of the slopes
 CHANGES = (10.0, 1.0, 100.0)  # of the changes of slopes
 USUAL_RIDGE = Ridge(1.0, 10.0)  # where nothing is compared
 SCREENED = 64  # features of a formula at most: of more, those of the largest weights in a strong ridge
-SCREENING_RIDGE = Ridge(30.0)
-MOST_ROWS = 50_000  # that formulas are fitted to
+SCREENING_RIDGE, SCREENING_ROWS = Ridge(30.0), 5_000
+MOST_ROWS = 20_000  # that formulas are fitted to
 MOST_PARAMETERS = 400  # of all leaves with slopes of their own
 LADDER = (48, 32, 24, 16, 12, 8, 6, 5, 4, 3, 2, 1)
 MOST_STRUCTURES = 8  # of each kind
@@ -108,21 +108,17 @@ def promising(found: Losses, parts: Sequence[tuple[_Part, TrainingRows]]) -> lis
 
 
 class _Part:
-    """The training rows of a fold in float64, with the features that formulas may have."""
+    """The training rows of a fold, with the features that formulas may have in float64."""
 
     def __init__(self, rows: TrainingRows) -> None:
         self.index = sample_of(len(rows), MOST_ROWS)
         self.rows = rows = rows if len(self.index) == len(rows) else rows.part(self.index)
-        self.X = rows.X.astype(np.float64)
         self.target, self.weight = rows.target.astype(np.float64), rows.weight.astype(np.float64)
-        self.features = np.arange(rows.n_features)
-        self.group = rows.group
+        self.features, self.group = np.arange(rows.n_features), rows.group
         if rows.n_features > SCREENED:
-            problem = self.problem(np.zeros(len(self.X), np.int64), NO_SPLITS, own=False)
-            theta = problem.solve(SCREENING_RIDGE)
-            strength = (theta[problem.slopes] ** 2).sum(axis=1)
-            self.features = screened(strength, rows.group)
+            self.features = screened(strengths_alone(rows.some(SCREENING_ROWS)), rows.group)
             self.group = None if rows.group is None else renumbered(rows.group[self.features])
+        self.X = rows.X[:, [*self.features, -1]].astype(np.float64)
 
     @property
     def n_features(self) -> int:
@@ -136,8 +132,8 @@ class _Part:
         self, leaf: NDArray[np.int64], children: NDArray[np.int64], direction: Floats | None = None, *, own: bool
     ) -> LeafProblem:
         """The problem of a tree's leaves, from that of each row, with all features that formulas may have."""
-        X, signs = self.X[:, [*self.features, -1]], self.rows.signs
-        rows = LeafRows(X, self.target, self.weight, leaf, children, self.rows.is_classifier)
+        signs = self.rows.signs
+        rows = LeafRows(self.X, self.target, self.weight, leaf, children, self.rows.is_classifier)
         if signs is not None:
             rows = rows._replace(signs=signs[self.features].astype(np.float64), direction=direction)
         return LeafProblem(rows, own)
@@ -208,6 +204,15 @@ def numbers_with(part: _Part, tree: SoftTree, kept: NDArray[np.int64], *, own: b
     n_slopes = n_weights(len(kept), group) * (tree.n_leaves if own else 1)
     n_outputs = part.rows.target.shape[1]
     return numbers_of(tree, n_outputs, n_slopes, is_classifier=part.rows.is_classifier)
+
+
+def strengths_alone(rows: TrainingRows) -> Floats:
+    """The squared weights of the features in a linear model of all of them, with a strong ridge."""
+    X, target, weight = (array.astype(np.float64) for array in (rows.X, rows.target, rows.weight))
+    in_one_leaf = LeafRows(X, target, weight, np.zeros(len(X), np.int64), NO_SPLITS, rows.is_classifier)
+    (model,) = fitted_leaves(in_one_leaf, SCREENING_RIDGE, own=False)
+    squares: Floats = (model[:, :-1] ** 2).sum(axis=0)
+    return squares
 
 
 def screened(strength: Floats, group: Group) -> NDArray[np.int64]:
